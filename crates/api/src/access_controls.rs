@@ -17,9 +17,11 @@ use crate::auth::resources::Flags;
 use crate::auth::resources::Insights;
 use crate::auth::resources::Projects;
 use crate::feature_flags;
-use crate::http::openapi::{Answer, Operation};
-use crate::insights::name;
-use crate::{App, AppState, Body, Error, Found, Id, Patch, Reader, Result, Routes, TextId, Writer};
+use crate::http::openapi::{DescribeResponse, Operation};
+use crate::insights::insight_name;
+use crate::{
+    App, AppState, Body, Error, Id, Json, Patch, Reader, Result, Routes, StringId, Writer,
+};
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     routes
@@ -39,7 +41,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AccessControls")]
-struct Rules {
+struct AccessControls {
     access_controls: Vec<AccessRule>,
     available_access_levels: Vec<&'static str>,
     /// The level where no rule applies.
@@ -50,28 +52,28 @@ struct Rules {
 }
 
 /// The stored rule, or 204 once it is removed.
-enum Written {
-    Kept(AccessRule),
-    Gone,
+enum RuleUpdate {
+    Stored(AccessRule),
+    Removed,
 }
 
-impl From<Option<AccessRule>> for Written {
+impl From<Option<AccessRule>> for RuleUpdate {
     fn from(rule: Option<AccessRule>) -> Self {
-        rule.map_or(Self::Gone, Self::Kept)
+        rule.map_or(Self::Removed, Self::Stored)
     }
 }
 
-impl IntoResponse for Written {
+impl IntoResponse for RuleUpdate {
     fn into_response(self) -> Response {
         match self {
-            Self::Kept(rule) => axum::Json(rule).into_response(),
-            Self::Gone => StatusCode::NO_CONTENT.into_response(),
+            Self::Stored(rule) => axum::Json(rule).into_response(),
+            Self::Removed => StatusCode::NO_CONTENT.into_response(),
         }
     }
 }
 
-impl Answer for Written {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl DescribeResponse for RuleUpdate {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<AccessRule>(200, schemas);
         operation.empty_response(204);
     }
@@ -119,17 +121,17 @@ fn level<L>(sent: Patch<L>) -> Result<Option<L>> {
     sent.nullable().ok_or_else(|| Error::required("access_level"))
 }
 
-async fn of_project(caller: Reader<Projects>, app: App) -> Result<Found<Rules>> {
+async fn of_project(caller: Reader<Projects>, app: App) -> Result<Json<AccessControls>> {
     let rules = app.catalog.access_rules().list(caller.project.id, RuleTarget::Project).await?;
-    let own = match caller.level {
+    let level = match caller.level {
         Level::Member => ProjectAccess::Member,
         Level::Admin | Level::Owner => ProjectAccess::Admin,
     };
-    Ok(Found(Rules {
+    Ok(Json(AccessControls {
         access_controls: rules,
         available_access_levels: ProjectAccess::ALL.map(ProjectAccess::as_str).to_vec(),
         default_access_level: ProjectAccess::DEFAULT.as_str(),
-        user_access_level: Some(own.as_str()),
+        user_access_level: Some(level.as_str()),
         user_can_edit_access_levels: caller.administrates(),
     }))
 }
@@ -138,7 +140,7 @@ async fn set_of_project(
     caller: Writer<Projects>,
     app: App,
     body: Body<ProjectRule>,
-) -> Result<Written> {
+) -> Result<RuleUpdate> {
     caller.require_administrator()?;
     let sent = body.read()?;
     let level = level(sent.access_level)?.map(ProjectAccess::as_str);
@@ -147,8 +149,12 @@ async fn set_of_project(
     Ok(app.catalog.access_rules().set(&actor, target, subject, level).await?.into())
 }
 
-fn shown(rules: Vec<AccessRule>, level: Option<AccessLevel>, can_edit: bool) -> Found<Rules> {
-    Found(Rules {
+fn object_access_controls(
+    rules: Vec<AccessRule>,
+    level: Option<AccessLevel>,
+    can_edit: bool,
+) -> Json<AccessControls> {
+    Json(AccessControls {
         access_controls: rules,
         available_access_levels: AccessLevel::ALL.map(AccessLevel::as_str).to_vec(),
         default_access_level: AccessLevel::DEFAULT.as_str(),
@@ -157,16 +163,16 @@ fn shown(rules: Vec<AccessRule>, level: Option<AccessLevel>, can_edit: bool) -> 
     })
 }
 
-async fn of_kinds(caller: Reader<Projects>, app: App) -> Result<Found<Rules>> {
+async fn of_kinds(caller: Reader<Projects>, app: App) -> Result<Json<AccessControls>> {
     let rules = app.catalog.access_rules().list_for_kinds(caller.project.id).await?;
-    Ok(shown(rules, None, caller.administrates()))
+    Ok(object_access_controls(rules, None, caller.administrates()))
 }
 
 async fn set_of_kind(
     caller: Writer<Projects>,
     app: App,
     body: Body<ObjectRule>,
-) -> Result<Written> {
+) -> Result<RuleUpdate> {
     caller.require_administrator()?;
     let sent = body.read()?;
     let kind = sent.resource.ok_or_else(|| Error::required("resource"))?;
@@ -191,7 +197,7 @@ struct Object {
 }
 
 impl Object {
-    fn numbered(kind: ObjectKind, id: i64, level: AccessLevel) -> Result<Self> {
+    fn by_id(kind: ObjectKind, id: i64, level: AccessLevel) -> Result<Self> {
         require(level, AccessLevel::Viewer)?;
         Ok(Self { kind, id, short_id: None, level })
     }
@@ -199,7 +205,7 @@ impl Object {
     async fn action<M>(app: &AppState, caller: &InProject<Actions, M>, id: Id) -> Result<Self> {
         let found =
             app.catalog.actions().get(caller.project.id, ActionId(id.0), Among::Live).await?;
-        Self::numbered(ObjectKind::Action, found.id.0, caller.level_of(&found))
+        Self::by_id(ObjectKind::Action, found.id.0, caller.level_of(&found))
     }
 
     async fn dashboard<M>(
@@ -210,25 +216,28 @@ impl Object {
         let (id, viewer) = (DashboardId(id.0), caller.viewer());
         let found = app.catalog.dashboards().get_visible(caller.project.id, id, viewer).await?;
         let level = found.head.guard().rights(viewer).level;
-        Self::numbered(ObjectKind::Dashboard, id.0, level)
+        Self::by_id(ObjectKind::Dashboard, id.0, level)
     }
 
     async fn flag<M>(app: &AppState, caller: &InProject<Flags, M>, id: Id) -> Result<Self> {
-        let (flag, rights) = feature_flags::seen(app, caller, id).await?;
+        let (flag, rights) = feature_flags::visible_flag(app, caller, id).await?;
         if flag.deleted {
             return Err(Error::not_found());
         }
-        Self::numbered(ObjectKind::FeatureFlag, flag.id.0, rights.level(&flag))
+        Self::by_id(ObjectKind::FeatureFlag, flag.id.0, rights.level(&flag))
     }
 
     async fn insight<M>(
         app: &AppState,
         caller: &InProject<Insights, M>,
-        id: &TextId,
+        id: &StringId,
     ) -> Result<Self> {
         let viewer = caller.viewer();
-        let found =
-            app.catalog.insights().get_visible(caller.project.id, &name(&id.0), viewer).await?;
+        let found = app
+            .catalog
+            .insights()
+            .get_visible(caller.project.id, &insight_name(&id.0), viewer)
+            .await?;
         let level = found.rights(viewer).level;
         let short_id = Some(found.short_id);
         Ok(Self { kind: ObjectKind::Insight, id: found.id.0, short_id, level })
@@ -238,9 +247,13 @@ impl Object {
         RuleTarget::Object(self.kind, self.id)
     }
 
-    async fn rules<R, M>(self, app: &AppState, caller: &InProject<R, M>) -> Result<Found<Rules>> {
+    async fn rules<R, M>(
+        self,
+        app: &AppState,
+        caller: &InProject<R, M>,
+    ) -> Result<Json<AccessControls>> {
         let rules = app.catalog.access_rules().list(caller.project.id, self.target()).await?;
-        Ok(shown(rules, Some(self.level), self.level == AccessLevel::Manager))
+        Ok(object_access_controls(rules, Some(self.level), self.level == AccessLevel::Manager))
     }
 
     async fn set<R>(
@@ -248,11 +261,11 @@ impl Object {
         app: &AppState,
         caller: &Writer<R>,
         body: Body<ObjectRule>,
-    ) -> Result<Written> {
+    ) -> Result<RuleUpdate> {
         require(self.level, AccessLevel::Manager)?;
         let sent = body.read()?;
         if let Some(other) = sent.resource.filter(|kind| *kind != self.kind) {
-            return Err(Error::no_choice("resource", other.as_str()));
+            return Err(Error::invalid_choice("resource", other.as_str()));
         }
         let is_own = |id: &String| *id == self.id.to_string() || Some(id) == self.short_id.as_ref();
         if sent.resource_id.is_some_and(|id| !id.is_empty() && !is_own(&id)) {
@@ -266,7 +279,7 @@ impl Object {
     }
 }
 
-async fn of_action(caller: Reader<Actions>, id: Id, app: App) -> Result<Found<Rules>> {
+async fn of_action(caller: Reader<Actions>, id: Id, app: App) -> Result<Json<AccessControls>> {
     Object::action(&app, &caller, id).await?.rules(&app, &caller).await
 }
 
@@ -275,11 +288,15 @@ async fn set_of_action(
     id: Id,
     app: App,
     body: Body<ObjectRule>,
-) -> Result<Written> {
+) -> Result<RuleUpdate> {
     Object::action(&app, &caller, id).await?.set(&app, &caller, body).await
 }
 
-async fn of_dashboard(caller: Reader<Dashboards>, id: Id, app: App) -> Result<Found<Rules>> {
+async fn of_dashboard(
+    caller: Reader<Dashboards>,
+    id: Id,
+    app: App,
+) -> Result<Json<AccessControls>> {
     Object::dashboard(&app, &caller, id).await?.rules(&app, &caller).await
 }
 
@@ -288,11 +305,11 @@ async fn set_of_dashboard(
     id: Id,
     app: App,
     body: Body<ObjectRule>,
-) -> Result<Written> {
+) -> Result<RuleUpdate> {
     Object::dashboard(&app, &caller, id).await?.set(&app, &caller, body).await
 }
 
-async fn of_flag(caller: Reader<Flags>, id: Id, app: App) -> Result<Found<Rules>> {
+async fn of_flag(caller: Reader<Flags>, id: Id, app: App) -> Result<Json<AccessControls>> {
     Object::flag(&app, &caller, id).await?.rules(&app, &caller).await
 }
 
@@ -301,19 +318,23 @@ async fn set_of_flag(
     id: Id,
     app: App,
     body: Body<ObjectRule>,
-) -> Result<Written> {
+) -> Result<RuleUpdate> {
     Object::flag(&app, &caller, id).await?.set(&app, &caller, body).await
 }
 
-async fn of_insight(caller: Reader<Insights>, id: TextId, app: App) -> Result<Found<Rules>> {
+async fn of_insight(
+    caller: Reader<Insights>,
+    id: StringId,
+    app: App,
+) -> Result<Json<AccessControls>> {
     Object::insight(&app, &caller, &id).await?.rules(&app, &caller).await
 }
 
 async fn set_of_insight(
     caller: Writer<Insights>,
-    id: TextId,
+    id: StringId,
     app: App,
     body: Body<ObjectRule>,
-) -> Result<Written> {
+) -> Result<RuleUpdate> {
     Object::insight(&app, &caller, &id).await?.set(&app, &caller, body).await
 }

@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::http::openapi::{Describe, Operation};
-use crate::{App, AppState, Base, Error, Found, Reader, Resource, Result, Routes};
+use crate::http::openapi::{DescribeRequest, Operation};
+use crate::{App, AppState, Error, Json, Reader, RequestUrl, Resource, Result, Routes};
 
 /// Entries on a page of the project's log, and by default on a page about one kind of object.
-const LOG_LINES: i64 = 100;
-const PAGE_LINES_DEFAULT: i64 = 10;
+const LOG_PAGE_ENTRIES: i64 = 100;
+const PAGE_ENTRIES_DEFAULT: i64 = 10;
 /// More than there are scopes; each becomes a bind parameter of the statement.
 const SCOPES_MAX: usize = 100;
 
@@ -40,22 +40,23 @@ struct LogPage {
 
 async fn list(
     caller: Reader<ActivityLog>,
-    wanted: Wanted,
-    base: Base,
+    query: LogQuery,
+    url: RequestUrl,
     app: App,
-) -> Result<Found<LogPage>> {
+) -> Result<Json<LogPage>> {
     let filter = ActivityFilter {
         organization: caller.project.organization,
         project: caller.project.id,
-        scopes: wanted.scopes,
-        item_id: wanted.item_id,
-        user: wanted.user,
+        scopes: query.scopes,
+        item_id: query.item_id,
+        user: query.user,
         seen: caller.sights(),
     };
-    let from = wanted.cursor;
+    let from = query.cursor;
     // One entry more than a page shows whether there is another page.
-    let mut results = app.catalog.activity().from_cursor(&filter, from, LOG_LINES + 1).await?;
-    let is_more = results.len() > LOG_LINES as usize;
+    let mut results =
+        app.catalog.activity().from_cursor(&filter, from, LOG_PAGE_ENTRIES + 1).await?;
+    let is_more = results.len() > LOG_PAGE_ENTRIES as usize;
     let (has_next, has_previous) = match from {
         None => (is_more, false),
         Some((_, Direction::Older)) => (is_more, true),
@@ -64,15 +65,15 @@ async fn list(
     if is_more {
         match from {
             Some((_, Direction::Newer)) => drop(results.remove(0)),
-            _ => results.truncate(LOG_LINES as usize),
+            _ => results.truncate(LOG_PAGE_ENTRIES as usize),
         }
     }
     let link = |entry: Option<&Entry>, direction| {
         let mark = entry.map(|entry| Mark { created_at: entry.created_at, id: entry.id });
         let mark = mark.or(from.map(|(mark, _)| mark))?;
-        Some(base.link(&[("cursor", Some(&write_cursor(mark, direction)))]))
+        Some(url.link(&[("cursor", Some(&write_cursor(mark, direction)))]))
     };
-    Ok(Found(LogPage {
+    Ok(Json(LogPage {
         next: has_next.then(|| link(results.last(), Direction::Older)).flatten(),
         previous: has_previous.then(|| link(results.first(), Direction::Newer)).flatten(),
         results,
@@ -80,49 +81,49 @@ async fn list(
 }
 
 /// The filters and the cursor of a request for the project's log.
-struct Wanted {
+struct LogQuery {
     scopes: Vec<String>,
     item_id: Option<String>,
     user: Option<Uuid>,
     cursor: Option<(Mark, Direction)>,
 }
 
-impl FromRequestParts<AppState> for Wanted {
+impl FromRequestParts<AppState> for LogQuery {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
-        let base = Base::of(parts);
+        let url = RequestUrl::of(parts);
         let scopes: Vec<String> = ["scope", "scopes"]
             .into_iter()
-            .flat_map(|name| base.values(name).map(move |words| (name, words)))
+            .flat_map(|name| url.values(name).map(move |words| (name, words)))
             .flat_map(|(name, words)| words.split(',').map(move |word| (name, word)))
             .filter(|(_, word)| !word.is_empty())
             .map(|(name, word)| match SCOPES.contains(&word) {
                 true => Ok(word.to_owned()),
-                false => Err(Error::no_choice(name, word)),
+                false => Err(Error::invalid_choice(name, word)),
             })
             .collect::<Result<_>>()?;
         if scopes.len() > SCOPES_MAX {
             let detail = format!("Ensure this field has no more than {SCOPES_MAX} elements.");
             return Err(Error::invalid("scopes", "max_length", detail));
         }
-        let user = base.value("user").map(|text| {
+        let user = url.value("user").map(|text| {
             Uuid::parse_str(text)
                 .map_err(|_| Error::invalid("user", "invalid_input", "Must be a valid UUID."))
         });
-        let cursor = base
-            .value("cursor")
-            .map(|text| read_cursor(text).ok_or_else(|| Error::missing("Invalid cursor")));
+        let cursor = url.value("cursor").map(|text| {
+            read_cursor(text).ok_or_else(|| Error::not_found_because("Invalid cursor"))
+        });
         Ok(Self {
             scopes,
-            item_id: base.value("item_id").map(str::to_owned),
+            item_id: url.value("item_id").map(str::to_owned),
             user: user.transpose()?,
             cursor: cursor.transpose()?,
         })
     }
 }
 
-impl Describe for Wanted {
+impl DescribeRequest for LogQuery {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         let text = || json!({ "type": "string" });
         operation.query_parameter("scope", text());
@@ -159,10 +160,10 @@ pub(crate) struct ActivityPage {
     number: i64,
     limit: i64,
     /// A parameter that was not a positive integer; most endpoints ignore it.
-    unfit: Option<&'static str>,
+    invalid_parameter: Option<&'static str>,
     /// Objects that the caller may see, of the kinds that access rules cover.
     seen: Sights,
-    base: Base,
+    url: RequestUrl,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -176,7 +177,7 @@ pub(crate) struct ActivityListing {
 impl ActivityPage {
     /// Rejects a bad `page` or `limit`, as upstream does for flags.
     pub(crate) fn strictly(self) -> Result<Self> {
-        match self.unfit {
+        match self.invalid_parameter {
             None => Ok(self),
             Some(name) => {
                 Err(Error::invalid(name, "invalid_input", "A positive integer is required."))
@@ -193,7 +194,7 @@ impl ActivityPage {
         &self,
         app: &AppState,
         project: &ProjectRow,
-    ) -> Result<Found<ActivityListing>> {
+    ) -> Result<Json<ActivityListing>> {
         self.of_scope(app, project, T::SCOPE, None).await
     }
 
@@ -203,7 +204,7 @@ impl ActivityPage {
         app: &AppState,
         project: &ProjectRow,
         item: &T,
-    ) -> Result<Found<ActivityListing>> {
+    ) -> Result<Json<ActivityListing>> {
         self.of_scope(app, project, T::SCOPE, Some(item.item_id())).await
     }
 
@@ -214,7 +215,7 @@ impl ActivityPage {
         project: &ProjectRow,
         scope: &str,
         item_id: Option<String>,
-    ) -> Result<Found<ActivityListing>> {
+    ) -> Result<Json<ActivityListing>> {
         let filter = ActivityFilter {
             organization: project.organization,
             project: project.id,
@@ -227,7 +228,7 @@ impl ActivityPage {
         let window = Window { limit: self.limit, offset };
         let (results, total_count) = app.catalog.activity().page(&filter, window).await?;
         let has_next = offset.saturating_add(self.limit) < total_count;
-        Ok(Found(ActivityListing {
+        Ok(Json(ActivityListing {
             results,
             next: has_next.then(|| self.link(self.number + 1)),
             previous: (self.number > 1).then(|| self.link(self.number - 1)),
@@ -237,7 +238,7 @@ impl ActivityPage {
 
     fn link(&self, number: i64) -> String {
         let (limit, number) = (self.limit.to_string(), number.to_string());
-        self.base.link(&[("limit", Some(&limit)), ("page", Some(&number))])
+        self.url.link(&[("limit", Some(&limit)), ("page", Some(&number))])
     }
 }
 
@@ -245,22 +246,22 @@ impl FromRequestParts<AppState> for ActivityPage {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
-        let base = Base::of(parts);
-        let number = |name, default: i64| base.number(name).filter(|n| *n > 0).unwrap_or(default);
-        let is_unfit = |name: &&&str| {
-            base.value(name).is_some() && base.number(name).is_none_or(|number| number < 1)
+        let url = RequestUrl::of(parts);
+        let number = |name, default: i64| url.number(name).filter(|n| *n > 0).unwrap_or(default);
+        let is_invalid = |name: &&&str| {
+            url.value(name).is_some() && url.number(name).is_none_or(|number| number < 1)
         };
         Ok(Self {
             seen: Sights::default(),
-            unfit: ["limit", "page"].iter().find(is_unfit).copied(),
+            invalid_parameter: ["limit", "page"].iter().find(is_invalid).copied(),
             number: number("page", 1),
-            limit: number("limit", PAGE_LINES_DEFAULT).min(LIMIT_MAX),
-            base,
+            limit: number("limit", PAGE_ENTRIES_DEFAULT).min(LIMIT_MAX),
+            url,
         })
     }
 }
 
-impl Describe for ActivityPage {
+impl DescribeRequest for ActivityPage {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         let number = || json!({ "type": "integer", "minimum": 1 });
         operation.query_parameter("limit", number());

@@ -18,8 +18,8 @@ use crate::auth::resources::Cohorts;
 use crate::http::body::{lenient_bool, max_bytes, max_chars, present};
 use crate::http::path::{given, search};
 use crate::{
-    App, AppState, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query, Reader,
-    Result, Routes, Whole, Writer,
+    App, AppState, Created, Error, Id, IsPut, Json, Listing, Page, Patch, Query, Reader, Result,
+    Routes, SoftDeleteOnly, Writer,
 };
 use upload::Upload;
 
@@ -31,7 +31,7 @@ const FILTERS_BYTES_MAX: usize = 64 << 10;
 /// Persons in one JSON request; files may list more.
 const PERSONS_SENT_MAX: usize = 10_000;
 /// Persons that a query may add: the maximum number of rows of a query result.
-const PERSONS_ASKED_MAX: u64 = 50_000;
+const QUERY_PERSONS_MAX: u64 = 50_000;
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = routes
@@ -66,7 +66,7 @@ async fn list(
         None => None,
         Some("static") => Some(true),
         Some("dynamic") => Some(false),
-        Some(other) => return Err(Error::no_choice("type", other)),
+        Some(other) => return Err(Error::invalid_choice("type", other)),
     };
     let author = given(query.created_by_id.as_ref()).map(|text| {
         let detail = "A valid integer is required.";
@@ -112,7 +112,7 @@ async fn create(
 ) -> Result<Created<Cohort>> {
     let (fields, file) = sent.read()?;
     let is_static = fields.is_static.unwrap_or(false);
-    let persons = named(&app, &caller, &fields, is_static).await?;
+    let persons = requested_members(&app, &caller, &fields, is_static).await?;
     let change = fields.validate(is_static, &caller.project, app.catalog.clock().now())?;
     let kind = match (is_static, change.filters) {
         (true, filters) => NewCohortKind::Static(filters),
@@ -135,11 +135,11 @@ async fn create(
     };
     let actor = caller.actor();
     let cohort = app.catalog.cohorts().create(&actor, new, &caller.sights()).await?;
-    Ok(Created(filled(&app, &actor, cohort, listed, &persons).await?))
+    Ok(Created(add_members(&app, &actor, cohort, listed, &persons).await?))
 }
 
 /// Adds the persons of an uploaded file, and `persons`, to a static cohort.
-async fn filled(
+async fn add_members(
     app: &AppState,
     actor: &Actor,
     mut cohort: Cohort,
@@ -150,14 +150,14 @@ async fn filled(
         cohort = app.catalog.cohorts().add_members(actor, cohort.id, by, &names).await?;
     }
     if !persons.is_empty() {
-        let (by, names) = (NamedBy::PersonUuid, texts(persons));
+        let (by, names) = (NamedBy::PersonUuid, uuid_strings(persons));
         cohort = app.catalog.cohorts().add_members(actor, cohort.id, by, &names).await?;
     }
     Ok(cohort)
 }
 
 /// The persons that a request adds to a static cohort, by id or by a query.
-async fn named(
+async fn requested_members(
     app: &App,
     caller: &Writer<Cohorts>,
     fields: &CohortFields,
@@ -166,7 +166,7 @@ async fn named(
     // The caller extractors do not look into multipart forms.
     let filters = fields.filters.clone().given().map(Value::Object);
     let groups = fields.groups.clone().given().map(Value::Array);
-    if filters.iter().chain(&groups).any(hogql_scope::is_within) {
+    if filters.iter().chain(&groups).any(hogql_scope::value_contains_hogql) {
         caller.may_read("query")?;
     }
     let mut persons = fields.person_ids.clone().given().unwrap_or_default();
@@ -178,17 +178,17 @@ async fn named(
             let detail = "Only static cohorts are made of a query.";
             return Err(Error::invalid("query", "invalid_input", detail));
         }
-        persons.extend(asked(app, caller, query).await?);
+        persons.extend(query_persons(app, caller, query).await?);
     }
     Ok(persons)
 }
 
 /// Runs a query and reads person ids from its first column.
-async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<Uuid>> {
+async fn query_persons(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<Uuid>> {
     let mut asked = QueryRequest::new(query, Refresh::ForceBlocking, caller.sights());
-    asked.default_limit = Some(PERSONS_ASKED_MAX);
+    asked.default_limit = Some(QUERY_PERSONS_MAX);
     let reply = app.queries.run(&caller.project, asked).await.map_err(|why| match why {
-        query::Error::Parse(why) => Error::misshapen("query", why),
+        query::Error::Parse(why) => Error::malformed("query", why),
         query::Error::Invalid(why) => Error::invalid("query", "invalid_input", why),
         other => other.into(),
     })?;
@@ -200,10 +200,10 @@ async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<
     };
     let rows = result.results.as_array().filter(|_| result.columns.is_some());
     // Only the bound is an error: a query with a lower limit of its own is not cut short.
-    if rows.is_some_and(|rows| rows.len() as u64 >= PERSONS_ASKED_MAX)
+    if rows.is_some_and(|rows| rows.len() as u64 >= QUERY_PERSONS_MAX)
         && result.has_more == Some(true)
     {
-        let detail = format!("The query gives more than {PERSONS_ASKED_MAX} rows.");
+        let detail = format!("The query gives more than {QUERY_PERSONS_MAX} rows.");
         return Err(Error::invalid("query", "max_length", detail));
     }
     rows.and_then(|rows| rows.iter().map(id).collect()).ok_or_else(|| {
@@ -212,17 +212,17 @@ async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<
     })
 }
 
-async fn read(caller: Reader<Cohorts>, id: Id, app: App) -> Result<Found<Cohort>> {
-    Ok(Found(app.catalog.cohorts().get(caller.project.id, CohortId(id.0), Among::Live).await?))
+async fn read(caller: Reader<Cohorts>, id: Id, app: App) -> Result<Json<Cohort>> {
+    Ok(Json(app.catalog.cohorts().get(caller.project.id, CohortId(id.0), Among::Live).await?))
 }
 
 async fn update(
     caller: Writer<Cohorts>,
-    whole: Whole,
+    is_put: IsPut,
     id: Id,
     app: App,
     sent: Upload<CohortFields>,
-) -> Result<Found<Cohort>> {
+) -> Result<Json<Cohort>> {
     let id = CohortId(id.0);
     let known = app.catalog.cohorts().get(caller.project.id, id, sent.among()).await?;
     let (fields, file) = sent.read()?;
@@ -230,7 +230,7 @@ async fn update(
         let detail = "A cohort stays what it is; duplicate it as a static one.";
         return Err(Error::invalid("is_static", "invalid_input", detail));
     }
-    let persons = named(&app, &caller, &fields, known.is_static).await?;
+    let persons = requested_members(&app, &caller, &fields, known.is_static).await?;
     for (attr, lists) in
         [("csv", file.is_some()), ("_create_static_person_ids", !persons.is_empty())]
     {
@@ -240,7 +240,7 @@ async fn update(
     }
     let now = app.catalog.clock().now();
     let change = fields.validate(known.is_static, &caller.project, now)?;
-    if whole.0 && !known.is_static && change.filters.is_none() {
+    if is_put.0 && !known.is_static && change.filters.is_none() {
         return Err(Error::required("filters"));
     }
     let listed = file.map(|file| csv::names(&file)).transpose()?;
@@ -250,16 +250,16 @@ async fn update(
     }
     let actor = caller.actor();
     let cohort = app.catalog.cohorts().update(&actor, id, change, &caller.sights()).await?;
-    Ok(Found(filled(&app, &actor, cohort, listed, &persons).await?))
+    Ok(Json(add_members(&app, &actor, cohort, listed, &persons).await?))
 }
 
-async fn destroy(_: Writer<Cohorts>) -> Result<NeverDeleted> {
-    Ok(NeverDeleted)
+async fn destroy(_: Writer<Cohorts>) -> Result<SoftDeleteOnly> {
+    Ok(SoftDeleteOnly)
 }
 
-async fn calculate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Found<Cohort>> {
+async fn calculate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Json<Cohort>> {
     let id = live(&app, &caller.project, id).await?.id;
-    Ok(Found(app.catalog.cohorts().recalculate(&caller.actor(), id).await?))
+    Ok(Json(app.catalog.cohorts().recalculate(&caller.actor(), id).await?))
 }
 
 /// Creates a static cohort with the source's current members.
@@ -284,7 +284,7 @@ async fn activity(
     caller: Reader<ActivityLog>,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     page.of_all::<Cohort>(&app, &caller.project).await
 }
 
@@ -293,7 +293,7 @@ async fn activity_of_one(
     id: Id,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     let cohort = live(&app, &caller.project, id).await?;
     page.of(&app, &caller.project, &cohort).await
 }
@@ -302,7 +302,7 @@ async fn live(app: &AppState, project: &catalog::ProjectRow, id: Id) -> Result<C
     Ok(app.catalog.cohorts().get(project.id, CohortId(id.0), Among::Live).await?)
 }
 
-fn texts(persons: &[Uuid]) -> Vec<String> {
+fn uuid_strings(persons: &[Uuid]) -> Vec<String> {
     persons.iter().map(ToString::to_string).collect()
 }
 
@@ -316,7 +316,7 @@ fn check_persons(attr: &str, persons: &[Uuid]) -> Result<()> {
 
 /// Rejects invalid negations and event filters, which older versions accepted, naming the field.
 /// `cohort_tree` bounds the depth.
-fn check_behaviours(place: &str, tree: Option<&Value>) -> Result<()> {
+fn check_behavioral_filters(place: &str, tree: Option<&Value>) -> Result<()> {
     let negation = tree.and_then(|tree| tree.get("negation"));
     if !matches!(negation, None | Some(Value::Null | Value::Bool(_))) {
         let detail = "The negation of a condition is true or false.";
@@ -324,7 +324,7 @@ fn check_behaviours(place: &str, tree: Option<&Value>) -> Result<()> {
     }
     let list = |name: &str| tree.and_then(|tree| tree.get(name)?.as_array()).into_iter().flatten();
     for (nth, below) in list("values").enumerate() {
-        check_behaviours(&format!("{place}__values__{nth}"), Some(below))?;
+        check_behavioral_filters(&format!("{place}__values__{nth}"), Some(below))?;
     }
     for (nth, filter) in list("event_filters").enumerate() {
         let refused = |why: String| {
@@ -337,10 +337,10 @@ fn check_behaviours(place: &str, tree: Option<&Value>) -> Result<()> {
 }
 
 /// Whether a tree has no conditions.
-fn asks_nothing(tree: &Value) -> bool {
+fn is_empty_tree(tree: &Value) -> bool {
     match (tree, tree.get("values")) {
         (Value::Null, _) => true,
-        (_, Some(Value::Array(values))) => values.iter().all(asks_nothing),
+        (_, Some(Value::Array(values))) => values.iter().all(is_empty_tree),
         (Value::Object(fields), None) => fields.is_empty(),
         _ => false,
     }
@@ -363,7 +363,7 @@ impl CohortFields {
         let filters = self.filters.given().or_else(|| old.map(|groups| filters_of_groups(&groups)));
         // Static cohorts store conditions without using them; front-ends send empty ones.
         let asks = |filters: &&Map<String, Value>| {
-            !is_static || !filters.get("properties").is_none_or(asks_nothing)
+            !is_static || !filters.get("properties").is_none_or(is_empty_tree)
         };
         if let Some(filters) = filters.as_ref().filter(asks) {
             max_bytes("filters", filters, FILTERS_BYTES_MAX)?;
@@ -371,7 +371,7 @@ impl CohortFields {
                 Error::invalid("filters", "invalid_input", why.to_string())
             };
             let tree = cohort_tree(filters).map_err(refused)?;
-            check_behaviours("filters__properties", filters.get("properties"))?;
+            check_behavioral_filters("filters__properties", filters.get("properties"))?;
             let mut behaviours = Vec::new();
             tree.behaviours(&mut behaviours);
             for behaviour in behaviours {

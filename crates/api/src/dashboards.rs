@@ -1,8 +1,8 @@
 //! Dashboards: tiles with insights, texts and buttons on one page.
 
-mod body;
 pub(crate) mod collaborators;
-pub(crate) mod shape;
+mod fields;
+pub(crate) mod response;
 mod templates;
 mod tiles;
 
@@ -19,18 +19,18 @@ use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::auth::caller::InProject;
 use crate::auth::resources::Dashboards;
 use crate::http::body::{Both, lenient_bool};
-use crate::http::openapi::{Describe, Operation};
+use crate::http::openapi::{DescribeRequest, Operation};
 use crate::http::path::{given, nul, search, switch};
-use crate::insights::answer::{question, refresh};
-use crate::insights::check_seen;
+use crate::insights::check_query_access;
 use crate::insights::overrides::Overrides;
+use crate::insights::results::{insight_query, refresh};
 use crate::insights::visibility::viewable;
 use crate::{
-    App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
-    Query, Reader, Result, Routes, Writer,
+    App, AppState, Body, Created, Error, Id, Json, Listing, Page, Patch, Query, Reader, RequestUrl,
+    Result, Routes, SoftDeleteOnly, Writer,
 };
-use body::{DashboardFields, IntoNew as _};
-use shape::{Detail, Listed};
+use fields::{DashboardFields, IntoNew as _};
+use response::{DashboardItem, DashboardResponse};
 use tiles::TileListFields;
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -46,20 +46,20 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 /// The filters of a request that lists dashboards.
-struct Wanted(DashboardFilter);
+struct DashboardListFilter(DashboardFilter);
 
-impl FromRequestParts<AppState> for Wanted {
+impl FromRequestParts<AppState> for DashboardListFilter {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
-        let base = Base::of(parts);
-        let creation_mode = base.value("creation_mode").map(|text| {
-            CreationMode::parse(text).ok_or_else(|| Error::no_choice("creation_mode", text))
+        let url = RequestUrl::of(parts);
+        let creation_mode = url.value("creation_mode").map(|text| {
+            CreationMode::parse(text).ok_or_else(|| Error::invalid_choice("creation_mode", text))
         });
-        let tags: Vec<String> = base.values("tags").map(str::to_owned).collect();
-        let wanted = base.value("search").map(str::to_owned);
-        let generated = base.value("exclude_generated").map(str::to_owned);
-        let has_nul = |name: &&&str| base.values(name).any(|text| text.contains('\0'));
+        let tags: Vec<String> = url.values("tags").map(str::to_owned).collect();
+        let term = url.value("search").map(str::to_owned);
+        let generated = url.value("exclude_generated").map(str::to_owned);
+        let has_nul = |name: &&&str| url.values(name).any(|text| text.contains('\0'));
         if let Some(name) = ["search", "tags"].iter().find(has_nul) {
             return Err(nul(name));
         }
@@ -67,13 +67,13 @@ impl FromRequestParts<AppState> for Wanted {
             creation_mode: creation_mode.transpose()?,
             tags: crate::http::body::tags(&tags)?,
             exclude_generated: switch("exclude_generated", generated.as_ref())? == Some(true),
-            search: search(wanted.as_ref())?,
+            search: search(term.as_ref())?,
             seen: Sight::Everything,
         }))
     }
 }
 
-impl Describe for Wanted {
+impl DescribeRequest for DashboardListFilter {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         let text = || json!({ "type": "string" });
         operation.query_parameter("creation_mode", text());
@@ -86,14 +86,14 @@ impl Describe for Wanted {
 async fn list(
     caller: Reader<Dashboards>,
     page: Page,
-    wanted: Wanted,
+    filter: DashboardListFilter,
     app: App,
-) -> Result<Listing<Listed>> {
+) -> Result<Listing<DashboardItem>> {
     let (user, viewer) = (caller.user.user.id, caller.viewer());
-    let wanted = DashboardFilter { seen: caller.sight(ObjectKind::Dashboard), ..wanted.0 };
+    let filter = DashboardFilter { seen: caller.sight(ObjectKind::Dashboard), ..filter.0 };
     let found =
-        app.catalog.dashboards().list(caller.project.id, user, &wanted, page.window).await?;
-    let shown = found.0.into_iter().map(|head| Listed::new(head, viewer)).collect();
+        app.catalog.dashboards().list(caller.project.id, user, &filter, page.window).await?;
+    let shown = found.0.into_iter().map(|head| DashboardItem::new(head, viewer)).collect();
     Ok(page.listing(shown, found.1))
 }
 
@@ -113,7 +113,7 @@ async fn create(
     caller: Writer<Dashboards>,
     app: App,
     body: Body<Both<DashboardFields, CreateFields>>,
-) -> Result<Created<Detail>> {
+) -> Result<Created<DashboardResponse>> {
     caller.may_create(ObjectKind::Dashboard)?;
     let (fields, create) = body.read_both()?;
     let mut new = fields.validate()?.into_new();
@@ -121,7 +121,7 @@ async fn create(
     match (template, create.use_dashboard.given()) {
         (Some(_), Some(_)) => {
             let detail = "`use_dashboard` and `use_template` cannot be used together";
-            return Err(Error::refused(detail));
+            return Err(Error::bad_request(detail));
         }
         (Some(name), None) => {
             new.creation_mode = CreationMode::Template;
@@ -137,7 +137,7 @@ async fn create(
                 app.catalog.dashboards().get_visible(caller.project.id, dashboard, caller.viewer());
             // A source that the caller cannot view is rejected by `create_dashboard`.
             if copies == Copies::Everything && seen.await.is_ok() {
-                check_copied(&app, &caller, dashboard, None, "use_dashboard").await?;
+                check_copy_access(&app, &caller, dashboard, None, "use_dashboard").await?;
             }
             new.creation_mode = CreationMode::Duplicate;
             new.contents = Contents::Of(Source { dashboard, copies });
@@ -145,7 +145,7 @@ async fn create(
         (None, None) => {}
     }
     let id = app.catalog.dashboards().create(&caller.actor(), caller.viewer(), new).await?;
-    Ok(Created(shown(&app, &caller, id).await?))
+    Ok(Created(load_response(&app, &caller, id).await?))
 }
 
 /// Parameters of reading a dashboard.
@@ -167,21 +167,21 @@ async fn read(
     id: Id,
     query: Query<ReadQuery>,
     app: App,
-) -> Result<Found<Detail>> {
+) -> Result<Json<DashboardResponse>> {
     let user = Some(caller.user.user.id);
     let id = DashboardId(id.0);
     let mut dashboard =
         app.catalog.dashboards().get_visible(caller.project.id, id, caller.viewer()).await?;
-    let on_top =
+    let overrides =
         Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
     let refresh = refresh(given(query.refresh.as_ref()))?;
     app.catalog.dashboards().record_access(&mut dashboard).await?;
     let seen = caller.sights();
     let view = app.catalog.dashboards().view(dashboard, user, &seen).await?;
     let size = query.layout_size.as_deref().filter(|size| *size == "xs").unwrap_or("sm");
-    let mut detail = Detail::new(view, caller.viewer(), size).overridden(on_top);
-    detail.answer(&app, &caller.project, refresh, seen).await;
-    Ok(Found(detail))
+    let mut response = DashboardResponse::new(view, caller.viewer(), size).overridden(overrides);
+    response.answer(&app, &caller.project, refresh, seen).await;
+    Ok(Json(response))
 }
 
 async fn update(
@@ -189,7 +189,7 @@ async fn update(
     id: Id,
     app: App,
     body: Body<Both<DashboardFields, TileListFields>>,
-) -> Result<Found<Detail>> {
+) -> Result<Json<DashboardResponse>> {
     let id = DashboardId(id.0);
     let viewer = caller.viewer();
     app.catalog.dashboards().get_editable(caller.project.id, id, viewer, body.among()).await?;
@@ -198,7 +198,7 @@ async fn update(
     rest.apply(&mut change)?;
     let copied: Vec<TileId> = change.copied_tiles.iter().map(|copy| copy.id).collect();
     if !copied.is_empty() {
-        check_copied(&app, &caller, id, Some(&copied), "duplicate_tiles").await?;
+        check_copy_access(&app, &caller, id, Some(&copied), "duplicate_tiles").await?;
     }
     let back = change.tiles.iter().filter(|tile| tile.deleted == Some(false));
     let back: Vec<TileId> = back.filter_map(|tile| tile.id).collect();
@@ -212,12 +212,12 @@ async fn update(
         }
     };
     app.catalog.dashboards().update(&caller.actor(), viewer, id, change, &looked).await?;
-    Ok(Found(shown(&app, &caller, id).await?))
+    Ok(Json(load_response(&app, &caller, id).await?))
 }
 
 /// A copied insight stores its source's query as the caller's own, so the caller must be allowed
 /// to see everything that the query names.
-async fn check_copied(
+async fn check_copy_access(
     app: &AppState,
     caller: &Writer<Dashboards>,
     on: DashboardId,
@@ -227,22 +227,22 @@ async fn check_copied(
     let (project, viewer) = (caller.project.id, caller.viewer());
     for insight in app.catalog.dashboards().insights_to_copy(project, on, viewer, tiles).await? {
         // A query that cannot be parsed names nothing.
-        if let Ok(Some(asked)) = question(&insight) {
-            check_seen(app, caller, attr, asked).await?;
+        if let Ok(Some(asked)) = insight_query(&insight) {
+            check_query_access(app, caller, attr, asked).await?;
         }
     }
     Ok(())
 }
 
-async fn destroy(_: Writer<Dashboards>) -> Result<NeverDeleted> {
-    Ok(NeverDeleted)
+async fn destroy(_: Writer<Dashboards>) -> Result<SoftDeleteOnly> {
+    Ok(SoftDeleteOnly)
 }
 
 async fn activity(
     caller: Reader<ActivityLog>,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     page.seen(caller.sights()).of_scope(&app, &caller.project, "Dashboard", None).await
 }
 
@@ -251,7 +251,7 @@ async fn activity_of_one(
     id: Id,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     let id = DashboardId(id.0);
     app.catalog.dashboards().get_visible(caller.project.id, id, caller.viewer()).await?;
     let page = page.seen(caller.sights());
@@ -259,23 +259,23 @@ async fn activity_of_one(
 }
 
 /// The response after a write, also of a dashboard that is deleted now.
-pub(super) async fn shown<R, M>(
+pub(super) async fn load_response<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     id: DashboardId,
-) -> Result<Detail> {
+) -> Result<DashboardResponse> {
     let user = Some(caller.user.user.id);
     let found =
         app.catalog.dashboards().get(caller.project.id, id, user, Among::Everything).await?;
     let seen = caller.sights();
     let view = app.catalog.dashboards().view(found, user, &seen).await?;
-    let mut detail = Detail::new(view, caller.viewer(), "sm");
-    detail.answer(app, &caller.project, query::Refresh::ForceCache, seen).await;
-    Ok(detail)
+    let mut response = DashboardResponse::new(view, caller.viewer(), "sm");
+    response.answer(app, &caller.project, query::Refresh::ForceCache, seen).await;
+    Ok(response)
 }
 
 /// The defaults of a new dashboard.
-fn blank() -> NewDashboard {
+fn default_dashboard() -> NewDashboard {
     NewDashboard {
         name: None,
         description: String::new(),

@@ -14,10 +14,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::http::csv::{self, Cells, Format, Shown};
+use crate::http::csv::{self, Cells, Format, JsonOrCsv};
 use crate::http::path::given;
-use crate::{App, Base, Error, Query, Reader, Resource, Result, Routes, TextId};
-use streamed::Listed;
+use crate::{App, Error, Query, Reader, RequestUrl, Resource, Result, Routes, StringId};
+use streamed::ListResponse;
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_DEFAULT_CSV: usize = 1_000;
@@ -25,7 +25,7 @@ const LIMIT_DEFAULT_CSV: usize = 1_000;
 /// would silently lose events.
 const LIMIT_MAX: usize = 50_000;
 /// Tolerated clock skew of clients.
-const AHEAD_SECONDS: i64 = 5;
+const CLOCK_SKEW_SECONDS: i64 = 5;
 
 enum Events {}
 
@@ -71,8 +71,9 @@ struct ListQuery {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "describes answers that are written as they are read")]
-enum Answered {
-    Listed(EventListing<Vec<Event>>),
+#[schemars(rename = "Answered")]
+enum EventsResponse {
+    List(EventListing<Vec<Event>>),
     Selected(selected::Selected),
 }
 
@@ -85,27 +86,27 @@ struct EventListing<T> {
 
 async fn list(
     caller: Reader<Events>,
-    base: Base,
+    url: RequestUrl,
     query: Query<ListQuery>,
     format: Format,
     app: App,
-) -> Result<Listed> {
-    if let Some(selected) = selected::list(&caller, &base, &query, format, &app).await? {
-        return Ok(Listed::Selected(selected));
+) -> Result<ListResponse> {
+    if let Some(selected) = selected::list(&caller, &url, &query, format, &app).await? {
+        return Ok(ListResponse::Selected(selected));
     }
     let zone = Zone::named(&caller.project.timezone);
     let now = app.events.now();
-    let slice = query.slice(format)?;
-    let mut wanted = query.wanted(now, &zone)?;
+    let page = query.page(format)?;
+    let mut filter = query.filter(now, &zone)?;
     if let Some(id) = given(query.action_id.as_ref()) {
-        wanted.action = Some(action(&app, &caller, id, now, &zone).await?);
+        filter.action = Some(action(&app, &caller, id, now, &zone).await?);
     }
-    let people = query.people();
-    let order = slice.order;
-    query.resume(&mut wanted, slice.cursor.as_ref(), order);
-    let found = app.events.list(&caller.project, &wanted, slice, people).await?;
-    let next = found.next().map(|mark| behind(&base, mark, order));
-    streamed::answer(found, format, next).await.map(Listed::Events)
+    let person_details = query.person_details();
+    let order = page.order;
+    query.resume(&mut filter, page.cursor.as_ref(), order);
+    let found = app.events.list(&caller.project, &filter, page, person_details).await?;
+    let next = found.next().map(|cursor| next_link(&url, cursor, order));
+    streamed::answer(found, format, next).await.map(ListResponse::Events)
 }
 
 /// An unknown or hidden action matches no event, like one without steps.
@@ -131,9 +132,9 @@ async fn action(
 
 /// The link to the next page: after the last event's timestamp and its position among events with
 /// the same timestamp.
-fn behind(base: &Base, mark: &Cursor, order: Order) -> String {
-    let (bound, time) = (bound_of(order), event_time(mark.timestamp()));
-    base.link(&[(bound, Some(&time)), ("cursor", Some(&mark.to_string())), ("offset", None)])
+fn next_link(url: &RequestUrl, cursor: &Cursor, order: Order) -> String {
+    let (bound, time) = (bound_of(order), event_time(cursor.timestamp()));
+    url.link(&[(bound, Some(&time)), ("cursor", Some(&cursor.to_string())), ("offset", None)])
 }
 
 const fn bound_of(order: Order) -> &'static str {
@@ -144,7 +145,7 @@ const fn bound_of(order: Order) -> &'static str {
 }
 
 impl ListQuery {
-    fn slice(&self, format: Format) -> Result<EventPage> {
+    fn page(&self, format: Format) -> Result<EventPage> {
         let number = |text: &Option<String>| text.as_deref()?.parse::<i64>().ok();
         let default = match format {
             Format::Json => LIMIT_DEFAULT,
@@ -159,13 +160,13 @@ impl ListQuery {
             let detail = format!("Offset is deprecated. Max supported offset value is {most}");
             return Err(Error::invalid("offset", "invalid_input", detail));
         }
-        let mark = given(self.cursor.as_ref()).map(|text| {
+        let cursor = given(self.cursor.as_ref()).map(|text| {
             text.parse::<Cursor>().map_err(|_| {
                 let detail = "The cursor is not one that this server gave.";
                 Error::invalid("cursor", "invalid_input", detail)
             })
         });
-        Ok(EventPage { order: self.order()?, limit, offset, cursor: mark.transpose()? })
+        Ok(EventPage { order: self.order()?, limit, offset, cursor: cursor.transpose()? })
     }
 
     fn order(&self) -> Result<Order> {
@@ -180,8 +181,8 @@ impl ListQuery {
         })
     }
 
-    fn wanted(&self, now: Timestamp, zone: &Zone) -> Result<EventFilter> {
-        let moment = |name: &str, text: &Option<String>| {
+    fn filter(&self, now: Timestamp, zone: &Zone) -> Result<EventFilter> {
+        let timestamp = |name: &str, text: &Option<String>| {
             let Some(text) = given(text.as_ref()) else { return Ok(None) };
             parse_timestamp(text, now, zone).map(Some).ok_or_else(|| {
                 let detail =
@@ -190,13 +191,13 @@ impl ListQuery {
             })
         };
         let text = |text: &Option<String>| given(text.as_ref()).map(str::to_owned);
-        let before = moment("before", &self.before)?;
+        let before = timestamp("before", &self.before)?;
         Ok(EventFilter {
             event: text(&self.event),
             distinct_id: text(&self.distinct_id),
             person: text(&self.person_id),
-            after: moment("after", &self.after)?,
-            before: before.or(Some(now.plus_seconds(AHEAD_SECONDS))),
+            after: timestamp("after", &self.after)?,
+            before: before.or(Some(now.plus_seconds(CLOCK_SKEW_SECONDS))),
             properties: match given(self.properties.as_ref()) {
                 Some(text) => Filters::parse(text, now, zone).map_err(query::Error::from)?,
                 None => Filters::default(),
@@ -208,14 +209,16 @@ impl ListQuery {
 
     /// A cursor refines the time bound sent with it: it resumes after one of the events at that
     /// timestamp. If the bound is not the cursor's, the client changed it, and the bound wins.
-    fn resume(&self, wanted: &mut EventFilter, mark: Option<&Cursor>, order: Order) {
+    fn resume(&self, filter: &mut EventFilter, cursor: Option<&Cursor>, order: Order) {
         let bound = match order {
-            Order::NewestFirst => &mut wanted.before,
-            Order::OldestFirst => &mut wanted.after,
+            Order::NewestFirst => &mut filter.before,
+            Order::OldestFirst => &mut filter.after,
         };
-        let Some(mark) = mark.filter(|mark| *bound == Some(mark.timestamp())) else { return };
+        let Some(cursor) = cursor.filter(|cursor| *bound == Some(cursor.timestamp())) else {
+            return;
+        };
         // Include events at the cursor's timestamp, without rescanning earlier ones.
-        let micros = mark.timestamp().as_micros();
+        let micros = cursor.timestamp().as_micros();
         *bound = match order {
             Order::NewestFirst => micros.checked_add(1),
             Order::OldestFirst => micros.checked_sub(1),
@@ -223,12 +226,12 @@ impl ListQuery {
         .map(Timestamp::from_micros);
     }
 
-    fn people(&self) -> PersonDetails {
-        people(self.include_person.as_ref())
+    fn person_details(&self) -> PersonDetails {
+        person_details(self.include_person.as_ref())
     }
 }
 
-fn people(include_person: Option<&String>) -> PersonDetails {
+fn person_details(include_person: Option<&String>) -> PersonDetails {
     match given(include_person) {
         Some("true" | "True" | "1") => PersonDetails::Included,
         _ => PersonDetails::Omitted,
@@ -242,21 +245,21 @@ struct ReadQuery {
 
 async fn read(
     caller: Reader<Events>,
-    id: TextId,
+    id: StringId,
     query: Query<ReadQuery>,
     format: Format,
     app: App,
-) -> Result<Shown<Event>> {
-    let uuid = Uuid::parse_str(&id.0).map_err(|_| Error::bare("invalid", "Invalid UUID"))?;
-    let people = people(query.include_person.as_ref());
-    let event = app
-        .events
-        .get(caller.project.id, uuid, people)
-        .await?
-        .ok_or_else(|| Error::missing(format!("No events exist for event UUID {}", id.0)))?;
+) -> Result<JsonOrCsv<Event>> {
+    let uuid =
+        Uuid::parse_str(&id.0).map_err(|_| Error::without_attr("invalid", "Invalid UUID"))?;
+    let person_details = person_details(query.include_person.as_ref());
+    let event =
+        app.events.get(caller.project.id, uuid, person_details).await?.ok_or_else(|| {
+            Error::not_found_because(format!("No events exist for event UUID {}", id.0))
+        })?;
     Ok(match format {
-        Format::Json => Shown::Json(event),
-        Format::Csv => Shown::Csv(table(std::slice::from_ref(&event))?),
+        Format::Json => JsonOrCsv::Json(event),
+        Format::Csv => JsonOrCsv::Csv(table(std::slice::from_ref(&event))?),
     })
 }
 

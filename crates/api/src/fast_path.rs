@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tower::ServiceExt as _;
 
-use crate::http::body_reader::Arrived;
+use crate::http::body_reader::IncomingRequest;
 use crate::http::metrics::RouteCounters;
 use crate::http::response_budget::{self, Audience};
 use crate::http::{cors, normalize};
@@ -73,7 +73,7 @@ impl Service {
         let inner = &*self.0;
         if let Some(route) = inner.fast_route(&request) {
             let (head, body) = request.into_parts();
-            let sent = Arrived { head, body, peer: Some(peer.ip()) };
+            let sent = IncomingRequest { head, body, peer: Some(peer.ip()) };
             return route.respond(&inner.app, sent).await;
         }
         request.extensions_mut().insert(ConnectInfo(peer));
@@ -96,7 +96,7 @@ impl Inner {
 }
 
 impl FastRoute {
-    async fn respond<B>(&self, app: &AppState, sent: Arrived<B>) -> Response
+    async fn respond<B>(&self, app: &AppState, sent: IncomingRequest<B>) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
@@ -118,15 +118,15 @@ impl FastRoute {
 impl Target {
     /// Boxes each handler's future: the connection holds this one, which would otherwise be as
     /// large as the largest handler's.
-    async fn respond<B>(self, app: &AppState, sent: Arrived<B>) -> Response
+    async fn respond<B>(self, app: &AppState, sent: IncomingRequest<B>) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
         match self {
             Self::Events => {
-                Box::pin(capture::take(app, Endpoint::Events, sent)).await.into_response()
+                Box::pin(capture::capture_events(app, Endpoint::Events, sent)).await.into_response()
             }
-            Self::EventsV1 => Box::pin(capture::take_v1(app, sent)).await.into_response(),
+            Self::EventsV1 => Box::pin(capture::capture_events_v1(app, sent)).await.into_response(),
             Self::Flags(endpoint) => {
                 Box::pin(evaluation::evaluate_flags(app, endpoint, sent)).await.into_response()
             }

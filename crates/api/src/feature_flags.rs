@@ -1,11 +1,11 @@
 //! Management of feature flags.
 
+mod blast_radius;
 mod definitions;
 mod evaluating;
 mod fields;
-mod listing;
+mod list_query;
 mod names;
-mod reach;
 mod role_access;
 mod usage;
 
@@ -26,12 +26,12 @@ use crate::auth::caller::InProject;
 use crate::auth::resources::Flags;
 use crate::ingestion::edits;
 use crate::{
-    App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Query, Reader,
-    Result, Routes, Whole, Writer,
+    App, AppState, Body, Created, Error, Id, IsPut, Json, Listing, Page, Query, Reader, Result,
+    Routes, SoftDeleteOnly, Writer,
 };
 pub(crate) use definitions::public_routes;
 pub(crate) use fields::FlagFields;
-use listing::Wanted;
+use list_query::FlagListQuery;
 
 /// The organization's setting that restricts who edits flags; without it every member does.
 const RESTRICTION: &str = "feature_flags_access_level";
@@ -45,15 +45,21 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .delete("/api/projects/{project_id}/feature_flags/{id}", destroy)
         .get("/api/projects/{project_id}/feature_flags/activity", activity)
         .get("/api/projects/{project_id}/feature_flags/{id}/activity", activity_of_one);
-    [definitions::routes, evaluating::routes, reach::routes, role_access::routes, usage::routes]
-        .into_iter()
-        .fold(routes, |routes, add| add(routes))
+    [
+        definitions::routes,
+        evaluating::routes,
+        blast_radius::routes,
+        role_access::routes,
+        usage::routes,
+    ]
+    .into_iter()
+    .fold(routes, |routes, add| add(routes))
 }
 
 /// A flag with the caller's access to it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "FeatureFlagWithAccess")]
-pub(crate) struct Shown {
+pub(crate) struct FlagResponse {
     #[serde(flatten)]
     flag: FeatureFlag,
     can_edit: bool,
@@ -109,7 +115,7 @@ impl Rights {
 }
 
 /// Loads a flag, deleted or not, that the caller may view.
-pub(crate) async fn seen<R, M>(
+pub(crate) async fn visible_flag<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     id: Id,
@@ -127,22 +133,22 @@ async fn is_restricted(app: &AppState, project: &ProjectRow) -> Result<bool> {
 }
 
 /// The response for one flag.
-pub(crate) async fn shown<R, M>(
+pub(crate) async fn flag_response<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     rights: &Rights,
     flag: FeatureFlag,
-) -> Result<Shown> {
-    let shown = all_shown(app, caller, rights, vec![flag]).await?;
+) -> Result<FlagResponse> {
+    let shown = flag_responses(app, caller, rights, vec![flag]).await?;
     shown.into_iter().next().ok_or_else(Error::not_found)
 }
 
-async fn all_shown<R, M>(
+async fn flag_responses<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     rights: &Rights,
     mut flags: Vec<FeatureFlag>,
-) -> Result<Vec<Shown>> {
+) -> Result<Vec<FlagResponse>> {
     names::show(app, caller.project.id, &mut flags).await?;
     let (kind, seen) = (ObjectKind::Dashboard, caller.sights());
     let named = |flag: &FeatureFlag| {
@@ -155,67 +161,71 @@ async fn all_shown<R, M>(
         flag.analytics_dashboards.retain(|id| !hidden.contains(id));
         flag.usage_dashboard = flag.usage_dashboard.filter(|id| !hidden.contains(id));
     }
-    flags.into_iter().map(|flag| opened(app, caller, rights, flag)).collect()
+    flags.into_iter().map(|flag| with_access(app, caller, rights, flag)).collect()
 }
 
 /// Decrypts payloads for personal API keys only; browsers see them redacted.
-fn opened<R, M>(
+fn with_access<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     rights: &Rights,
     flag: FeatureFlag,
-) -> Result<Shown> {
+) -> Result<FlagResponse> {
     let (can_edit, user_access_level) = (rights.may_edit(&flag), rights.level(&flag));
     let flag = if caller.by_key { app.catalog.flags().reveal_payloads(flag)? } else { flag };
-    Ok(Shown { flag, can_edit, user_access_level })
+    Ok(FlagResponse { flag, can_edit, user_access_level })
 }
 
 async fn list(
     caller: Reader<Flags>,
     page: Page,
-    wanted: Query<Wanted>,
+    query: Query<FlagListQuery>,
     app: App,
-) -> Result<Listing<Shown>> {
+) -> Result<Listing<FlagResponse>> {
     let seen = caller.sight(ObjectKind::FeatureFlag);
-    let filter = FlagFilter { seen, ..wanted.filter()? };
+    let filter = FlagFilter { seen, ..query.filter()? };
     let (found, total) = app.catalog.flags().list(caller.project.id, &filter, page.window).await?;
     let rights = Rights::of(&app, &caller).await?;
-    Ok(page.listing(all_shown(&app, &caller, &rights, found).await?, total))
+    Ok(page.listing(flag_responses(&app, &caller, &rights, found).await?, total))
 }
 
-async fn create(caller: Writer<Flags>, app: App, body: Body<FlagFields>) -> Result<Created<Shown>> {
+async fn create(
+    caller: Writer<Flags>,
+    app: App,
+    body: Body<FlagFields>,
+) -> Result<Created<FlagResponse>> {
     caller.may_create(ObjectKind::FeatureFlag)?;
     let new = body.read()?.validate()?;
     if new.key.is_none() {
         return Err(Error::required("key"));
     }
-    check_named(&app, &caller, None, &new).await?;
+    check_references(&app, &caller, None, &new).await?;
     let flag = app.catalog.flags().create(&caller.actor(), new).await?;
     let rights = Rights::of(&app, &caller).await?;
-    Ok(Created(shown(&app, &caller, &rights, flag).await?))
+    Ok(Created(flag_response(&app, &caller, &rights, flag).await?))
 }
 
-async fn read(caller: Reader<Flags>, id: Id, app: App) -> Result<Found<Shown>> {
-    let (flag, rights) = seen(&app, &caller, id).await?;
-    Ok(Found(shown(&app, &caller, &rights, flag).await?))
+async fn read(caller: Reader<Flags>, id: Id, app: App) -> Result<Json<FlagResponse>> {
+    let (flag, rights) = visible_flag(&app, &caller, id).await?;
+    Ok(Json(flag_response(&app, &caller, &rights, flag).await?))
 }
 
 async fn update(
     caller: Writer<Flags>,
-    whole: Whole,
+    is_put: IsPut,
     id: Id,
     app: App,
     body: Body<FlagFields>,
-) -> Result<Found<Shown>> {
+) -> Result<Json<FlagResponse>> {
     let flag = app.catalog.flags().get(caller.project.id, FlagId(id.0)).await?;
     let rights = Rights::of(&app, &caller).await?;
     rights.require(&flag)?;
     let sent = body.value()?;
     let (change, seen) = fields::change(&body, &sent)?;
-    if whole.0 && change.key.is_none() {
+    if is_put.0 && change.key.is_none() {
         return Err(Error::required("key"));
     }
-    check_named(&app, &caller, Some(&flag), &change).await?;
+    check_references(&app, &caller, Some(&flag), &change).await?;
     let (actor, sight) = (caller.actor(), caller.sight(ObjectKind::FeatureFlag));
     let updated =
         app.catalog.flags().update(&actor, flag.id, &change, seen.as_ref(), &sight).await?;
@@ -224,11 +234,11 @@ async fn update(
         let (from, to) = (enrolment_property(&old), enrolment_property(&flag.key));
         edits::change(&app, caller.project.id, Edit::RenameProperty { from, to }).await?;
     }
-    Ok(Found(shown(&app, &caller, &rights, flag).await?))
+    Ok(Json(flag_response(&app, &caller, &rights, flag).await?))
 }
 
 /// Dashboards and flags that a change newly refers to must be visible to the caller.
-pub(crate) async fn check_named<R, M>(
+pub(crate) async fn check_references<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     before: Option<&FeatureFlag>,
@@ -265,15 +275,15 @@ pub(crate) async fn check_dependencies<R, M>(
     }
 }
 
-async fn destroy(_: Writer<Flags>) -> Result<NeverDeleted> {
-    Ok(NeverDeleted)
+async fn destroy(_: Writer<Flags>) -> Result<SoftDeleteOnly> {
+    Ok(SoftDeleteOnly)
 }
 
 async fn activity(
     caller: Reader<ActivityLog>,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     let page = page.strictly()?.seen(caller.sights());
     page.of_all::<FeatureFlag>(&app, &caller.project).await
 }
@@ -283,7 +293,7 @@ async fn activity_of_one(
     id: Id,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
-    let (flag, _) = seen(&app, &caller, id).await?;
+) -> Result<Json<ActivityListing>> {
+    let (flag, _) = visible_flag(&app, &caller, id).await?;
     page.strictly()?.seen(caller.sights()).of(&app, &caller.project, &flag).await
 }

@@ -19,12 +19,12 @@ use crate::http::body::{max_chars, not_blank};
 use crate::http::path::{given, search};
 use crate::ingestion::edits::change;
 use crate::{
-    App, AppState, Base, Body, Created, Error, Found, Query, Reader, Resource, Result, Routes,
+    App, AppState, Body, Created, Error, Json, Query, Reader, RequestUrl, Resource, Result, Routes,
     Writer,
 };
 
 /// Upstream's page size, which clients cannot choose.
-const PAGE: usize = 100;
+const PAGE_GROUPS: usize = 100;
 /// The bound of ingestion.
 const KEY_CHARS_MAX: usize = 400;
 
@@ -94,31 +94,31 @@ fn index(text: Option<&String>) -> Result<u8> {
 
 async fn list(
     caller: Reader<Groups>,
-    base: Base,
+    url: RequestUrl,
     query: Query<ListQuery>,
     app: App,
-) -> Result<Found<GroupListing>> {
+) -> Result<Json<GroupListing>> {
     let index = index(query.group_type_index.as_ref())?;
     let filter = GroupFilter {
         key: given(query.group_key.as_ref()).map(str::to_owned),
         search: search(query.search.as_ref())?,
-        behind: given(query.cursor.as_ref()).map(place).transpose()?,
+        behind: given(query.cursor.as_ref()).map(parse_cursor).transpose()?,
     };
-    let limit = PAGE as i64 + 1;
+    let limit = PAGE_GROUPS as i64 + 1;
     let mut found = app.catalog.groups().list(caller.project.id, index, &filter, limit).await?;
-    let more = found.len() > PAGE;
-    found.truncate(PAGE);
+    let more = found.len() > PAGE_GROUPS;
+    found.truncate(PAGE_GROUPS);
     let last = found.last().filter(|_| more).map(cursor);
-    let next = last.map(|cursor| base.link(&[("cursor", Some(&cursor))]));
+    let next = last.map(|cursor| url.link(&[("cursor", Some(&cursor))]));
     let results = found.into_iter().map(Into::into).collect();
-    Ok(Found(GroupListing { next, previous: None, results }))
+    Ok(Json(GroupListing { next, previous: None, results }))
 }
 
 fn cursor(last: &Group) -> String {
     URL_SAFE_NO_PAD.encode(format!("{}:{}", last.created_at.as_micros(), last.key))
 }
 
-fn place(cursor: &str) -> Result<(Timestamp, String)> {
+fn parse_cursor(cursor: &str) -> Result<(Timestamp, String)> {
     let read = || {
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
         let (micros, key) = text.split_once(':')?;
@@ -134,19 +134,15 @@ struct OneQuery {
     group_key: Option<String>,
 }
 
-async fn one(app: &AppState, project: ProjectId, query: &OneQuery) -> Result<Group> {
+async fn find_group(app: &AppState, project: ProjectId, query: &OneQuery) -> Result<Group> {
     let index = index(query.group_type_index.as_ref())?;
     let key = given(query.group_key.as_ref()).ok_or_else(|| Error::required("group_key"))?;
     let found = app.catalog.groups().by_key(project, &[(index, key)]).await?;
     found.into_iter().next().ok_or_else(Error::not_found)
 }
 
-async fn find(
-    caller: Reader<Groups>,
-    query: Query<OneQuery>,
-    app: App,
-) -> Result<Found<GroupItem>> {
-    Ok(Found(one(&app, caller.project.id, &query).await?.into()))
+async fn find(caller: Reader<Groups>, query: Query<OneQuery>, app: App) -> Result<Json<GroupItem>> {
+    Ok(Json(find_group(&app, caller.project.id, &query).await?.into()))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -194,16 +190,16 @@ async fn update_property(
     query: Query<OneQuery>,
     app: App,
     body: Body<NewValue>,
-) -> Result<Found<GroupItem>> {
+) -> Result<Json<GroupItem>> {
     let NewValue { key, value } = body.read()?;
-    let mut group = one(&app, caller.project.id, &query).await?;
+    let mut group = find_group(&app, caller.project.id, &query).await?;
     let set = Map::from_iter([(key, value)]);
     group.properties.extend(set.clone());
     let (index, key) = (group.index, group.key.clone());
     let edit = Edit::ChangeGroup { index, key, set, unset: Vec::new() };
     change(&app, caller.project.id, edit).await?;
     log(&app, &caller, (group.index, &group.key), GroupActivity::Updated).await?;
-    Ok(Found(group.into()))
+    Ok(Json(group.into()))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -217,15 +213,15 @@ async fn delete_property(
     query: Query<OneQuery>,
     app: App,
     body: Body<Unset>,
-) -> Result<Found<GroupItem>> {
+) -> Result<Json<GroupItem>> {
     let Unset { unset } = body.read()?;
-    let mut group = one(&app, caller.project.id, &query).await?;
+    let mut group = find_group(&app, caller.project.id, &query).await?;
     group.properties.remove(&unset);
     let (index, key) = (group.index, group.key.clone());
     let edit = Edit::ChangeGroup { index, key, set: Map::new(), unset: vec![unset] };
     change(&app, caller.project.id, edit).await?;
     log(&app, &caller, (group.index, &group.key), GroupActivity::PropertyDeleted).await?;
-    Ok(Found(group.into()))
+    Ok(Json(group.into()))
 }
 
 /// Adds an entry to the activity log, without the change's values.

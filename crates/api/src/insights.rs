@@ -1,11 +1,11 @@
 //! Insights: stored queries with a name, on dashboards or on their own.
 
-pub(crate) mod answer;
+mod legacy;
 mod list;
-mod looking;
-mod old;
 pub(crate) mod overrides;
-pub(crate) mod shape;
+pub(crate) mod response;
+pub(crate) mod results;
+mod viewer;
 pub(crate) mod visibility;
 
 use catalog::{Among, INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
@@ -19,17 +19,17 @@ use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::auth::caller::InProject;
 use crate::auth::resources::Insights;
 use crate::http::body::{lenient_bool, max_bytes, max_chars, present, tags};
-use crate::http::csv::{self, Format, Shown};
+use crate::http::csv::{self, Format, JsonOrCsv};
 use crate::http::path::given;
 use crate::{
-    App, AppState, Body, Created, Error, Found, NeverDeleted, Patch, Query, Reader, Result, Routes,
-    TextId, Writer,
+    App, AppState, Body, Created, Error, Json, Patch, Query, Reader, Result, Routes,
+    SoftDeleteOnly, StringId, Writer,
 };
-use answer::{How, InsightAnswer, OnTop, refresh};
-use looking::Looker;
 use overrides::Overrides;
 use query::Refresh;
-use shape::ShownInsight;
+use response::InsightResponse;
+use results::{DashboardOverrides, InsightResult, RunOptions, refresh};
+use viewer::InsightViewer;
 use visibility::viewable;
 
 /// Ours: a list shows up to a thousand insights, so each stays small.
@@ -41,7 +41,7 @@ const VIEWED_AT_ONCE_MAX: usize = 1_000;
 const LAST_VIEWED: i64 = 5;
 
 pub(crate) fn routes(routes: Routes) -> Routes {
-    old::routes(routes)
+    legacy::routes(routes)
         .get("/api/projects/{project_id}/insights", list::list)
         .post("/api/projects/{project_id}/insights", create)
         .get("/api/projects/{project_id}/insights/{id}", read)
@@ -55,7 +55,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 /// Parses a numeric id or a short id, as links use it; short ids are never numeric.
-pub(crate) fn name(text: &str) -> InsightName {
+pub(crate) fn insight_name(text: &str) -> InsightName {
     match text.parse() {
         Ok(id) => InsightName::Id(InsightId(id)),
         Err(_) => InsightName::Short(text.to_owned()),
@@ -95,10 +95,10 @@ async fn create(
     caller: Writer<Insights>,
     app: App,
     body: Body<InsightFields>,
-) -> Result<Created<ShownInsight>> {
+) -> Result<Created<InsightResponse>> {
     caller.may_create(ObjectKind::Insight)?;
     let fields = InsightFields::of(&body)?;
-    check_names(&app, &caller, None, &fields).await?;
+    check_references(&app, &caller, None, &fields).await?;
     let query = fields.query.flatten();
     let new = NewInsight {
         name: fields.name.flatten(),
@@ -115,7 +115,7 @@ async fn create(
     };
     let (actor, on) = (caller.actor(), fields.dashboards.unwrap_or_default());
     let id = app.catalog.insights().create(&actor, caller.viewer(), new, &on).await?;
-    Ok(Created(shown(&app, &caller, id).await?))
+    Ok(Created(load_response(&app, &caller, id).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -131,25 +131,26 @@ struct ReadQuery {
 }
 
 async fn read(
-    looker: Looker,
-    id: TextId,
+    viewer: InsightViewer,
+    id: StringId,
     query: Query<ReadQuery>,
     format: Format,
     app: App,
-) -> Result<Shown<ShownInsight>> {
+) -> Result<JsonOrCsv<InsightResponse>> {
     let (text, format) = match id.0.strip_suffix(".csv") {
         Some(bare) => (bare, Format::Csv),
         None => (id.0.as_str(), format),
     };
-    let mut refresh = looker.refresh(refresh(given(query.refresh.as_ref()))?);
+    let mut refresh = viewer.refresh(refresh(given(query.refresh.as_ref()))?);
     // A CSV without a result would be empty, so compute one.
     if format == Format::Csv && refresh == Refresh::ForceCache {
         refresh = Refresh::Blocking;
     }
-    let (project, user) = (looker.project(), looker.user());
-    let insight = app.catalog.insights().get(project.id, &name(text), user, Among::Live).await?;
-    looker.check(&insight)?;
-    let mut shown = looker.show(insight);
+    let (project, user) = (viewer.project(), viewer.user());
+    let insight =
+        app.catalog.insights().get(project.id, &insight_name(text), user, Among::Live).await?;
+    viewer.check(&insight)?;
+    let mut shown = viewer.show(insight);
     let insight = shown.insight();
     let from = given(query.from_dashboard.as_ref()).map(|on| {
         let on = on.parse().ok().map(DashboardId).filter(|on| insight.dashboards.contains(on));
@@ -158,30 +159,30 @@ async fn read(
             Error::invalid("from_dashboard", "invalid_input", detail)
         })
     });
-    let on = from.transpose()?.or(looker.dashboard());
-    let on_top =
+    let on = from.transpose()?.or(viewer.dashboard());
+    let overrides =
         Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
-    looker.check_overrides(&on_top)?;
-    let seen = looker.sights();
+    viewer.check_overrides(&overrides)?;
+    let seen = viewer.sights();
     let how = match on {
         Some(on) => {
-            let dashboard = OnTop::of(&app, project.id, on).await?;
-            dashboard.overridden(on_top).how(refresh, insight.id, seen)
+            let dashboard = DashboardOverrides::of(&app, project.id, on).await?;
+            dashboard.overridden(overrides).how(refresh, insight.id, seen)
         }
-        None => How::new(refresh, seen).overridden(on_top),
+        None => RunOptions::new(refresh, seen).overridden(overrides),
     };
     let how = how.of(ObjectKind::Insight, insight.id.0);
-    let asked = answer::question(insight);
+    let asked = results::insight_query(insight);
     let answer = match how.refresh {
         // Without a refresh the insight is shown even if its query fails.
-        Refresh::ForceCache => InsightAnswer::or_why(&app, project, asked, &how).await,
-        _ => InsightAnswer::of(&app, project, asked, &how).await?,
+        Refresh::ForceCache => InsightResult::or_failure(&app, project, asked, &how).await,
+        _ => InsightResult::of(&app, project, asked, &how).await?,
     };
     if format == Format::Csv {
-        return Ok(Shown::Csv(csv::lines(&answer::table(&answer))));
+        return Ok(JsonOrCsv::Csv(csv::lines(&results::table(&answer))));
     }
     shown.answer(answer);
-    Ok(Shown::Json(shown))
+    Ok(JsonOrCsv::Json(shown))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -200,15 +201,18 @@ async fn cancel(
 
 async fn update(
     caller: Writer<Insights>,
-    id: TextId,
+    id: StringId,
     app: App,
     body: Body<InsightFields>,
-) -> Result<Found<ShownInsight>> {
+) -> Result<Json<InsightResponse>> {
     let (project, viewer) = (caller.project.id, caller.viewer());
-    let found =
-        app.catalog.insights().get_editable(project, &name(&id.0), viewer, body.among()).await?;
+    let found = app
+        .catalog
+        .insights()
+        .get_editable(project, &insight_name(&id.0), viewer, body.among())
+        .await?;
     let change = InsightFields::of(&body)?;
-    check_names(&app, &caller, Some(&found), &change).await?;
+    check_references(&app, &caller, Some(&found), &change).await?;
     let id = found.id;
     let after = Insight {
         query: change.query.clone().unwrap_or(found.query),
@@ -217,11 +221,11 @@ async fn update(
     };
     let looked = viewable(&app, &caller, &[after]).await?;
     app.catalog.insights().update(&caller.actor(), viewer, id, change, &looked).await?;
-    Ok(Found(shown(&app, &caller, id).await?))
+    Ok(Json(load_response(&app, &caller, id).await?))
 }
 
-async fn destroy(_: Writer<Insights>) -> Result<NeverDeleted> {
-    Ok(NeverDeleted)
+async fn destroy(_: Writer<Insights>) -> Result<SoftDeleteOnly> {
+    Ok(SoftDeleteOnly)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -245,50 +249,50 @@ async fn viewed(caller: Reader<Insights>, app: App, body: Body<Viewed>) -> Resul
     Ok(Created(Noted { success: true }))
 }
 
-async fn my_last_viewed(caller: Reader<Insights>, app: App) -> Result<Found<Vec<ShownInsight>>> {
+async fn my_last_viewed(caller: Reader<Insights>, app: App) -> Result<Json<Vec<InsightResponse>>> {
     let (project, user) = (caller.project.id, caller.user.user.id);
     let found = app.catalog.insights().recently_viewed(project, user, LAST_VIEWED).await?;
     let viewer = caller.viewer();
     let seen = found.into_iter().filter(|insight| insight.rights(viewer).can_view());
-    Ok(Found(seen.map(|insight| ShownInsight::to(viewer, insight)).collect()))
+    Ok(Json(seen.map(|insight| InsightResponse::to(viewer, insight)).collect()))
 }
 
 async fn activity(
     caller: Reader<ActivityLog>,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     page.seen(caller.sights()).of_all::<Insight>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
     caller: Reader<ActivityLog>,
-    id: TextId,
+    id: StringId,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     let (project, viewer) = (caller.project.id, caller.viewer());
-    let insight = app.catalog.insights().get_visible(project, &name(&id.0), viewer).await?;
+    let insight = app.catalog.insights().get_visible(project, &insight_name(&id.0), viewer).await?;
     page.seen(caller.sights()).of(&app, &caller.project, &insight).await
 }
 
 /// The response after a write, also of an insight that is deleted now.
-async fn shown<R, M>(
+async fn load_response<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     id: InsightId,
-) -> Result<ShownInsight> {
+) -> Result<InsightResponse> {
     let (project, user) = (caller.project.id, Some(caller.user.user.id));
     let found =
         app.catalog.insights().get(project, &InsightName::Id(id), user, Among::Everything).await?;
-    Ok(ShownInsight::to(caller.viewer(), found))
+    Ok(InsightResponse::to(caller.viewer(), found))
 }
 
 impl InsightFields {
     fn of(body: &Body<Self>) -> Result<InsightChange> {
         let mut change = body.read()?.validate()?;
         if let Some(Some(query)) = &mut change.query {
-            write("query", query, body.written(&["query"]))?;
+            store_verbatim("query", query, body.raw(&["query"]))?;
         }
         Ok(change)
     }
@@ -307,15 +311,15 @@ impl InsightFields {
             return Err(Error::invalid("dashboards", "max_length", detail));
         }
         let filters = self.filters.nullable().map(Option::unwrap_or_default);
-        filters.as_ref().map(|filters| check_old("filters", filters)).transpose()?;
+        filters.as_ref().map(|filters| check_legacy_filters("filters", filters)).transpose()?;
         let query = self.query.nullable().map(|sent| sent.map(query).transpose()).transpose()?;
         // An insight has one query: sending legacy filters removes the stored `query`.
-        let asks_the_old_way = filters.as_ref().is_some_and(|filters| !filters.is_empty());
+        let has_legacy_filters = filters.as_ref().is_some_and(|filters| !filters.is_empty());
         Ok(InsightChange {
             name: self.name.nullable(),
             derived_name: self.derived_name.nullable(),
             description: self.description.nullable(),
-            query: query.or(asks_the_old_way.then_some(None)),
+            query: query.or(has_legacy_filters.then_some(None)),
             filters,
             order: self.order.nullable(),
             favorited: self.favorited,
@@ -330,14 +334,18 @@ impl InsightFields {
 /// Validates a query; objects that it refers to are resolved when it runs.
 fn query(sent: Value) -> Result<Written> {
     let Value::Object(query) = sent else {
-        return Err(Error::misshapen("query", "Input should be a valid dictionary"));
+        return Err(Error::malformed("query", "Input should be a valid dictionary"));
     };
     check_query("query", &query)?;
     Ok(query.into())
 }
 
 /// Stores a query verbatim and bounds its size.
-pub(crate) fn write(attr: &str, query: &mut Written, sent: Option<&RawValue>) -> Result<()> {
+pub(crate) fn store_verbatim(
+    attr: &str,
+    query: &mut Written,
+    sent: Option<&RawValue>,
+) -> Result<()> {
     if let Some(written) = sent.and_then(|sent| Written::read(sent.get()).ok()) {
         *query = written;
     }
@@ -345,7 +353,7 @@ pub(crate) fn write(attr: &str, query: &mut Written, sent: Option<&RawValue>) ->
 }
 
 /// Validates legacy filters.
-pub(crate) fn check_old(attr: &str, filters: &Map<String, Value>) -> Result<()> {
+pub(crate) fn check_legacy_filters(attr: &str, filters: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, filters, QUERY_BYTES_MAX)?;
     let refused = |why: String| Error::invalid(attr, "invalid_input", why);
     let asked =
@@ -355,7 +363,7 @@ pub(crate) fn check_old(attr: &str, filters: &Map<String, Value>) -> Result<()> 
 
 /// A changed query may refer only to objects that the caller sees. An unchanged one passes, so that
 /// a client can send back what it read.
-async fn check_names(
+async fn check_references(
     app: &AppState,
     caller: &Writer<Insights>,
     before: Option<&Insight>,
@@ -368,31 +376,31 @@ async fn check_names(
         let own = before.map_or("", |before| before.short_id.as_str());
         let (project, seen) = (caller.project.id, caller.sights());
         let checked = app.queries.check_access(project, &asked, &seen, Some(own)).await;
-        checked.map_err(|why| misnamed("query", why))?;
+        checked.map_err(|why| reference_error("query", why))?;
     }
     let is_new =
         |filters: &&Map<String, Value>| before.is_none_or(|before| before.filters != **filters);
     let old = change.filters.as_ref().filter(is_new);
     match old.map(|filters| ::query::convert_legacy_filters(filters, None)).transpose()?.flatten() {
-        Some(asked) => check_seen(app, caller, "filters", asked).await,
+        Some(asked) => check_query_access(app, caller, "filters", asked).await,
         None => Ok(()),
     }
 }
 
 /// A stored query may refer only to objects that its author sees.
-pub(crate) async fn check_seen<R, M>(
+pub(crate) async fn check_query_access<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     attr: &str,
     query: Value,
 ) -> Result<()> {
     let checked = app.queries.check_access(caller.project.id, &query, &caller.sights(), None).await;
-    checked.map_err(|why| misnamed(attr, why))
+    checked.map_err(|why| reference_error(attr, why))
 }
 
-fn misnamed(attr: &str, why: ::query::Error) -> Error {
+fn reference_error(attr: &str, why: ::query::Error) -> Error {
     match why {
-        ::query::Error::Invalid(why) | ::query::Error::Parse(why) => Error::misshapen(attr, why),
+        ::query::Error::Invalid(why) | ::query::Error::Parse(why) => Error::malformed(attr, why),
         other => other.into(),
     }
 }
@@ -400,7 +408,7 @@ fn misnamed(attr: &str, why: ::query::Error) -> Error {
 /// Accepts query kinds that are known but not implemented, so that importing an insight keeps it.
 pub(crate) fn check_query(attr: &str, query: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, query, QUERY_BYTES_MAX)?;
-    let misshapen = |why: String| Error::misshapen(attr, why);
+    let misshapen = |why: String| Error::malformed(attr, why);
     InsightKind::of_query(query).map_err(misshapen)?;
     ::query::check(&Value::Object(query.clone())).map_err(|why| misshapen(why.to_string()))
 }

@@ -52,8 +52,8 @@ pub(crate) use http::body::{Body, Patch};
 pub use http::body_reader::ReadTimeouts;
 pub use http::client_address::{Networks, client_address};
 pub(crate) use http::error::{Error, Result};
-pub(crate) use http::page::{Base, Created, Found, Gone, Listing, NeverDeleted, Page};
-pub(crate) use http::path::{Id, Query, TextId, UuidId, UuidInId, Whole};
+pub(crate) use http::page::{Created, Json, Listing, NoContent, Page, RequestUrl, SoftDeleteOnly};
+pub(crate) use http::path::{Id, IdAsUuid, IsPut, Query, StringId, UuidParam};
 pub use router::schema;
 pub(crate) use routes::Routes;
 pub use sdk::tokens::Tokens;
@@ -74,7 +74,7 @@ pub struct Settings {
     /// Limits of queries.
     pub queries: query::Limits,
     /// Whether GeoIP uses the built-in DB-IP database, whose license requires attribution.
-    pub places_by_db_ip: bool,
+    pub uses_db_ip: bool,
 }
 
 impl Default for Settings {
@@ -88,7 +88,7 @@ impl Default for Settings {
             trusted_proxies: Networks::default(),
             read_timeouts: ReadTimeouts::default(),
             queries: query::Limits::default(),
-            places_by_db_ip: false,
+            uses_db_ip: false,
         }
     }
 }
@@ -112,16 +112,16 @@ pub struct Shared {
     queries: query::QueryRunner,
     settings: Settings,
     rate_limits: auth::rate_limits::RateLimits,
-    logins: auth::login_limits::Logins,
+    login_limiter: auth::login_limits::LoginLimiter,
     metrics: http::metrics::Metrics,
     /// Admission control of management requests: `requests_at_once_max` permits.
-    turns: Semaphore,
+    request_permits: Semaphore,
     draining: AtomicBool,
-    replay_left: OnceLock<ReplayLeft>,
+    replay_remaining: OnceLock<ReplayRemaining>,
 }
 
 /// Returns the number of records that are left to replay after the start.
-type ReplayLeft = Box<dyn Fn() -> u64 + Send + Sync>;
+type ReplayRemaining = Box<dyn Fn() -> u64 + Send + Sync>;
 
 impl AppState {
     /// `metrics` holds the other crates' metrics; the HTTP API adds its own and exposes all.
@@ -137,12 +137,12 @@ impl AppState {
         let queries = events.queries(settings.queries);
         Self(Arc::new(Shared {
             rate_limits: auth::rate_limits::RateLimits::new(settings.rate_limits),
-            logins: auth::login_limits::Logins::new(),
+            login_limiter: auth::login_limits::LoginLimiter::new(),
             metrics: http::metrics::Metrics::new(metrics, &catalog, &queries),
-            turns: Semaphore::new(settings.requests_at_once_max),
+            request_permits: Semaphore::new(settings.requests_at_once_max),
             queries,
             draining: AtomicBool::new(false),
-            replay_left: OnceLock::new(),
+            replay_remaining: OnceLock::new(),
             catalog,
             tokens,
             flags,
@@ -168,6 +168,6 @@ impl Deref for AppState {
 
 pub(crate) type App = State<AppState>;
 
-impl http::openapi::Describe for App {
+impl http::openapi::DescribeRequest for App {
     fn describe(_: &mut http::openapi::Operation, _: &mut SchemaGenerator) {}
 }

@@ -14,13 +14,13 @@ use decode::parsed_bytes_max;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::auth::credentials;
-use crate::http::body::{Received, is_json};
-use crate::http::body_reader::{Missed, receive};
+use crate::http::body::{RequestBody, is_json};
+use crate::http::body_reader::{ReadError, receive};
 use crate::http::normalize::is_management;
 use crate::{AppState, Error, Result, ops};
 
 /// How long a request waits for a permit before it is rejected: long enough for a short burst.
-const TURN_WAIT: Duration = Duration::from_secs(1);
+const PERMIT_WAIT: Duration = Duration::from_secs(1);
 
 /// Bounds size, time and concurrency of management requests. The body is read before the request
 /// takes a permit, so that slow senders hold none.
@@ -30,17 +30,19 @@ pub(crate) async fn within_bounds(
     next: Next,
 ) -> Response {
     let deadline = Instant::now() + app.settings.request_time();
-    let (request, _room) = match timeout_at(deadline, read_body(&app, request)).await {
+    let (request, _reservations) = match timeout_at(deadline, read_body(&app, request)).await {
         Ok(Ok(read)) => read,
-        Ok(Err(refused)) => return refused.into_response(),
-        Err(_) => return Error::too_slow().into_response(),
+        Ok(Err(error)) => return error.into_response(),
+        Err(_) => return Error::read_timeout().into_response(),
     };
     // Probes need no permit: an orchestrator must not restart a server for being overloaded.
-    let turn = match ops::is_probe(request.uri().path()) {
+    let permit = match ops::is_probe(request.uri().path()) {
         true => Ok(None),
-        false => timeout(TURN_WAIT, app.turns.acquire()).await.map(std::result::Result::ok),
+        false => {
+            timeout(PERMIT_WAIT, app.request_permits.acquire()).await.map(std::result::Result::ok)
+        }
     };
-    let Ok(_turn) = turn else {
+    let Ok(_permit) = permit else {
         app.metrics.refused();
         return Error::busy().into_response();
     };
@@ -58,7 +60,7 @@ const UNCOUNTED_VALUES_BYTES: usize = 16 << 10;
 
 /// The memory that a management request reserves until its response.
 #[derive(Default)]
-pub(crate) struct Room<'a> {
+pub(crate) struct MemoryReservations<'a> {
     _body: Option<BodyReservation<'a>>,
     _values: Option<ValuesReservation<'a>>,
 }
@@ -67,9 +69,12 @@ pub(crate) struct Room<'a> {
 /// marked: an unauthorized caller must get its 401 or 403 first.
 ///
 /// Authenticates by the head where possible, since unauthenticated senders share a small pool.
-pub(crate) async fn read_body(app: &AppState, request: Request) -> Result<(Request, Room<'_>)> {
+pub(crate) async fn read_body(
+    app: &AppState,
+    request: Request,
+) -> Result<(Request, MemoryReservations<'_>)> {
     if request.body().is_end_stream() {
-        return Ok((request, Room::default()));
+        return Ok((request, MemoryReservations::default()));
     }
     let (mut parts, mut body) = request.into_parts();
     let sender = credentials::sender(&mut parts, app).await;
@@ -77,32 +82,32 @@ pub(crate) async fn read_body(app: &AppState, request: Request) -> Result<(Reque
         true => LOG_IN_BYTES_MAX.min(app.settings.body_bytes_max),
         false => app.settings.body_bytes_max,
     };
-    let mut room = Room::default();
+    let mut reservations = MemoryReservations::default();
     let received = match receive(app, &parts.headers, &mut body, sender, limit_bytes).await {
         Ok(received) => {
-            room._body = Some(received.counted);
-            Received::Whole(received.bytes.into_bytes())
+            reservations._body = Some(received.reservation);
+            RequestBody::Complete(received.bytes.into_bytes())
         }
-        Err(Missed::TooLarge) => Received::TooLarge { limit_bytes },
-        Err(Missed::CutShort) => Received::Broken,
-        Err(Missed::Stalled) => return Err(Error::too_slow()),
-        Err(Missed::Busy) => return Err(Error::busy()),
+        Err(ReadError::TooLarge) => RequestBody::TooLarge { limit_bytes },
+        Err(ReadError::Disconnected) => RequestBody::Truncated,
+        Err(ReadError::Timeout) => return Err(Error::read_timeout()),
+        Err(ReadError::Busy) => return Err(Error::busy()),
     };
-    if let Received::Whole(bytes) = &received {
+    if let RequestBody::Complete(bytes) = &received {
         let values = parsed_bytes_max(bytes);
-        let parsed = sender == Sender::Member || credentials::may_hold_key(bytes);
+        let parsed = sender == Sender::Member || credentials::may_contain_key(bytes);
         if parsed && values > UNCOUNTED_VALUES_BYTES {
             let values = app.capture.budget().reserve_values(values).await;
-            room._values = Some(values.map_err(|_| Error::busy())?);
+            reservations._values = Some(values.map_err(|_| Error::busy())?);
         }
     }
     parts.extensions.insert(Arc::new(received));
-    Ok((Request::from_parts(parts, Body::empty()), room))
+    Ok((Request::from_parts(parts, Body::empty()), reservations))
 }
 
 /// 406 for clients that do not accept JSON, the only format of most responses. Formats that some
 /// resources offer pass.
-pub(crate) async fn acceptable(request: Request, next: Next) -> Response {
+pub(crate) async fn negotiate_content(request: Request, next: Next) -> Response {
     let accepts = request.headers().get_all(header::ACCEPT);
     let mut ranges = accepts.iter().flat_map(|value| value.to_str().unwrap_or("*/*").split(','));
     let is_events = request.uri().path().contains("/events");

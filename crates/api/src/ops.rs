@@ -8,9 +8,9 @@ use axum::response::{IntoResponse, Response};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use crate::http::openapi::{Answer, Operation};
+use crate::http::openapi::{DescribeResponse, Operation};
 
-use crate::{App, AppState, Found, Query, Routes};
+use crate::{App, AppState, Json, Query, Routes};
 
 /// A catalog that does not answer a ping within this time counts as unavailable.
 const PING_WAIT: Duration = Duration::from_secs(2);
@@ -62,7 +62,7 @@ enum Part {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Asked {
+struct ReadinessQuery {
     /// The part that must be ready; all parts by default.
     #[serde(rename = "for")]
     part: Option<Part>,
@@ -75,13 +75,13 @@ enum Status {
     Unavailable,
 }
 
-async fn live() -> Found<Live> {
-    Found(Live { status: Status::Ok })
+async fn live() -> Json<Live> {
+    Json(Live { status: Status::Ok })
 }
 
 /// A backlog that builds up later does not count. Only the replay after a start makes reads older
 /// than they were before it.
-async fn ready(app: App, asked: Query<Asked>) -> Health {
+async fn ready(app: App, query: Query<ReadinessQuery>) -> Health {
     let mut reasons = Vec::new();
     let mut part = |name: &str, why: Option<String>| match why {
         None => Status::Ok,
@@ -91,7 +91,7 @@ async fn ready(app: App, asked: Query<Asked>) -> Health {
         }
     };
     // Capture works from cached tokens while the catalog is unavailable.
-    let catalog = if asked.part == Some(Part::Capture) {
+    let catalog = if query.part == Some(Part::Capture) {
         None
     } else {
         let pinged = tokio::time::timeout(PING_WAIT, app.catalog.ping()).await;
@@ -99,23 +99,23 @@ async fn ready(app: App, asked: Query<Asked>) -> Health {
         Some(part("catalog", failure))
     };
     let capture = part("capture", app.capture.refusal().map(|why| why.to_string()));
-    let left = app.replay_left.get().map_or(0, |left| left());
+    let left = app.replay_remaining.get().map_or(0, |remaining| remaining());
     let replay = (left > 0).then(|| {
         format!("{left} records that the journal had at the start are still being replayed")
     });
-    let mut query = part("query", replay);
+    let mut query_status = part("query", replay);
     if catalog == Some(Status::Unavailable) {
-        query = Status::Unavailable;
+        query_status = Status::Unavailable;
     }
-    let needed = match asked.part {
+    let needed = match query.part {
         Some(Part::Capture) => capture == Status::Ok,
-        Some(Part::Query) => query == Status::Ok,
-        None => capture == Status::Ok && query == Status::Ok,
+        Some(Part::Query) => query_status == Status::Ok,
+        None => capture == Status::Ok && query_status == Status::Ok,
     };
     let draining = app.draining.load(Ordering::Relaxed);
     let status = if needed && !draining { Status::Ok } else { Status::Unavailable };
     let version = env!("CARGO_PKG_VERSION");
-    Health { status, catalog, capture, query, draining, reasons, version }
+    Health { status, catalog, capture, query: query_status, draining, reasons, version }
 }
 
 impl IntoResponse for Health {
@@ -128,29 +128,29 @@ impl IntoResponse for Health {
     }
 }
 
-impl Answer for Health {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl DescribeResponse for Health {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<Self>(200, schemas);
         operation.response::<Self>(503, schemas);
     }
 }
 
-struct Text(String);
+struct MetricsText(String);
 
-async fn metrics(app: App) -> Text {
-    Text(app.metrics.text())
+async fn metrics(app: App) -> MetricsText {
+    MetricsText(app.metrics.encode())
 }
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-impl IntoResponse for Text {
+impl IntoResponse for MetricsText {
     fn into_response(self) -> Response {
         ([(header::CONTENT_TYPE, HeaderValue::from_static(OPEN_METRICS))], self.0).into_response()
     }
 }
 
-impl Answer for Text {
-    fn answer(operation: &mut Operation, _: &mut SchemaGenerator) {
+impl DescribeResponse for MetricsText {
+    fn describe_response(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.response_of(200, "application/openmetrics-text");
     }
 }
@@ -159,7 +159,7 @@ impl AppState {
     /// `left` returns how many records of the backlog at the start are not applied yet.
     pub fn watch_replay(&self, left: impl Fn() -> u64 + Send + Sync + 'static) {
         // A server has one pipeline, so this is set once.
-        let _ = self.replay_left.set(Box::new(left));
+        let _ = self.replay_remaining.set(Box::new(left));
     }
 
     /// Reports not ready from now on, so that load balancers stop sending requests.

@@ -1,8 +1,8 @@
 //! Persons: reading, listing, editing and deleting.
 
-mod about;
 mod edits;
 mod listing;
+mod person_details;
 
 use catalog::{PersonKey, PersonWithIds};
 use model::person::PersonNo;
@@ -12,9 +12,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::{App, AppState, Error, Found, Reader, Resource, Result, Routes, TextId};
-pub(crate) use about::Counted;
+use crate::{App, AppState, Error, Json, Reader, Resource, Result, Routes, StringId};
 pub(crate) use listing::table;
+pub(crate) use person_details::CountedValue;
 
 /// Properties that hold a person's display name, unless the project configures others.
 const DISPLAY_NAMES: [&str; 3] = ["email", "name", "username"];
@@ -33,7 +33,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
             "Persons come with events: send $identify or $set to capture.",
         )
         .get("/api/projects/{project_id}/persons/{id}", read);
-    about::routes(edits::routes(routes))
+    person_details::routes(edits::routes(routes))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -49,7 +49,7 @@ struct PersonFields {
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Person")]
-struct Detail {
+struct PersonResponse {
     id: PersonNumber,
     #[serde(flatten)]
     fields: PersonFields,
@@ -62,7 +62,7 @@ struct PersonNumber(u32);
 /// In lists `id` is the uuid, as upstream has it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PersonItem")]
-pub(crate) struct Item {
+pub(crate) struct PersonItem {
     id: Uuid,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -99,7 +99,7 @@ fn is_anonymous(id: &str) -> bool {
     Uuid::parse_str(id).is_ok()
 }
 
-impl Item {
+impl PersonItem {
     pub(crate) fn of(found: PersonWithIds, display: &[String]) -> Self {
         let fields = PersonFields::of(found, display);
         let (id, matched_recordings) = (fields.uuid, Vec::new());
@@ -126,19 +126,19 @@ fn key(id: &str) -> Result<PersonKey> {
         let number = id.parse().map_err(|_| Error::not_found())?;
         return Ok(PersonKey::No(PersonNo(number)));
     }
-    Err(Error::refused(
+    Err(Error::bad_request(
         "The ID provided does not look like a personID. \
          If you are using a distinctId, please use /persons?distinct_id= instead.",
     ))
 }
 
-async fn person(app: &AppState, project: ProjectId, id: &TextId) -> Result<PersonWithIds> {
+async fn person(app: &AppState, project: ProjectId, id: &StringId) -> Result<PersonWithIds> {
     Ok(app.catalog.persons().get(project, key(&id.0)?).await?)
 }
 
-async fn read(caller: Reader<Persons>, id: TextId, app: App) -> Result<Found<Detail>> {
+async fn read(caller: Reader<Persons>, id: StringId, app: App) -> Result<Json<PersonResponse>> {
     let found = person(&app, caller.project.id, &id).await?;
     let number = PersonNumber(found.person.no.0);
     let fields = PersonFields::of(found, &display_names(&caller));
-    Ok(Found(Detail { id: number, fields }))
+    Ok(Json(PersonResponse { id: number, fields }))
 }

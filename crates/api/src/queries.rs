@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::http::body::max_chars;
 use crate::http::openapi::{self, Operation};
-use crate::{App, Body, Error, Found, Query, Reader, Resource, Result, Routes, TextId};
+use crate::{App, Body, Error, Json, Query, Reader, Resource, Result, Routes, StringId};
 
 const NAME_CHARS_MAX: usize = 128;
 
@@ -29,7 +29,8 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 #[derive(Default, Deserialize, JsonSchema)]
-struct Question {
+#[schemars(rename = "Question")]
+struct QueryBody {
     /// An object with a `kind`.
     query: Option<Value>,
     /// blocking, async, lazy_async, force_blocking, force_async, force_cache,
@@ -43,7 +44,7 @@ struct Question {
     variables_override: Option<Map<String, Value>>,
 }
 
-impl Question {
+impl QueryBody {
     fn read(self, seen: Sights) -> Result<QueryRequest> {
         let Some(query @ Value::Object(_)) = self.query else {
             return Err(Error::parse("query: Input should be a valid dictionary"));
@@ -80,7 +81,7 @@ fn mode(word: &str) -> Result<Refresh> {
     Refresh::parse(word).ok_or_else(|| Error::parse(format!("refresh: '{word}' is not a mode")))
 }
 
-async fn ask(caller: Reader<Queries>, app: App, body: Body<Question>) -> Result<Told> {
+async fn ask(caller: Reader<Queries>, app: App, body: Body<QueryBody>) -> Result<QueryReply> {
     let asked = body.read()?.read(caller.sights())?;
     Ok(app.queries.run(&caller.project, asked).await?.into())
 }
@@ -88,10 +89,10 @@ async fn ask(caller: Reader<Queries>, app: App, body: Body<Question>) -> Result<
 /// The kind in the path must equal the query's.
 async fn ask_kind(
     caller: Reader<Queries>,
-    kind: TextId,
+    kind: StringId,
     app: App,
-    body: Body<Question>,
-) -> Result<Told> {
+    body: Body<QueryBody>,
+) -> Result<QueryReply> {
     let asked = body.read()?.read(caller.sights())?;
     if asked.query.get("kind").and_then(Value::as_str) != Some(kind.0.as_str()) {
         return Err(Error::parse("The kind in the path is not the kind of the query."));
@@ -106,10 +107,10 @@ struct StatusQuery {
 
 async fn read(
     caller: Reader<Queries>,
-    id: TextId,
+    id: StringId,
     query: Query<StatusQuery>,
     app: App,
-) -> Result<Told> {
+) -> Result<QueryReply> {
     let found = app.queries.status(caller.project.id, &id.0, &caller.sights()).await?;
     let running = found.ok_or_else(Error::not_found)?;
     let shows = query.show_progress.as_deref() == Some("true");
@@ -119,13 +120,13 @@ async fn read(
         QueryStatus::Failed { is_user_facing: true, .. } => StatusCode::BAD_REQUEST,
         QueryStatus::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let mut told = status_of(&running);
+    let mut reply = status_of(&running);
     if shows && status == StatusCode::ACCEPTED {
         let now = app.catalog.clock().now().as_micros();
         let elapsed_ms = (now - running.started_at.as_micros()) / 1_000;
-        told["query_progress"] = json!({ "time_elapsed": elapsed_ms });
+        reply["query_progress"] = json!({ "time_elapsed": elapsed_ms });
     }
-    Ok(Told(status, json!({ "query_status": told })))
+    Ok(QueryReply(status, json!({ "query_status": reply })))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -134,15 +135,15 @@ struct Cancelled {
 }
 
 /// Succeeds for an unknown run, too.
-async fn cancel(caller: Reader<Queries>, id: TextId, app: App) -> Result<Found<Cancelled>> {
+async fn cancel(caller: Reader<Queries>, id: StringId, app: App) -> Result<Json<Cancelled>> {
     app.queries.cancel(caller.project.id, &id.0);
-    Ok(Found(Cancelled { message: "Query will be cancelled.".into() }))
+    Ok(Json(Cancelled { message: "Query will be cancelled.".into() }))
 }
 
 /// 200 with a result, or 202 with the status of a run.
-struct Told(StatusCode, Value);
+struct QueryReply(StatusCode, Value);
 
-impl From<QueryResponse> for Told {
+impl From<QueryResponse> for QueryReply {
     fn from(reply: QueryResponse) -> Self {
         match reply {
             QueryResponse::Ready { result, is_cached, running, .. } => {
@@ -150,8 +151,8 @@ impl From<QueryResponse> for Told {
                 Self(StatusCode::OK, Value::Object(result.envelope(is_cached, status)))
             }
             QueryResponse::Running(running) => {
-                let told = status_of(&running);
-                Self(StatusCode::ACCEPTED, json!({ "query_status": told }))
+                let reply = status_of(&running);
+                Self(StatusCode::ACCEPTED, json!({ "query_status": reply }))
             }
             QueryResponse::NotCached => Self(StatusCode::OK, Value::Null),
         }
@@ -188,14 +189,14 @@ pub(crate) fn status_of(running: &QueryRun) -> Value {
     })
 }
 
-impl IntoResponse for Told {
+impl IntoResponse for QueryReply {
     fn into_response(self) -> Response {
         (self.0, axum::Json(self.1)).into_response()
     }
 }
 
-impl openapi::Answer for Told {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl openapi::DescribeResponse for QueryReply {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<Map<String, Value>>(200, schemas);
         operation.response::<Map<String, Value>>(202, schemas);
     }

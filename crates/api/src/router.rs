@@ -17,10 +17,10 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::http::cors;
 use crate::http::normalize;
 use crate::http::observe;
-use crate::http::openapi::{Answer, Operation};
+use crate::http::openapi::{DescribeResponse, Operation};
 use crate::http::response_budget::SharedBytes;
 use crate::routes::Served;
-use crate::{AppState, Error, Found, Result, Routes, management};
+use crate::{AppState, Error, Json, Result, Routes, management};
 
 /// Routes of the management API. The order determines operation ids and schema names in the
 /// OpenAPI document, where they would collide.
@@ -68,9 +68,9 @@ const PUBLIC: &[fn(Routes) -> Routes] = &[
 pub(crate) fn router(app: AppState) -> Router {
     let Served { management, public } = routes().serve(&app.metrics);
     let management = management
-        .fallback(nowhere)
+        .fallback(not_found)
         .layer(middleware::from_fn_with_state(app.clone(), management::within_bounds))
-        .layer(middleware::from_fn(management::acceptable))
+        .layer(middleware::from_fn(management::negotiate_content))
         .layer(CatchPanicLayer::custom(cors::panicked))
         .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
         .with_state(app.clone())
@@ -109,13 +109,13 @@ impl IntoResponse for Schema {
     }
 }
 
-impl Answer for Schema {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        <Result<Found<Value>> as Answer>::answer(operation, schemas);
+impl DescribeResponse for Schema {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        <Result<Json<Value>> as DescribeResponse>::describe_response(operation, schemas);
     }
 }
 
-async fn nowhere() -> Error {
+async fn not_found() -> Error {
     Error::not_found()
 }
 

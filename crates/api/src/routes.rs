@@ -16,23 +16,23 @@ use crate::http::cors;
 use crate::http::cors::Cors;
 use crate::http::metrics::Metrics;
 use crate::http::openapi::{self, Documented, Operation};
-use crate::http::public_error::Refusal;
+use crate::http::public_error::PublicError;
 use crate::{AppState, Error};
 
 /// The builder of all routes. There is no other way to add one, so all are documented.
 pub struct Routes {
     paths: Vec<Path>,
-    absent: Vec<&'static str>,
-    harmless: Vec<&'static str>,
+    unsupported: Vec<&'static str>,
+    read_only: Vec<&'static str>,
     schemas: SchemaGenerator,
     names: HashSet<String>,
     /// The audience of routes that are added now.
-    door: Door,
+    audience: Audience,
 }
 
 /// The clients of a route.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Door {
+enum Audience {
     /// Users and scripts with credentials.
     Management,
     /// SDKs with a project token.
@@ -47,7 +47,7 @@ pub(crate) struct Served {
 
 struct Path {
     template: &'static str,
-    door: Door,
+    audience: Audience,
     methods: MethodRouter<AppState>,
     allowed: Vec<&'static str>,
     operations: Map<String, Value>,
@@ -61,33 +61,33 @@ impl Routes {
     pub(crate) fn new() -> Self {
         Self {
             paths: Vec::new(),
-            absent: Vec::new(),
-            harmless: Vec::new(),
+            unsupported: Vec::new(),
+            read_only: Vec::new(),
             schemas: openapi::schemas(),
             names: HashSet::new(),
-            door: Door::Management,
+            audience: Audience::Management,
         }
     }
 
     /// Makes the routes of `add` public: with CORS for every origin, without management's layers,
     /// and with capture's error shape.
     pub(crate) fn public(mut self, add: impl FnOnce(Self) -> Self) -> Self {
-        self.door = Door::Public;
+        self.audience = Audience::Public;
         let mut routes = add(self);
-        routes.door = Door::Management;
+        routes.audience = Audience::Management;
         routes
     }
 
     /// A path that SDKs may call and that is not served. Browsers may read the 404: without CORS
     /// headers an SDK would retry.
-    pub(crate) fn absent(mut self, path: &'static str) -> Self {
-        self.absent.push(path);
+    pub(crate) fn unsupported(mut self, path: &'static str) -> Self {
+        self.unsupported.push(path);
         self
     }
 
     /// A public path whose GET is read-only, so that HEAD is allowed.
-    pub(crate) fn harmless(mut self, path: &'static str) -> Self {
-        self.harmless.push(path);
+    pub(crate) fn read_only(mut self, path: &'static str) -> Self {
+        self.read_only.push(path);
         self
     }
 
@@ -182,7 +182,7 @@ impl Routes {
         let index = known.unwrap_or_else(|| {
             self.paths.push(Path {
                 template,
-                door: self.door,
+                audience: self.audience,
                 methods: MethodRouter::new(),
                 allowed: Vec::new(),
                 operations: Map::new(),
@@ -211,22 +211,25 @@ impl Routes {
         let (mut management, mut public) = (Router::new(), Router::new());
         for path in self.paths {
             let template = path.template;
-            match path.door {
-                Door::Management => management = add(management, template, path.managed()),
-                Door::Public => {
-                    let harmless = self.harmless.contains(&template);
+            match path.audience {
+                Audience::Management => {
+                    management = add(management, template, path.management_methods())
+                }
+                Audience::Public => {
+                    let read_only = self.read_only.contains(&template);
                     let methods =
-                        path.opened(harmless).layer(Cors::new(metrics.counters(template)));
+                        path.public_methods(read_only).layer(Cors::new(metrics.counters(template)));
                     public = add(public, &format!("{template}/"), methods.clone());
                     public = add(public, template, methods);
                 }
             }
         }
-        for template in self.absent {
+        for template in self.unsupported {
             let allow = HeaderValue::from_static("OPTIONS");
-            let options = move |asked: HeaderMap| preflight(asked, allow, false);
+            let options = move |headers: HeaderMap| preflight(headers, allow, false);
             let methods = MethodRouter::new().on(MethodFilter::OPTIONS, options);
-            let methods = methods.fallback(absent).layer(Cors::new(metrics.counters(template)));
+            let methods =
+                methods.fallback(unsupported).layer(Cors::new(metrics.counters(template)));
             if !template.ends_with('}') {
                 public = add(public, &format!("{template}/"), methods.clone());
             }
@@ -245,7 +248,7 @@ fn add(
 }
 
 impl Path {
-    fn managed(self) -> MethodRouter<AppState> {
+    fn management_methods(self) -> MethodRouter<AppState> {
         let allow = allow_header(&self.allowed);
         let (object, allowed) = (self.scope_object, allow.clone());
         let options = move |State(app): State<AppState>, request: Request| {
@@ -259,29 +262,29 @@ impl Path {
     }
 
     /// Where GET is read-only, HEAD is allowed, and OPTIONS responds with 204.
-    fn opened(self, harmless: bool) -> MethodRouter<AppState> {
+    fn public_methods(self, read_only: bool) -> MethodRouter<AppState> {
         let known = ["GET", "POST"].into_iter().filter(|method| self.allowed.contains(method));
-        let known = known.chain(["OPTIONS"]).chain(harmless.then_some("HEAD"));
+        let known = known.chain(["OPTIONS"]).chain(read_only.then_some("HEAD"));
         let allow = HeaderValue::try_from(known.collect::<Vec<_>>().join(", "))
             .expect("method names are valid header values");
         let refused = allow.clone();
         let refuse = move |method: Method| refuse_public(method, refused.clone());
-        let options = move |asked: HeaderMap| preflight(asked, allow, harmless);
+        let options = move |headers: HeaderMap| preflight(headers, allow, read_only);
         let mut methods = self.methods.on(MethodFilter::OPTIONS, options);
         // Capture accepts events by GET; axum would pass HEAD to the same handler.
-        if self.allowed.contains(&"POST") && !harmless {
+        if self.allowed.contains(&"POST") && !read_only {
             methods = methods.on(MethodFilter::HEAD, refuse.clone());
         }
         methods.fallback(refuse)
     }
 }
 
-async fn preflight(asked: HeaderMap, allow: HeaderValue, harmless: bool) -> Response {
-    let (status, methods) = match harmless {
+async fn preflight(headers: HeaderMap, allow: HeaderValue, read_only: bool) -> Response {
+    let (status, methods) = match read_only {
         true => (StatusCode::NO_CONTENT, allow.clone()),
         false => (StatusCode::OK, cors::METHODS),
     };
-    cors::preflight_response(status, allow, methods, &asked)
+    cors::preflight_response(status, allow, methods, &headers)
 }
 
 fn allow_header(allowed: &[&str]) -> String {
@@ -320,9 +323,9 @@ async fn refuse(method: Method, allow: String, instead: Option<&'static str>) ->
 }
 
 async fn refuse_public(method: Method, allow: HeaderValue) -> Response {
-    ([(header::ALLOW, allow)], Refusal::method_not_allowed(&method)).into_response()
+    ([(header::ALLOW, allow)], PublicError::method_not_allowed(&method)).into_response()
 }
 
-async fn absent() -> Refusal {
-    Refusal::not_found("This server does not take such data.")
+async fn unsupported() -> PublicError {
+    PublicError::not_found("This server does not take such data.")
 }

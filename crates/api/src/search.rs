@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::resources::Projects;
 use crate::http::body::max_chars;
-use crate::http::openapi::{Describe, Operation};
+use crate::http::openapi::{DescribeRequest, Operation};
 use crate::http::path::{SEARCH_CHARS_MAX, nul};
-use crate::{App, AppState, Base, Error, Found, Reader, Result, Routes};
+use crate::{App, AppState, Error, Json, Reader, RequestUrl, Result, Routes};
 
 /// Upstream's number of results.
 const RESULTS_MAX: usize = 25;
 /// Upstream's kinds that Hedgerow does not have; they find nothing.
-const ELSEWHERE: [&str; 3] = ["experiment", "notebook", "survey"];
+const UNSUPPORTED_KINDS: [&str; 3] = ["experiment", "notebook", "survey"];
 /// Values of `entities` in one request, more than there are kinds.
 const ENTITIES_MAX: usize = 100;
 
@@ -28,23 +28,23 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 /// The search term and the kinds of objects to search.
-struct Wanted {
+struct SearchQuery {
     text: Option<String>,
     /// None for every kind that the caller may read.
     kinds: Option<Vec<Searched>>,
 }
 
-impl FromRequestParts<AppState> for Wanted {
+impl FromRequestParts<AppState> for SearchQuery {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
-        let base = Base::of(parts);
-        let text = base.value("q").map(str::trim).filter(|text| !text.is_empty());
+        let url = RequestUrl::of(parts);
+        let text = url.value("q").map(str::trim).filter(|text| !text.is_empty());
         if text.is_some_and(|text| text.contains('\0')) {
             return Err(nul("q"));
         }
         text.map(|text| max_chars("q", text, SEARCH_CHARS_MAX)).transpose()?;
-        let words: Vec<&str> = base
+        let words: Vec<&str> = url
             .values("entities")
             .flat_map(|words| words.split(','))
             .map(str::trim)
@@ -59,8 +59,8 @@ impl FromRequestParts<AppState> for Wanted {
             let known = Searched::ALL.into_iter().find(|kind| kind.as_str() == *word);
             match known {
                 Some(kind) => kinds.push(kind),
-                None if ELSEWHERE.contains(word) => {}
-                None => return Err(Error::no_choice("entities", word)),
+                None if UNSUPPORTED_KINDS.contains(word) => {}
+                None => return Err(Error::invalid_choice("entities", word)),
             }
         }
         kinds.sort_unstable();
@@ -69,7 +69,7 @@ impl FromRequestParts<AppState> for Wanted {
     }
 }
 
-impl Describe for Wanted {
+impl DescribeRequest for SearchQuery {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         let text = || json!({ "type": "string" });
         operation.query_parameter("q", text());
@@ -115,8 +115,8 @@ impl From<SearchHit> for Hit {
 }
 
 /// Searches the kinds that the key's scopes allow; rejects a requested kind that they do not.
-async fn search(caller: Reader<Projects>, wanted: Wanted, app: App) -> Result<Found<Results>> {
-    let kinds = match wanted.kinds {
+async fn search(caller: Reader<Projects>, query: SearchQuery, app: App) -> Result<Json<Results>> {
+    let kinds = match query.kinds {
         Some(kinds) => {
             kinds.iter().try_for_each(|kind| caller.may_read(kind.as_str()))?;
             kinds
@@ -127,10 +127,10 @@ async fn search(caller: Reader<Projects>, wanted: Wanted, app: App) -> Result<Fo
         }
     };
     let seen: Sights = caller.sights();
-    let filter = SearchFilter { text: wanted.text, kinds, seen };
+    let filter = SearchFilter { text: query.text, kinds, seen };
     let (hits, counts) =
         app.catalog.objects().search(caller.project.id, &filter, RESULTS_MAX).await?;
     let counts = Searched::ALL.map(|kind| (kind.as_str(), counts.get(&kind).copied()));
     let results = hits.into_iter().map(Hit::from).collect();
-    Ok(Found(Results { results, counts: counts.into() }))
+    Ok(Json(Results { results, counts: counts.into() }))
 }

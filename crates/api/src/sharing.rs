@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::caller::InProject;
 use crate::http::body::lenient_bool;
-use crate::http::openapi::{Answer, Operation};
-use crate::insights::name;
+use crate::http::openapi::{DescribeResponse, Operation};
+use crate::insights::insight_name;
 use crate::insights::visibility::can_view;
 use crate::{
-    App, AppState, Body, Error, Found, Id, Patch, Reader, Resource, Result, Routes, TextId, Writer,
+    App, AppState, Body, Error, Id, Json, Patch, Reader, Resource, Result, Routes, StringId, Writer,
 };
 
 pub(crate) mod shared_pages;
@@ -37,7 +37,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "SharingConfiguration")]
-struct Shown {
+struct SharingResponse {
     created_at: Timestamp,
     enabled: bool,
     /// Null if the caller may not view everything that the link shows.
@@ -50,13 +50,13 @@ struct Shown {
 
 /// A dashboard or insight with a link, and whether the caller may view everything that the link
 /// shows: access rules may hide insights, and actions in their queries.
-struct Linked {
+struct SharedObject {
     target: Shareable,
-    is_seen: bool,
+    is_fully_visible: bool,
     looked: Looked,
 }
 
-impl Linked {
+impl SharedObject {
     async fn dashboard<M>(
         app: &AppState,
         caller: &InProject<Sharings, M>,
@@ -64,7 +64,7 @@ impl Linked {
     ) -> Result<Self> {
         let (target, user) = (Shareable::Dashboard(found.head.id), caller.user.user.id);
         let view = app.catalog.dashboards().view(found, Some(user), &caller.sights()).await?;
-        Self::showing(app, caller, target, view.insights.values()).await
+        Self::with_insights(app, caller, target, view.insights.values()).await
     }
 
     async fn insight<M>(
@@ -72,23 +72,23 @@ impl Linked {
         caller: &InProject<Sharings, M>,
         found: Insight,
     ) -> Result<Self> {
-        Self::showing(app, caller, Shareable::Insight(found.id), [&found]).await
+        Self::with_insights(app, caller, Shareable::Insight(found.id), [&found]).await
     }
 
-    async fn showing<'a, M>(
+    async fn with_insights<'a, M>(
         app: &AppState,
         caller: &InProject<Sharings, M>,
         target: Shareable,
         insights: impl IntoIterator<Item = &'a Insight>,
     ) -> Result<Self> {
-        let (mut is_seen, mut looked) = (true, Looked::default());
+        let (mut is_fully_visible, mut looked) = (true, Looked::default());
         for insight in insights {
             match can_view(app, caller, insight).await? {
                 true => looked.add(insight),
-                false => is_seen = false,
+                false => is_fully_visible = false,
             }
         }
-        Ok(Self { target, is_seen, looked })
+        Ok(Self { target, is_fully_visible, looked })
     }
 
     /// Loads the object for a change, which takes edit access.
@@ -104,7 +104,7 @@ impl Linked {
                 Self::dashboard(app, caller, found.await?).await
             }
             Target::Insight(text) => {
-                let name = name(&text);
+                let name = insight_name(&text);
                 let found =
                     app.catalog.insights().get_editable(project, &name, viewer, Among::Live);
                 Self::insight(app, caller, found.await?).await
@@ -112,16 +112,16 @@ impl Linked {
         }
     }
 
-    fn check_seen(&self) -> Result<()> {
-        if self.is_seen { Ok(()) } else { Err(Error::forbidden(CANNOT_SHOW)) }
+    fn check_visible(&self) -> Result<()> {
+        if self.is_fully_visible { Ok(()) } else { Err(Error::forbidden(CANNOT_SHOW)) }
     }
 
-    fn shown(&self, sharing: Sharing) -> Shown {
+    fn response(&self, sharing: Sharing) -> SharingResponse {
         let token = sharing.access_token.reveal();
-        Shown {
+        SharingResponse {
             created_at: sharing.created_at,
             enabled: sharing.enabled,
-            access_token: self.is_seen.then(|| token.to_owned()),
+            access_token: self.is_fully_visible.then(|| token.to_owned()),
             settings: sharing.settings,
             password_required: false,
             share_passwords: Vec::new(),
@@ -135,18 +135,23 @@ enum Target {
     Insight(String),
 }
 
-async fn of_dashboard(caller: Reader<Sharings>, id: Id, app: App) -> Result<Found<Shown>> {
+async fn of_dashboard(caller: Reader<Sharings>, id: Id, app: App) -> Result<Json<SharingResponse>> {
     let (project, id) = (caller.project.id, DashboardId(id.0));
     let found = app.catalog.dashboards().get_visible(project, id, caller.viewer()).await?;
-    let linked = Linked::dashboard(&app, &caller, found).await?;
-    Ok(Found(linked.shown(app.catalog.sharing().get_or_create(project, linked.target).await?)))
+    let shared = SharedObject::dashboard(&app, &caller, found).await?;
+    Ok(Json(shared.response(app.catalog.sharing().get_or_create(project, shared.target).await?)))
 }
 
-async fn of_insight(caller: Reader<Sharings>, id: TextId, app: App) -> Result<Found<Shown>> {
+async fn of_insight(
+    caller: Reader<Sharings>,
+    id: StringId,
+    app: App,
+) -> Result<Json<SharingResponse>> {
     let project = caller.project.id;
-    let found = app.catalog.insights().get_visible(project, &name(&id.0), caller.viewer()).await?;
-    let linked = Linked::insight(&app, &caller, found).await?;
-    Ok(Found(linked.shown(app.catalog.sharing().get_or_create(project, linked.target).await?)))
+    let found =
+        app.catalog.insights().get_visible(project, &insight_name(&id.0), caller.viewer()).await?;
+    let shared = SharedObject::insight(&app, &caller, found).await?;
+    Ok(Json(shared.response(app.catalog.sharing().get_or_create(project, shared.target).await?)))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -159,8 +164,8 @@ struct SharingFields {
     password_required: Option<bool>,
 }
 
-enum Changed {
-    Done(Shown),
+enum SharingUpdate {
+    Done(SharingResponse),
     /// A 403 with `error`, which clients of this endpoint read.
     NoPasswords,
 }
@@ -170,16 +175,16 @@ async fn change_of_dashboard(
     id: Id,
     app: App,
     body: Body<SharingFields>,
-) -> Result<Changed> {
+) -> Result<SharingUpdate> {
     change(caller, &app, Target::Dashboard(DashboardId(id.0)), body).await
 }
 
 async fn change_of_insight(
     caller: Writer<Sharings>,
-    id: TextId,
+    id: StringId,
     app: App,
     body: Body<SharingFields>,
-) -> Result<Changed> {
+) -> Result<SharingUpdate> {
     change(caller, &app, Target::Insight(id.0), body).await
 }
 
@@ -188,43 +193,55 @@ async fn change(
     app: &AppState,
     target: Target,
     body: Body<SharingFields>,
-) -> Result<Changed> {
-    let linked = Linked::editable(app, &caller, target).await?;
+) -> Result<SharingUpdate> {
+    let shared = SharedObject::editable(app, &caller, target).await?;
     let fields = body.read()?;
     if fields.password_required == Some(true) {
-        return Ok(Changed::NoPasswords);
+        return Ok(SharingUpdate::NoPasswords);
     }
-    let settings = fields.settings.nullable().map(|sent| sent.map(known).transpose());
+    let settings = fields.settings.nullable().map(|sent| sent.map(validate_settings).transpose());
     let change = SharingChange { enabled: fields.enabled, settings: settings.transpose()? };
     if change.enabled == Some(true) {
-        linked.check_seen()?;
+        shared.check_visible()?;
     }
     let (actor, viewer) = (caller.actor(), caller.viewer());
-    let (target, looked) = (linked.target, &linked.looked);
+    let (target, looked) = (shared.target, &shared.looked);
     let changed = app.catalog.sharing().update(&actor, viewer, target, change, looked).await?;
-    Ok(Changed::Done(linked.shown(changed)))
+    Ok(SharingUpdate::Done(shared.response(changed)))
 }
 
-async fn renew_of_dashboard(caller: Writer<Sharings>, id: Id, app: App) -> Result<Found<Shown>> {
+async fn renew_of_dashboard(
+    caller: Writer<Sharings>,
+    id: Id,
+    app: App,
+) -> Result<Json<SharingResponse>> {
     renew(caller, &app, Target::Dashboard(DashboardId(id.0))).await
 }
 
-async fn renew_of_insight(caller: Writer<Sharings>, id: TextId, app: App) -> Result<Found<Shown>> {
+async fn renew_of_insight(
+    caller: Writer<Sharings>,
+    id: StringId,
+    app: App,
+) -> Result<Json<SharingResponse>> {
     renew(caller, &app, Target::Insight(id.0)).await
 }
 
-async fn renew(caller: Writer<Sharings>, app: &AppState, target: Target) -> Result<Found<Shown>> {
-    let linked = Linked::editable(app, &caller, target).await?;
-    linked.check_seen()?;
+async fn renew(
+    caller: Writer<Sharings>,
+    app: &AppState,
+    target: Target,
+) -> Result<Json<SharingResponse>> {
+    let shared = SharedObject::editable(app, &caller, target).await?;
+    shared.check_visible()?;
     let (actor, viewer) = (caller.actor(), caller.viewer());
-    let (target, looked) = (linked.target, &linked.looked);
+    let (target, looked) = (shared.target, &shared.looked);
     let grace = app.settings.sharing_grace_seconds;
     let renewed = app.catalog.sharing().rotate_token(&actor, viewer, target, grace, looked).await?;
-    Ok(Found(linked.shown(renewed)))
+    Ok(Json(shared.response(renewed)))
 }
 
 /// Validates the settings that shared pages support and drops others.
-fn known(sent: Value) -> Result<Map<String, Value>> {
+fn validate_settings(sent: Value) -> Result<Map<String, Value>> {
     const SWITCHES: [&str; 6] =
         ["whitelabel", "noHeader", "showInspector", "legend", "detailed", "hideExtraDetails"];
     const THEMES: [&str; 3] = ["light", "dark", "system"];
@@ -239,7 +256,7 @@ fn known(sent: Value) -> Result<Map<String, Value>> {
     if kept.iter().all(|(name, value)| fits(name, value)) { Ok(kept) } else { Err(refused()) }
 }
 
-impl IntoResponse for Changed {
+impl IntoResponse for SharingUpdate {
     fn into_response(self) -> Response {
         match self {
             Self::Done(shown) => axum::Json(shown).into_response(),
@@ -251,8 +268,8 @@ impl IntoResponse for Changed {
     }
 }
 
-impl Answer for Changed {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        operation.response::<Shown>(200, schemas);
+impl DescribeResponse for SharingUpdate {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<SharingResponse>(200, schemas);
     }
 }

@@ -96,7 +96,7 @@ async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()
     let flags = Flags::new(catalog.clone(), ingest.geoip.clone());
     let events = query::Events::new(catalog.clone(), ingest.warehouse(), clock.clone());
     let http_settings =
-        api::Settings { places_by_db_ip: ingest.geoip.is_built_in(), ..http_settings(settings) };
+        api::Settings { uses_db_ip: ingest.geoip.is_built_in(), ..http_settings(settings) };
     let app = AppState::new(
         catalog.clone(),
         tokens,

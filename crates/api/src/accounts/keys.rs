@@ -14,10 +14,10 @@ use serde::Deserialize;
 use crate::auth::caller::OnAccount;
 use crate::auth::credentials;
 use crate::http::body::{max_chars, not_blank, present};
-use crate::http::openapi::{Describe, Operation};
+use crate::http::openapi::{DescribeRequest, Operation};
 use crate::{
-    AccountReader, AccountWriter, App, AppState, Body, Created, Error, Found, Gone, Patch,
-    Resource, Result, Routes, TextId, Whole,
+    AccountReader, AccountWriter, App, AppState, Body, Created, Error, IsPut, Json, NoContent,
+    Patch, Resource, Result, Routes, StringId,
 };
 
 /// Upstream's documented length of a label.
@@ -39,8 +39,8 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .post("/api/personal_api_keys/{id}/roll", roll)
 }
 
-async fn list(caller: AccountReader<Keys>, app: App) -> Result<Found<Vec<PersonalKey>>> {
-    Ok(Found(app.catalog.keys().list(caller.user.user.id).await?))
+async fn list(caller: AccountReader<Keys>, app: App) -> Result<Json<Vec<PersonalKey>>> {
+    Ok(Json(app.catalog.keys().list(caller.user.user.id).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -65,14 +65,19 @@ async fn create(
         scoped_teams: restriction(body.scoped_teams),
         scoped_organizations: restriction(body.scoped_organizations),
     };
-    check_reach(&app, &caller, new.scoped_teams.as_deref(), new.scoped_organizations.as_deref())
-        .await?;
+    check_membership(
+        &app,
+        &caller,
+        new.scoped_teams.as_deref(),
+        new.scoped_organizations.as_deref(),
+    )
+    .await?;
     Ok(Created(app.catalog.keys().create(&caller.keeper(), new).await?))
 }
 
 /// A key may read itself whatever its scopes; reading another key takes `user:read`.
-async fn read(caller: KeyReader, app: App) -> Result<Found<PersonalKey>> {
-    Ok(Found(app.catalog.keys().get(caller.owner, &caller.id).await?))
+async fn read(caller: KeyReader, app: App) -> Result<Json<PersonalKey>> {
+    Ok(Json(app.catalog.keys().get(caller.owner, &caller.id).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -89,18 +94,18 @@ struct UpdateKey {
 
 async fn update(
     caller: AccountWriter<Keys>,
-    whole: Whole,
-    id: TextId,
+    is_put: IsPut,
+    id: StringId,
     app: App,
     body: Body<UpdateKey>,
-) -> Result<Found<PersonalKey>> {
+) -> Result<Json<PersonalKey>> {
     let found = app.catalog.keys().get(caller.user.user.id, &caller.key_id(&id)?).await?;
     found.check_within(caller.key.as_ref())?;
     let body = body.read()?;
-    if whole.0 && body.label.is_none() {
+    if is_put.0 && body.label.is_none() {
         return Err(Error::required("label"));
     }
-    if whole.0 && body.scopes.is_none() {
+    if is_put.0 && body.scopes.is_none() {
         return Err(Error::required("scopes"));
     }
     let change = KeyChange {
@@ -111,23 +116,23 @@ async fn update(
     };
     let teams = change.scoped_teams.as_ref().and_then(Option::as_deref);
     let organizations = change.scoped_organizations.as_ref().and_then(Option::as_deref);
-    check_reach(&app, &caller, teams, organizations).await?;
-    Ok(Found(app.catalog.keys().update(&caller.keeper(), &found.id, change).await?))
+    check_membership(&app, &caller, teams, organizations).await?;
+    Ok(Json(app.catalog.keys().update(&caller.keeper(), &found.id, change).await?))
 }
 
-async fn roll(caller: AccountWriter<Keys>, id: TextId, app: App) -> Result<Found<PersonalKey>> {
+async fn roll(caller: AccountWriter<Keys>, id: StringId, app: App) -> Result<Json<PersonalKey>> {
     let id = caller.key_id(&id)?;
-    Ok(Found(app.catalog.keys().roll(&caller.keeper(), &id).await?))
+    Ok(Json(app.catalog.keys().roll(&caller.keeper(), &id).await?))
 }
 
-async fn destroy(caller: AccountWriter<Keys>, id: TextId, app: App) -> Result<Gone> {
+async fn destroy(caller: AccountWriter<Keys>, id: StringId, app: App) -> Result<NoContent> {
     let id = caller.key_id(&id)?;
     app.catalog.keys().delete(&caller.keeper(), &id).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }
 
 impl<M> OnAccount<Keys, M> {
-    fn key_id(&self, id: &TextId) -> Result<String> {
+    fn key_id(&self, id: &StringId) -> Result<String> {
         key_id(&id.0, self.key.as_ref())
     }
 
@@ -156,7 +161,7 @@ impl FromRequestParts<AppState> for KeyReader {
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
         let credentials = credentials::authenticate(parts, app).await?;
-        let TextId(id) = TextId::from_request_parts(parts, app).await?;
+        let StringId(id) = StringId::from_request_parts(parts, app).await?;
         if id != "@current" {
             credentials.may(Keys::SCOPE, Access::Read)?;
         }
@@ -165,15 +170,15 @@ impl FromRequestParts<AppState> for KeyReader {
     }
 }
 
-impl Describe for KeyReader {
+impl DescribeRequest for KeyReader {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         AccountReader::<Keys>::describe(operation, schemas);
-        TextId::describe(operation, schemas);
+        StringId::describe(operation, schemas);
     }
 }
 
 /// Rejects projects and organizations that the key's owner does not belong to.
-async fn check_reach(
+async fn check_membership(
     app: &AppState,
     caller: &AccountWriter<Keys>,
     teams: Option<&[ProjectId]>,
@@ -206,8 +211,8 @@ fn scopes(words: Vec<String>) -> Result<Scopes> {
 }
 
 /// Deduplicates ids; clients send an empty list for a key without restriction.
-fn restriction<T: Copy + Eq + Hash>(places: Option<Vec<T>>) -> Option<Vec<T>> {
-    let mut seen = HashSet::new();
-    let places: Vec<T> = places?.into_iter().filter(|place| seen.insert(*place)).collect();
-    (!places.is_empty()).then_some(places)
+fn restriction<T: Copy + Eq + Hash>(ids: Option<Vec<T>>) -> Option<Vec<T>> {
+    let mut visited = HashSet::new();
+    let ids: Vec<T> = ids?.into_iter().filter(|id| visited.insert(*id)).collect();
+    (!ids.is_empty()).then_some(ids)
 }

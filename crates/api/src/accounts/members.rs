@@ -10,8 +10,8 @@ use crate::auth::caller::InOrganization;
 use crate::auth::login_limits::{check_email, check_password};
 use crate::http::body::{max_chars, present};
 use crate::{
-    App, Body, Created, Error, Found, Gone, Listing, OrganizationReader, OrganizationWriter, Page,
-    Resource, Result, Routes, TextId, Whole,
+    App, Body, Created, Error, IsPut, Json, Listing, NoContent, OrganizationReader,
+    OrganizationWriter, Page, Resource, Result, Routes, StringId,
 };
 
 /// Upstream's documented length of a name.
@@ -72,14 +72,14 @@ async fn create(
         return Ok(Created(member));
     }
     let password = body.password.ok_or_else(|| Error::required("password"))?;
-    let password_hash = Some(app.logins.hash(password).await?);
+    let password_hash = Some(app.login_limiter.hash(password).await?);
     let new = NewUser { email, first_name, password_hash };
     Ok(Created(app.catalog.members().add(&caller.actor(), new, level).await?))
 }
 
-async fn read(caller: OrganizationReader<Member>, id: TextId, app: App) -> Result<Found<Member>> {
+async fn read(caller: OrganizationReader<Member>, id: StringId, app: App) -> Result<Json<Member>> {
     let user = caller.member_id(&id)?;
-    Ok(Found(app.catalog.members().get(caller.organization.id, user).await?))
+    Ok(Json(app.catalog.members().get(caller.organization.id, user).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -90,11 +90,11 @@ struct UpdateMember {
 
 async fn update(
     caller: OrganizationWriter<Member>,
-    whole: Whole,
-    id: TextId,
+    is_put: IsPut,
+    id: StringId,
     app: App,
     body: Body<UpdateMember>,
-) -> Result<Found<Member>> {
+) -> Result<Json<Member>> {
     let user = caller.member_id(&id)?;
     let member = app.catalog.members().get(caller.organization.id, user).await?;
     if user != caller.user.user.uuid {
@@ -102,22 +102,22 @@ async fn update(
     }
     match body.read()?.level {
         Some(level) => {
-            Ok(Found(app.catalog.members().set_level(&caller.actor(), user, level).await?))
+            Ok(Json(app.catalog.members().set_level(&caller.actor(), user, level).await?))
         }
-        None if whole.0 => Err(Error::required("level")),
-        None => Ok(Found(member)),
+        None if is_put.0 => Err(Error::required("level")),
+        None => Ok(Json(member)),
     }
 }
 
-async fn destroy(caller: OrganizationWriter<Member>, id: TextId, app: App) -> Result<Gone> {
+async fn destroy(caller: OrganizationWriter<Member>, id: StringId, app: App) -> Result<NoContent> {
     let user = caller.member_id(&id)?;
     app.catalog.members().remove(&caller.actor(), user).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }
 
 impl<M> InOrganization<Member, M> {
     /// The uuid of the member's user; `@me` is the caller.
-    fn member_id(&self, id: &TextId) -> Result<Uuid> {
+    fn member_id(&self, id: &StringId) -> Result<Uuid> {
         match id.0.as_str() {
             "@me" => Ok(self.user.user.uuid),
             text => Uuid::parse_str(text).map_err(|_| Error::not_found()),

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use crate::accounts::projects::ProjectItem;
 use crate::http::body::{WithSettings, max_chars, not_blank, present};
 use crate::{
-    AccountReader, AccountWriter, App, AppState, Body, Created, Error, Found, Gone, Listing,
-    OrganizationReader, OrganizationWriter, Page, Patch, Resource, Result, Routes, Whole,
+    AccountReader, AccountWriter, App, AppState, Body, Created, Error, IsPut, Json, Listing,
+    NoContent, OrganizationReader, OrganizationWriter, Page, Patch, Resource, Result, Routes,
 };
 
 /// Upstream's documented length of a name.
@@ -103,7 +103,7 @@ async fn list(
         .organizations()
         .of_user(caller.user.user.id, caller.key.as_ref(), page.window)
         .await?;
-    Ok(page.listing(shown(&app, caller.user.user.id, found).await?, total))
+    Ok(page.listing(with_projects(&app, caller.user.user.id, found).await?, total))
 }
 
 async fn create(
@@ -126,32 +126,32 @@ async fn create(
         return Err(Error::required("name"));
     }
     let made = app.catalog.organizations().create(caller.user.user.id, change).await?;
-    Ok(Created(one(&app, caller.user.user.id, made, Level::Owner).await?))
+    Ok(Created(response(&app, caller.user.user.id, made, Level::Owner).await?))
 }
 
-async fn read(caller: OrganizationReader<Organization>, app: App) -> Result<Found<Organization>> {
-    Ok(Found(one(&app, caller.user.user.id, caller.organization, caller.level).await?))
+async fn read(caller: OrganizationReader<Organization>, app: App) -> Result<Json<Organization>> {
+    Ok(Json(response(&app, caller.user.user.id, caller.organization, caller.level).await?))
 }
 
 async fn update(
     caller: OrganizationWriter<Organization>,
-    whole: Whole,
+    is_put: IsPut,
     app: App,
     body: ChangeBody,
-) -> Result<Found<Organization>> {
+) -> Result<Json<Organization>> {
     caller.require(Level::Admin)?;
     let change = change(&body)?;
-    if whole.0 && change.name.is_none() {
+    if is_put.0 && change.name.is_none() {
         return Err(Error::required("name"));
     }
     let changed = app.catalog.organizations().update(&caller.actor(), change).await?;
-    Ok(Found(one(&app, caller.user.user.id, changed, caller.level).await?))
+    Ok(Json(response(&app, caller.user.user.id, changed, caller.level).await?))
 }
 
-async fn destroy(caller: OrganizationWriter<Organization>, app: App) -> Result<Gone> {
+async fn destroy(caller: OrganizationWriter<Organization>, app: App) -> Result<NoContent> {
     caller.require(Level::Owner)?;
     app.catalog.organizations().delete(&caller.actor()).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }
 
 fn change(body: &ChangeBody) -> Result<OrganizationChange> {
@@ -164,19 +164,19 @@ fn change(body: &ChangeBody) -> Result<OrganizationChange> {
     Ok(OrganizationChange { name, default_role_id: fields.default_role_id.nullable(), settings })
 }
 
-async fn one(
+async fn response(
     app: &AppState,
     user: UserId,
     row: OrganizationRow,
     level: Level,
 ) -> Result<Organization> {
-    let mut shown = shown(app, user, vec![(row, level)]).await?;
+    let mut shown = with_projects(app, user, vec![(row, level)]).await?;
     shown.pop().ok_or_else(Error::not_found)
 }
 
 /// Adds the projects that the user may enter and the member counts, with two statements for any
 /// number of rows.
-pub(crate) async fn shown(
+pub(crate) async fn with_projects(
     app: &AppState,
     user: UserId,
     rows: Vec<(OrganizationRow, Level)>,

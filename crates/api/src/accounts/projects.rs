@@ -16,8 +16,8 @@ use crate::auth::resources::Projects;
 use crate::groups::TypeItem;
 use crate::http::body::{WithSettings, max_chars, not_blank, present};
 use crate::{
-    AccountReader, App, Body, Created, Error, Found, Gone, Listing, OrganizationReader,
-    OrganizationWriter, Page, Reader, Result, Routes, Whole, Writer,
+    AccountReader, App, Body, Created, Error, IsPut, Json, Listing, NoContent, OrganizationReader,
+    OrganizationWriter, Page, Reader, Result, Routes, Writer,
 };
 
 /// Upstream's documented length of a name.
@@ -26,7 +26,7 @@ const NAME_DEFAULT: &str = "Default project";
 const TIMEZONE_DEFAULT: &str = "UTC";
 /// The setting that closes a project to members without an access rule.
 const ACCESS_CONTROL: &str = "access_control";
-const PRIMARY: &str = "primary_dashboard";
+const PRIMARY_DASHBOARD: &str = "primary_dashboard";
 const TEST_ACCOUNTS: &str = "test_account_filters";
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -117,7 +117,7 @@ impl Project {
     /// dashboard that access rules hide.
     async fn seen(app: &App, mut row: ProjectRow, level: Level, seen: &Sights) -> Result<Self> {
         if is_primary_hidden(app, &row, seen).await? {
-            row.settings.reset(PRIMARY);
+            row.settings.reset(PRIMARY_DASHBOARD);
         }
         let administrates = level >= Level::Admin;
         let (secret, backup) = match administrates {
@@ -148,7 +148,7 @@ impl Project {
 }
 
 async fn is_primary_hidden(app: &App, row: &ProjectRow, seen: &Sights) -> Result<bool> {
-    match row.settings.get(PRIMARY).as_i64() {
+    match row.settings.get(PRIMARY_DASHBOARD).as_i64() {
         Some(id) => is_hidden(app, row, id, seen).await,
         None => Ok(false),
     }
@@ -200,7 +200,7 @@ impl ProjectFields {
             max_chars("name", name, NAME_CHARS_MAX)?;
         }
         match self.timezone.as_deref().filter(|zone| !is_time_zone(zone)) {
-            Some(zone) => Err(Error::no_choice("timezone", zone)),
+            Some(zone) => Err(Error::invalid_choice("timezone", zone)),
             None => Ok(()),
         }
     }
@@ -238,18 +238,18 @@ async fn create(
     Project::seen(&app, row, caller.level, &Sights::default()).await.map(Created)
 }
 
-async fn read(caller: Reader<Projects>, app: App) -> Result<Found<Project>> {
-    Project::seen_by(&app, &caller, caller.project.clone()).await.map(Found)
+async fn read(caller: Reader<Projects>, app: App) -> Result<Json<Project>> {
+    Project::seen_by(&app, &caller, caller.project.clone()).await.map(Json)
 }
 
 async fn update(
     caller: Writer<Projects>,
-    whole: Whole,
+    is_put: IsPut,
     app: App,
     body: Body<ProjectBody>,
-) -> Result<Found<Project>> {
+) -> Result<Json<Project>> {
     let WithSettings { fields, mut settings } = body.read_with_settings()?;
-    if whole.0 && fields.name.is_none() {
+    if is_put.0 && fields.name.is_none() {
         return Err(Error::required("name"));
     }
     fields.check()?;
@@ -259,52 +259,54 @@ async fn update(
     }
     let (project, seen) = (&caller.project, caller.sights());
     check_test_accounts(&project.settings, &settings)?;
-    match settings.given(PRIMARY).map(Value::as_i64) {
+    match settings.given(PRIMARY_DASHBOARD).map(Value::as_i64) {
         // Also where it is the current value: otherwise a caller could find a hidden dashboard by
         // trying ids.
         Some(Some(id)) if is_hidden(&app, project, id, &seen).await? => {
             let detail = format!("Invalid pk \"{id}\" - object does not exist.");
-            return Err(Error::invalid(PRIMARY, "does_not_exist", detail));
+            return Err(Error::invalid(PRIMARY_DASHBOARD, "does_not_exist", detail));
         }
         // The caller was shown null for the hidden dashboard; sending it back changes nothing.
-        Some(None) if is_primary_hidden(&app, project, &seen).await? => settings.leave(PRIMARY),
+        Some(None) if is_primary_hidden(&app, project, &seen).await? => {
+            settings.leave(PRIMARY_DASHBOARD)
+        }
         _ => {}
     }
     let change = ProjectChange { name: fields.name, timezone: fields.timezone, settings };
     let row = app.catalog.projects().update(&caller.actor(), caller.project.id, change).await?;
-    Project::seen_by(&app, &caller, row).await.map(Found)
+    Project::seen_by(&app, &caller, row).await.map(Json)
 }
 
-async fn destroy(caller: Writer<Projects>, app: App) -> Result<Gone> {
+async fn destroy(caller: Writer<Projects>, app: App) -> Result<NoContent> {
     caller.require_administrator()?;
     app.catalog.projects().delete(&caller.actor(), caller.project.id).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }
 
-async fn reset_token(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
+async fn reset_token(caller: Writer<Projects>, app: App) -> Result<Json<Project>> {
     caller.require_administrator()?;
     let row = app.catalog.projects().reset_token(&caller.actor(), caller.project.id).await?;
-    Project::seen_by(&app, &caller, row).await.map(Found)
+    Project::seen_by(&app, &caller, row).await.map(Json)
 }
 
-async fn rotate_secret_token(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
+async fn rotate_secret_token(caller: Writer<Projects>, app: App) -> Result<Json<Project>> {
     caller.require_administrator()?;
     let row = app.catalog.projects().rotate_secret(&caller.actor(), caller.project.id).await?;
-    Project::seen_by(&app, &caller, row).await.map(Found)
+    Project::seen_by(&app, &caller, row).await.map(Json)
 }
 
-async fn delete_secret_token_backup(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
+async fn delete_secret_token_backup(caller: Writer<Projects>, app: App) -> Result<Json<Project>> {
     caller.require_administrator()?;
     let row =
         app.catalog.projects().delete_secret_backup(&caller.actor(), caller.project.id).await?;
-    Project::seen_by(&app, &caller, row).await.map(Found)
+    Project::seen_by(&app, &caller, row).await.map(Json)
 }
 
 async fn activity(
     caller: Reader<ActivityLog>,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     page.seen(caller.sights()).of(&app, &caller.project, &caller.project).await
 }
 
@@ -314,6 +316,6 @@ struct DemoData {
 }
 
 /// Always false: Hedgerow generates no demo data.
-async fn is_generating_demo_data(_: Reader<Projects>) -> Result<Found<DemoData>> {
-    Ok(Found(DemoData { is_generating_demo_data: false }))
+async fn is_generating_demo_data(_: Reader<Projects>) -> Result<Json<DemoData>> {
+    Ok(Json(DemoData { is_generating_demo_data: false }))
 }

@@ -12,10 +12,10 @@ use uuid::Uuid;
 
 use crate::accounts::organizations::Organization;
 use crate::http::body::{max_chars, not_blank, present};
-use crate::http::openapi::{Describe, Operation};
+use crate::http::openapi::{DescribeRequest, Operation};
 use crate::{
-    App, AppState, Body, Created, Error, Found, Gone, Listing, OrganizationReader,
-    OrganizationWriter, Page, Result, Routes, UuidId, Whole,
+    App, AppState, Body, Created, Error, IsPut, Json, Listing, NoContent, OrganizationReader,
+    OrganizationWriter, Page, Result, Routes, UuidParam,
 };
 
 /// Upstream's documented length of a name.
@@ -73,7 +73,7 @@ async fn list(
     app: App,
 ) -> Result<Listing<Role>> {
     let (found, total) = app.catalog.roles().list(caller.organization.id, page.window).await?;
-    Ok(page.listing(shown(&app, caller.level, found).await?, total))
+    Ok(page.listing(to_roles(&app, caller.level, found).await?, total))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -85,7 +85,7 @@ struct RoleFields {
 }
 
 impl RoleFields {
-    fn checked(self) -> Result<RoleChange> {
+    fn validate(self) -> Result<RoleChange> {
         let name = self.name.map(|name| name.trim().to_owned());
         if let Some(name) = &name {
             not_blank("name", name)?;
@@ -101,44 +101,48 @@ async fn create(
     body: Body<RoleFields>,
 ) -> Result<Created<Role>> {
     caller.require(Level::Admin)?;
-    let given = body.read()?.checked()?;
+    let given = body.read()?.validate()?;
     let name = given.name.ok_or_else(|| Error::required("name"))?;
     let access = given.feature_flags_access_level.unwrap_or(FlagAccess::Edit);
     let role = app.catalog.roles().create(&caller.actor(), name, access).await?;
-    Ok(Created(one(&app, caller.level, role).await?))
+    Ok(Created(to_role(&app, caller.level, role).await?))
 }
 
 async fn read(
     caller: OrganizationReader<Organization>,
     id: RoleId,
     app: App,
-) -> Result<Found<Role>> {
-    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
-    Ok(Found(one(&app, caller.level, role).await?))
+) -> Result<Json<Role>> {
+    let role = app.catalog.roles().get(caller.organization.id, id.uuid()?).await?;
+    Ok(Json(to_role(&app, caller.level, role).await?))
 }
 
 async fn update(
     caller: OrganizationWriter<Organization>,
-    whole: Whole,
+    is_put: IsPut,
     id: RoleId,
     app: App,
     body: Body<RoleFields>,
-) -> Result<Found<Role>> {
-    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
+) -> Result<Json<Role>> {
+    let role = app.catalog.roles().get(caller.organization.id, id.uuid()?).await?;
     caller.require(Level::Admin)?;
-    let change = body.read()?.checked()?;
-    if whole.0 && change.name.is_none() {
+    let change = body.read()?.validate()?;
+    if is_put.0 && change.name.is_none() {
         return Err(Error::required("name"));
     }
     let changed = app.catalog.roles().update(&caller.actor(), role.id, change).await?;
-    Ok(Found(one(&app, caller.level, changed).await?))
+    Ok(Json(to_role(&app, caller.level, changed).await?))
 }
 
-async fn destroy(caller: OrganizationWriter<Organization>, id: RoleId, app: App) -> Result<Gone> {
-    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
+async fn destroy(
+    caller: OrganizationWriter<Organization>,
+    id: RoleId,
+    app: App,
+) -> Result<NoContent> {
+    let role = app.catalog.roles().get(caller.organization.id, id.uuid()?).await?;
     caller.require(Level::Admin)?;
     app.catalog.roles().delete(&caller.actor(), role.id).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }
 
 async fn list_members(
@@ -147,7 +151,7 @@ async fn list_members(
     page: Page,
     app: App,
 ) -> Result<Listing<RoleMembership>> {
-    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
+    let role = app.catalog.roles().get(caller.organization.id, id.uuid()?).await?;
     let (found, total) = app.catalog.roles().memberships(role.id, page.window).await?;
     Ok(page.listing(found, total))
 }
@@ -165,8 +169,8 @@ async fn add_member(
     body: Body<AddMember>,
 ) -> Result<Created<RoleMembership>> {
     caller.require(Level::Admin)?;
-    let missing = || Error::refused("Role does not exist.");
-    let role = id.found().map_err(|_| missing())?;
+    let missing = || Error::bad_request("Role does not exist.");
+    let role = id.uuid().map_err(|_| missing())?;
     let role =
         app.catalog.roles().get(caller.organization.id, role).await.map_err(
             |error| match error {
@@ -181,33 +185,33 @@ async fn add_member(
 async fn read_member(
     caller: OrganizationReader<Organization>,
     id: RoleId,
-    member: UuidId,
+    member: UuidParam,
     app: App,
-) -> Result<Found<RoleMembership>> {
-    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
-    Ok(Found(app.catalog.roles().membership(role.id, member.0).await?))
+) -> Result<Json<RoleMembership>> {
+    let role = app.catalog.roles().get(caller.organization.id, id.uuid()?).await?;
+    Ok(Json(app.catalog.roles().membership(role.id, member.0).await?))
 }
 
 async fn remove_member(
     caller: OrganizationWriter<Organization>,
     id: RoleId,
-    member: UuidId,
+    member: UuidParam,
     app: App,
-) -> Result<Gone> {
-    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
+) -> Result<NoContent> {
+    let role = app.catalog.roles().get(caller.organization.id, id.uuid()?).await?;
     app.catalog.roles().membership(role.id, member.0).await?;
     caller.require(Level::Admin)?;
     app.catalog.roles().remove_member(&caller.actor(), role.id, member.0).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }
 
-async fn one(app: &AppState, level: Level, row: RoleRow) -> Result<Role> {
-    let mut shown = shown(app, level, vec![row]).await?;
+async fn to_role(app: &AppState, level: Level, row: RoleRow) -> Result<Role> {
+    let mut shown = to_roles(app, level, vec![row]).await?;
     shown.pop().ok_or_else(Error::not_found)
 }
 
 /// Adds members and flags, with two statements for any number of rows.
-async fn shown(app: &AppState, level: Level, rows: Vec<RoleRow>) -> Result<Vec<Role>> {
+async fn to_roles(app: &AppState, level: Level, rows: Vec<RoleRow>) -> Result<Vec<Role>> {
     // Access rules of a project may hide its flags from plain members.
     let mut roles = embedded(app, rows, |_| level >= Level::Admin).await?;
     roles.iter_mut().for_each(|role| role.created_by = None);
@@ -244,7 +248,7 @@ pub(crate) async fn embedded(
 struct RoleId(Option<Uuid>);
 
 impl RoleId {
-    fn found(&self) -> Result<Uuid> {
+    fn uuid(&self) -> Result<Uuid> {
         self.0.ok_or_else(Error::not_found)
     }
 }
@@ -260,7 +264,7 @@ impl FromRequestParts<AppState> for RoleId {
     }
 }
 
-impl Describe for RoleId {
+impl DescribeRequest for RoleId {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.path_parameter("role_id", json!({ "type": "string", "format": "uuid" }));
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::auth::browser_session::{Client, SESSION_SECONDS};
 use crate::auth::login_limits::{EMAIL_CHARS_MAX, Network, PASSWORD_CHARS_MAX};
 use crate::http::body::max_chars;
-use crate::http::openapi::{Answer, Operation};
+use crate::http::openapi::{DescribeResponse, Operation};
 use crate::{App, Body, Error, Result, Routes};
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -41,9 +41,10 @@ async fn log_in(
     let found = app.catalog.users().by_email(&email).await?.filter(|user| user.is_active);
     let hash = found.as_ref().and_then(|user| user.password_hash.clone());
     let hash = hash.unwrap_or_else(|| NOBODYS_HASH.into());
-    let verified = app.logins.check(&email, (password, hash), from, app.catalog.clock()).await?;
+    let verified =
+        app.login_limiter.check(&email, (password, hash), from, app.catalog.clock()).await?;
     let Some(user) = found.filter(|_| verified) else {
-        return Err(Error::refused("Invalid email or password."));
+        return Err(Error::bad_request("Invalid email or password."));
     };
     app.catalog.sessions().record_network(user.user.id, &network.to_string()).await?;
     let session = app.catalog.sessions().create(user.user.id, SESSION_SECONDS).await?;
@@ -76,8 +77,8 @@ impl<T: Serialize> IntoResponse for WithCookies<T> {
     }
 }
 
-impl<T: JsonSchema> Answer for WithCookies<T> {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl<T: JsonSchema> DescribeResponse for WithCookies<T> {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<T>(200, schemas);
     }
 }

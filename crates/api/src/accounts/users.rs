@@ -15,8 +15,8 @@ use crate::auth::caller::OnAccount;
 use crate::auth::login_limits::{Network, PASSWORD_CHARS_MAX, check_email, check_password};
 use crate::http::body::{WithSettings, max_chars, present};
 use crate::{
-    AccountReader, AccountWriter, App, AppState, Body, Error, Found, Listing, Page, Resource,
-    Result, Routes, TextId, Whole,
+    AccountReader, AccountWriter, App, AppState, Body, Error, IsPut, Json, Listing, Page, Resource,
+    Result, Routes, StringId,
 };
 
 /// Upstream's documented length of a name.
@@ -82,7 +82,7 @@ impl Me {
             })
             .collect();
         let team = match row.current_project {
-            Some(id) => entered(app, row.user.id, id).await?,
+            Some(id) => accessible_project(app, row.user.id, id).await?,
             None => None,
         };
         // The current project and organization may be ones that the user has left.
@@ -90,7 +90,7 @@ impl Me {
         let team = team.filter(|project| {
             found.iter().any(|(organization, _)| organization.id == project.organization)
         });
-        let organization = organizations::shown(app, row.user.id, found).await?.pop();
+        let organization = organizations::with_projects(app, row.user.id, found).await?.pop();
         Ok(Self {
             id: row.user.id,
             uuid: row.user.uuid,
@@ -117,7 +117,7 @@ impl Me {
 }
 
 /// The project, if it exists and the user may enter it.
-async fn entered(
+async fn accessible_project(
     app: &AppState,
     user: UserId,
     id: ProjectId,
@@ -138,9 +138,9 @@ async fn list(caller: AccountReader<Users>, page: Page, app: App) -> Result<List
     Ok(page.listing(shown, 1))
 }
 
-async fn read(caller: AccountReader<Users>, id: TextId, app: App) -> Result<Found<Me>> {
+async fn read(caller: AccountReader<Users>, id: StringId, app: App) -> Result<Json<Me>> {
     caller.check_self(&id)?;
-    Me::of(&app, caller.user).await.map(Found)
+    Me::of(&app, caller.user).await.map(Json)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -163,19 +163,19 @@ struct UserFields {
 
 async fn update(
     caller: AccountWriter<Users>,
-    whole: Whole,
-    id: TextId,
+    is_put: IsPut,
+    id: StringId,
     network: Network,
     app: App,
     body: Body<WithSettings<UserFields, OfUser>>,
-) -> Result<Found<Me>> {
+) -> Result<Json<Me>> {
     caller.check_self(&id)?;
     caller.check_unlimited()?;
     let WithSettings { fields, settings } = body.read_with_settings()?;
-    if whole.0 && fields.first_name.is_none() {
+    if is_put.0 && fields.first_name.is_none() {
         return Err(Error::required("first_name"));
     }
-    if whole.0 && fields.email.is_none() {
+    if is_put.0 && fields.email.is_none() {
         return Err(Error::required("email"));
     }
     for (attr, name) in [("first_name", &fields.first_name), ("last_name", &fields.last_name)] {
@@ -183,11 +183,11 @@ async fn update(
     }
     let email = fields.email.as_deref().map(check_email).transpose()?;
     let email = email.filter(|email| *email != caller.user.user.email);
-    let workplace = caller.workplace(&app, &fields).await?;
+    let workplace = caller.new_workplace(&app, &fields).await?;
     if email.is_some() {
-        caller.prove(&app, network, &fields, "your email address").await?;
+        caller.verify_password(&app, network, &fields, "your email address").await?;
     } else if fields.password.is_some() {
-        caller.prove(&app, network, &fields, "your password").await?;
+        caller.verify_password(&app, network, &fields, "your password").await?;
     }
     let password = caller.new_password(&app, &fields).await?;
     let change = UserChange {
@@ -200,11 +200,11 @@ async fn update(
         settings,
     };
     let row = app.catalog.users().update(caller.user.user.id, change).await?;
-    Me::of(&app, row).await.map(Found)
+    Me::of(&app, row).await.map(Json)
 }
 
 impl<M> OnAccount<Users, M> {
-    fn check_self(&self, id: &TextId) -> Result<()> {
+    fn check_self(&self, id: &StringId) -> Result<()> {
         if id.0 == "@me" {
             return Ok(());
         }
@@ -219,7 +219,7 @@ impl<M> OnAccount<Users, M> {
     }
 
     /// The organization and project to make current; the user must belong to both.
-    async fn workplace(
+    async fn new_workplace(
         &self,
         app: &AppState,
         fields: &UserFields,
@@ -237,7 +237,8 @@ impl<M> OnAccount<Users, M> {
             return Ok(fields.set_current_organization.map(|id| (id, None)));
         };
         let missing = || unknown("set_current_team", &id);
-        let organization = entered(app, user, id).await?.ok_or_else(missing)?.organization;
+        let organization =
+            accessible_project(app, user, id).await?.ok_or_else(missing)?.organization;
         if fields.set_current_organization.is_some_and(|other| other != organization) {
             return Err(missing());
         }
@@ -258,7 +259,7 @@ impl<M> OnAccount<Users, M> {
 
     /// Requires the current password to change the password or e-mail address, whatever the
     /// credentials, under the same limits as log-in.
-    async fn prove(
+    async fn verify_password(
         &self,
         app: &AppState,
         network: Network,
@@ -277,7 +278,7 @@ impl<M> OnAccount<Users, M> {
         max_chars("current_password", &current, PASSWORD_CHARS_MAX)?;
         let email = &self.user.user.email;
         let from = app.origin_of(network, email).await?;
-        if !app.logins.check(email, (current, hash), from, app.catalog.clock()).await? {
+        if !app.login_limiter.check(email, (current, hash), from, app.catalog.clock()).await? {
             let detail = "Your current password is incorrect.";
             return Err(Error::invalid("current_password", "incorrect_password", detail));
         }
@@ -291,7 +292,7 @@ impl<M> OnAccount<Users, M> {
     ) -> Result<Option<NewPassword>> {
         let Some(password) = fields.password.clone() else { return Ok(None) };
         check_password("password", &password)?;
-        let hash = app.logins.hash(password).await?;
+        let hash = app.login_limiter.hash(password).await?;
         Ok(Some(NewPassword { hash, keep: self.session.clone() }))
     }
 }

@@ -18,13 +18,13 @@ pub struct WithAccess<T> {
 
 /// What the caller may do with a dashboard or an insight.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
-pub(crate) struct Effective {
+pub(crate) struct EffectiveAccess {
     effective_restriction_level: Restriction,
     effective_privilege_level: Privilege,
     user_access_level: AccessLevel,
 }
 
-impl From<Rights> for Effective {
+impl From<Rights> for EffectiveAccess {
     fn from(rights: Rights) -> Self {
         Self {
             effective_restriction_level: rights.restriction,
@@ -38,7 +38,7 @@ impl From<Rights> for Effective {
 pub trait Authored {
     const KIND: ObjectKind;
 
-    fn number(&self) -> i64;
+    fn object_id(&self) -> i64;
     fn author(&self) -> Option<&User>;
 }
 
@@ -55,7 +55,7 @@ impl<R, M> InProject<R, M> {
     /// The caller's level: manager for authors and administrators, else what access rules grant.
     pub fn level_of<T: Authored>(&self, object: &T) -> AccessLevel {
         let author = object.author().map(|author| author.id);
-        self.viewer().level(T::KIND, object.number(), author)
+        self.viewer().level(T::KIND, object.object_id(), author)
     }
 
     pub fn with_access<T: Authored>(&self, object: T) -> WithAccess<T> {

@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, header};
 use catalog::{Secret, UserRow, sha256_mark};
 use schemars::SchemaGenerator;
 
-use crate::http::body::{self, Received};
-use crate::http::openapi::{Describe, Operation, SESSION_COOKIE as COOKIE};
+use crate::http::body::{self, RequestBody};
+use crate::http::openapi::{DescribeRequest, Operation, SESSION_COOKIE as COOKIE};
 use crate::{AppState, Error, Result};
 
 /// Holds the CSRF token, a hash of the session token, which pages send back as a header.
@@ -29,7 +29,7 @@ pub(crate) async fn user(parts: &Parts, app: &AppState) -> Result<Option<(Secret
 }
 
 /// Whether the request carries a valid session cookie. Grants nothing by itself.
-pub(crate) async fn is_known(parts: &Parts, app: &AppState) -> bool {
+pub(crate) async fn has_valid_session(parts: &Parts, app: &AppState) -> bool {
     let Some(session) = cookie(&parts.headers, COOKIE).map(Secret::given) else { return false };
     matches!(app.catalog.sessions().user(&session).await, Ok(Some(_)))
 }
@@ -50,7 +50,7 @@ impl Client {
     fn of(parts: &Parts) -> Self {
         let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
         let has_body =
-            !matches!(&*body::received(parts), Received::Whole(bytes) if bytes.is_empty());
+            !matches!(&*body::received(parts), RequestBody::Complete(bytes) if bytes.is_empty());
         Self {
             session: cookie(&parts.headers, COOKIE).map(Secret::given),
             csrf: text(CSRF_HEADER).map(str::to_owned),
@@ -69,7 +69,7 @@ impl Client {
         let expected = self.session.as_ref().map(csrf_token);
         let json = self.content_type.as_deref().map_or(!self.has_body, body::is_json);
         if !self.same_origin || !json || self.csrf.is_none() || self.csrf != expected {
-            return Err(foreign());
+            return Err(csrf_error());
         }
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Client {
         if !body::is_json(given) {
             return Err(Error::unsupported_media_type(given));
         }
-        if self.same_origin { Ok(()) } else { Err(foreign()) }
+        if self.same_origin { Ok(()) } else { Err(csrf_error()) }
     }
 
     pub(crate) fn cookies(&self, session: &Secret) -> Vec<String> {
@@ -102,7 +102,7 @@ impl Client {
     }
 }
 
-fn foreign() -> Error {
+fn csrf_error() -> Error {
     Error::forbidden("CSRF Failed: the request did not come from this site.")
 }
 
@@ -140,6 +140,6 @@ impl FromRequestParts<AppState> for Client {
     }
 }
 
-impl Describe for Client {
+impl DescribeRequest for Client {
     fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
 }

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::auth::credentials::{self, Credentials};
 use crate::auth::hogql_scope;
-use crate::http::openapi::{Describe, Operation};
+use crate::http::openapi::{DescribeRequest, Operation};
 use crate::http::path::query_parameter;
 use crate::{AppState, Error, Result};
 
@@ -141,7 +141,7 @@ impl<R, M> OnAccount<R, M> {
         let organization = self
             .user
             .current_organization
-            .ok_or_else(|| Error::missing("You belong to no organization."))?;
+            .ok_or_else(|| Error::not_found_because("You belong to no organization."))?;
         Ok(Actor {
             user: Some(self.user.user.id),
             organization,
@@ -173,7 +173,7 @@ impl<R: Resource, M: Mode> InProject<R, M> {
         let credentials = credentials::authenticate(parts, app).await?;
         let project = project(parts, app, &credentials, token).await?;
         let caller = Self::permitted(app, credentials, project).await?;
-        if caller.may_read("query").is_err() && hogql_scope::is_in(parts) {
+        if caller.may_read("query").is_err() && hogql_scope::contains_hogql(parts) {
             caller.may_read("query")?;
         }
         Ok(caller)
@@ -281,7 +281,7 @@ async fn permit_in(
     credentials.may(object, access)?;
     level(app, credentials, organization.id)
         .await?
-        .ok_or_else(|| Error::missing("Organization not found."))
+        .ok_or_else(|| Error::not_found_because("Organization not found."))
 }
 
 /// The caller's level in an organization, whose settings may forbid members to use API keys.
@@ -322,7 +322,7 @@ pub(crate) async fn project_in_path(
     match parameters(parts).await?.get("project_id").map_or("@current", String::as_str) {
         "@current" => Ok(None),
         text => {
-            let id = text.parse().map_err(|_| Error::missing(NO_PROJECT))?;
+            let id = text.parse().map_err(|_| Error::not_found_because(NO_PROJECT))?;
             found(app, ProjectId(id)).await.map(Some)
         }
     }
@@ -330,7 +330,7 @@ pub(crate) async fn project_in_path(
 
 async fn found(app: &AppState, id: ProjectId) -> Result<ProjectRow> {
     app.catalog.projects().get(id).await.map_err(|error| match error {
-        catalog::Error::NotFound => Error::missing(NO_PROJECT),
+        catalog::Error::NotFound => Error::not_found_because(NO_PROJECT),
         other => other.into(),
     })
 }
@@ -341,7 +341,7 @@ async fn project(
     credentials: &Credentials,
     token: Option<&str>,
 ) -> Result<ProjectRow> {
-    let missing = || Error::missing(NO_PROJECT);
+    let missing = || Error::not_found_because(NO_PROJECT);
     let within = match parameters(parts).await?.contains_key("organization_id") {
         true => Some(organization(parts, app, credentials).await?.id),
         false => None,
@@ -369,7 +369,7 @@ async fn organization(
     app: &AppState,
     credentials: &Credentials,
 ) -> Result<OrganizationRow> {
-    let missing = || Error::missing("Organization not found.");
+    let missing = || Error::not_found_because("Organization not found.");
     let parameters = parameters(parts).await?;
     let id = match parameters.get("organization_id").map_or("@current", String::as_str) {
         "@current" => credentials.user().current_organization.ok_or_else(missing)?,
@@ -383,7 +383,7 @@ async fn organization(
 
 macro_rules! describes_its_scope {
     ($($caller:ident),*) => {$(
-        impl<R: Resource, M: Mode> Describe for $caller<R, M> {
+        impl<R: Resource, M: Mode> DescribeRequest for $caller<R, M> {
             fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
                 operation.requires(Required { object: R::SCOPE, access: M::ACCESS }.to_string());
             }

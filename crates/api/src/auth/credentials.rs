@@ -15,15 +15,15 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::browser_session;
-use crate::http::body::{Received, received};
+use crate::http::body::{RequestBody, received};
 use crate::http::path::query_parameter;
 use crate::{AppState, Error, Result};
 
 /// An authenticated user and how they authenticated.
 #[derive(Clone)]
-pub(crate) struct Credentials(Arc<Proof>);
+pub(crate) struct Credentials(Arc<Identity>);
 
-struct Proof {
+struct Identity {
     user: UserRow,
     /// None for a browser session.
     key: Option<PersonalKey>,
@@ -33,13 +33,13 @@ struct Proof {
 
 /// Where a key was found, as error messages name it.
 #[derive(Clone, Copy)]
-enum Place {
+enum KeyLocation {
     Header,
     Body,
     Query,
 }
 
-impl Place {
+impl KeyLocation {
     const fn name(self) -> &'static str {
         match self {
             Self::Header => "Authorization header",
@@ -55,18 +55,18 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Cr
         return Ok(known.clone());
     }
     let credentials = match find_key(parts)? {
-        Some((value, place)) => {
+        Some((value, location)) => {
             let holder = app.catalog.keys().authenticate(&value).await?;
-            let (key, user) = holder.ok_or_else(|| invalid_key(place))?;
+            let (key, user) = holder.ok_or_else(|| invalid_key(location))?;
             app.rate_limits.take(parts, &key, app.catalog.clock().now())?;
-            Credentials(Arc::new(Proof { user, key: Some(key), session: None }))
+            Credentials(Arc::new(Identity { user, key: Some(key), session: None }))
         }
         // Only insights accept a sharing token, and they check for it before they get here.
         None if sharing_token(parts)?.is_some() => return Err(Error::unauthenticated()),
         None => {
             let found = browser_session::user(parts, app).await?;
             let (session, user) = found.ok_or_else(Error::unauthenticated)?;
-            Credentials(Arc::new(Proof { user, key: None, session: Some(session) }))
+            Credentials(Arc::new(Identity { user, key: None, session: Some(session) }))
         }
     };
     parts.extensions.insert(credentials.clone());
@@ -81,26 +81,26 @@ pub(crate) fn sharing_token(parts: &Parts) -> Result<Option<String>> {
     }
 }
 
-fn invalid_key(place: Place) -> Error {
+fn invalid_key(location: KeyLocation) -> Error {
     Error::unauthorized(
         "invalid_personal_api_key",
-        format!("Personal API key found in request {} is invalid.", place.name()),
+        format!("Personal API key found in request {} is invalid.", location.name()),
     )
 }
 
-fn find_key(parts: &Parts) -> Result<Option<(String, Place)>> {
+fn find_key(parts: &Parts) -> Result<Option<(String, KeyLocation)>> {
     if let Some(value) = find_header_key(parts)? {
-        return Ok(Some((value, Place::Header)));
+        return Ok(Some((value, KeyLocation::Header)));
     }
     if let Some(value) = body_key(parts) {
-        return Ok(Some((value, Place::Body)));
+        return Ok(Some((value, KeyLocation::Body)));
     }
-    Ok(query_parameter(parts, "personal_api_key").map(|value| (value, Place::Query)))
+    Ok(query_parameter(parts, "personal_api_key").map(|value| (value, KeyLocation::Query)))
 }
 
 fn find_header_key(parts: &Parts) -> Result<Option<String>> {
     if let Some(given) = parts.headers.get(header::AUTHORIZATION) {
-        let text = given.to_str().map_err(|_| invalid_key(Place::Header))?;
+        let text = given.to_str().map_err(|_| invalid_key(KeyLocation::Header))?;
         if let Some((scheme, value)) = text.split_once(' ')
             && scheme.eq_ignore_ascii_case("bearer")
         {
@@ -122,7 +122,7 @@ pub(crate) async fn sender(parts: &mut Parts, app: &AppState) -> Sender {
         true => {
             matches!(find_header_key(parts), Ok(Some(_))) && authenticate(parts, app).await.is_ok()
         }
-        false => browser_session::is_known(parts, app).await,
+        false => browser_session::has_valid_session(parts, app).await,
     };
     if known { Sender::Member } else { Sender::Unauthenticated }
 }
@@ -130,7 +130,7 @@ pub(crate) async fn sender(parts: &mut Parts, app: &AppState) -> Sender {
 const BODY_FIELD: &[u8] = b"\"personal_api_key\"";
 
 /// A substring search that avoids parsing bodies without a key.
-pub(crate) fn may_hold_key(bytes: &[u8]) -> bool {
+pub(crate) fn may_contain_key(bytes: &[u8]) -> bool {
     memchr::memmem::find(bytes, BODY_FIELD).is_some()
 }
 
@@ -138,8 +138,8 @@ pub(crate) fn may_hold_key(bytes: &[u8]) -> bool {
 /// authenticated yet.
 fn body_key(parts: &Parts) -> Option<String> {
     let received = received(parts);
-    let Received::Whole(bytes) = &*received else { return None };
-    if !may_hold_key(bytes) {
+    let RequestBody::Complete(bytes) = &*received else { return None };
+    if !may_contain_key(bytes) {
         return None;
     }
     let BodyKey(key) = serde_json::from_slice(bytes).ok()?;

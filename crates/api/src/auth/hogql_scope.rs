@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use axum::http::request::Parts;
 use serde_json::Value;
 
-use crate::http::body::{Received, received};
+use crate::http::body::{RequestBody, received};
 
 /// Query kinds made of HogQL statements or expressions.
 const KINDS: [&str; 6] = [
@@ -23,41 +23,45 @@ const KINDS: [&str; 6] = [
 const HOGQL: &str = "hogql";
 
 /// Whether the body or the query string contains HogQL.
-pub(crate) fn is_in(parts: &Parts) -> bool {
+pub(crate) fn contains_hogql(parts: &Parts) -> bool {
     let query = parts.uri.query().unwrap_or_default();
     let in_query = form_urlencoded::parse(query.as_bytes()).any(
-        |(name, text): (Cow<'_, str>, Cow<'_, str>)| field(&name, &Value::String(text.into())),
+        |(name, text): (Cow<'_, str>, Cow<'_, str>)| {
+            field_contains_hogql(&name, &Value::String(text.into()))
+        },
     );
     in_query || in_body(parts)
 }
 
 fn in_body(parts: &Parts) -> bool {
     let received = received(parts);
-    let Received::Whole(bytes) = &*received else { return false };
+    let RequestBody::Complete(bytes) = &*received else { return false };
     // A handler rejects a body that is not JSON, or checks it itself: cohorts take forms.
-    serde_json::from_slice(bytes).is_ok_and(|sent: Value| is_within(&sent))
+    serde_json::from_slice(bytes).is_ok_and(|sent: Value| value_contains_hogql(&sent))
 }
 
 /// Whether a value contains HogQL at any depth; the JSON parser bounds the depth.
-pub(crate) fn is_within(value: &Value) -> bool {
+pub(crate) fn value_contains_hogql(value: &Value) -> bool {
     match value {
-        Value::Object(fields) => fields.iter().any(|(name, value)| field(name, value)),
-        Value::Array(items) => items.iter().any(is_within),
-        Value::String(text) => text_holds(text),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| field_contains_hogql(name, value))
+        }
+        Value::Array(items) => items.iter().any(value_contains_hogql),
+        Value::String(text) => string_contains_hogql(text),
         _ => false,
     }
 }
 
 /// Old clients send lists of filters as JSON within a string.
-fn text_holds(text: &str) -> bool {
+fn string_contains_hogql(text: &str) -> bool {
     let text = text.trim();
     text.starts_with(['[', '{'])
-        && mentions(text)
-        && serde_json::from_str(text).is_ok_and(|sent: Value| is_within(&sent))
+        && may_contain_hogql(text)
+        && serde_json::from_str(text).is_ok_and(|sent: Value| value_contains_hogql(&sent))
 }
 
-fn field(name: &str, value: &Value) -> bool {
-    let said = || match value {
+fn field_contains_hogql(name: &str, value: &Value) -> bool {
+    let is_set = || match value {
         Value::String(text) => !text.trim().is_empty(),
         Value::Null | Value::Bool(false) => false,
         _ => true,
@@ -71,7 +75,7 @@ fn field(name: &str, value: &Value) -> bool {
         {
             true
         }
-        _ => (mentions_hogql(name) && said()) || is_within(value),
+        _ => (mentions_hogql(name) && is_set()) || value_contains_hogql(value),
     }
 }
 
@@ -81,7 +85,7 @@ fn mentions_hogql(name: &str) -> bool {
 
 /// A substring search that avoids parsing strings without HogQL. A backslash may start an escaped
 /// letter, so it counts as a possible mention.
-fn mentions(text: &str) -> bool {
+fn may_contain_hogql(text: &str) -> bool {
     text.contains('\\') || mentions_hogql(text) || KINDS.iter().any(|kind| text.contains(kind))
 }
 
@@ -123,7 +127,7 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(is_within(&sent), expected, "{sent}");
+            assert_eq!(value_contains_hogql(&sent), expected, "{sent}");
         }
     }
 }

@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::http::body::{max_chars, not_blank};
 use crate::http::client_address::client_address;
-use crate::http::openapi::{Describe, Operation};
+use crate::http::openapi::{DescribeRequest, Operation};
 use crate::{AppState, Error, Result};
 use sketch::Sketch;
 
@@ -30,10 +30,10 @@ use sketch::Sketch;
 const FAILURES_MAX: u32 = 5;
 /// Failures of one e-mail address from all unknown networks together: bounds a distributed attack,
 /// while an attacker on one network cannot use it up.
-const STRANGERS_FAILURES_MAX: u32 = 20;
+const UNKNOWN_NETWORKS_FAILURES_MAX: u32 = 20;
 /// Failures of one network over all e-mail addresses; an office shares one IP address.
 const NETWORK_FAILURES_MAX: u32 = 100;
-const FORGET_SECONDS: i64 = 15 * 60;
+const WINDOW_SECONDS: i64 = 15 * 60;
 /// RFC 5321's maximum.
 pub(crate) const EMAIL_CHARS_MAX: usize = 254;
 const PASSWORD_CHARS_MIN: usize = 8;
@@ -47,9 +47,9 @@ const KNOWN_CHECKS_AT_ONCE: usize = 1;
 /// `requests_at_once_max`.
 const CHECKS_WAITING_MAX: usize = 16;
 
-pub(crate) struct Logins {
+pub(crate) struct LoginLimiter {
     failures: Mutex<Failures>,
-    strangers: Lane,
+    unknown: Lane,
     known: Lane,
 }
 
@@ -122,21 +122,21 @@ impl FromRequestParts<AppState> for Network {
     }
 }
 
-impl Describe for Network {
+impl DescribeRequest for Network {
     fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
 }
 
-impl Logins {
+impl LoginLimiter {
     pub(crate) fn new() -> Self {
         let failures = Failures {
-            pairs: Sketch::new(FAILURES_MAX, FORGET_SECONDS),
-            known_pairs: Sketch::new(FAILURES_MAX, FORGET_SECONDS),
-            addresses: Sketch::new(STRANGERS_FAILURES_MAX, FORGET_SECONDS),
-            networks: Sketch::new(NETWORK_FAILURES_MAX, FORGET_SECONDS),
+            pairs: Sketch::new(FAILURES_MAX, WINDOW_SECONDS),
+            known_pairs: Sketch::new(FAILURES_MAX, WINDOW_SECONDS),
+            addresses: Sketch::new(UNKNOWN_NETWORKS_FAILURES_MAX, WINDOW_SECONDS),
+            networks: Sketch::new(NETWORK_FAILURES_MAX, WINDOW_SECONDS),
         };
         Self {
             failures: Mutex::new(failures),
-            strangers: Lane::new(CHECKS_AT_ONCE),
+            unknown: Lane::new(CHECKS_AT_ONCE),
             known: Lane::new(KNOWN_CHECKS_AT_ONCE),
         }
     }
@@ -150,8 +150,8 @@ impl Logins {
         from: Origin,
         clock: &Clock,
     ) -> Result<bool> {
-        self.refuse_locked(email, from, clock.now())?;
-        let lane = if from.is_known { &self.known } else { &self.strangers };
+        self.check_not_blocked(email, from, clock.now())?;
+        let lane = if from.is_known { &self.known } else { &self.unknown };
         let permit = lane.permit().await?;
         self.attempt(email, from, clock.now())?;
         let verified = Lane::run(permit, move || verify_password(&password, &hash)).await?;
@@ -161,8 +161,8 @@ impl Logins {
         Ok(verified)
     }
 
-    fn refuse_locked(&self, email: &str, from: Origin, now: Timestamp) -> Result<()> {
-        match self.locked().wait(&email.to_lowercase(), from, second(now)) {
+    fn check_not_blocked(&self, email: &str, from: Origin, now: Timestamp) -> Result<()> {
+        match self.failures().wait(&email.to_lowercase(), from, second(now)) {
             0 => Ok(()),
             wait => Err(Error::throttled(wait.unsigned_abs())),
         }
@@ -171,7 +171,7 @@ impl Logins {
     /// Counts an attempt as failed until it succeeds, so that concurrent attempts count too.
     fn attempt(&self, email: &str, from: Origin, now: Timestamp) -> Result<()> {
         let (email, second) = (email.to_lowercase(), second(now));
-        let mut failures = self.locked();
+        let mut failures = self.failures();
         let wait = failures.wait(&email, from, second);
         if wait > 0 {
             return Err(Error::throttled(wait.unsigned_abs()));
@@ -188,11 +188,11 @@ impl Logins {
     /// addresses only lose this attempt: the rest may be an attacker's.
     fn succeeded(&self, email: &str, from: Origin) {
         let email = email.to_lowercase();
-        let mut failures = self.locked();
-        failures.pairs_of(from).forget(&(email.as_str(), from.network));
+        let mut failures = self.failures();
+        failures.pairs_of(from).reset(&(email.as_str(), from.network));
         if !from.is_known {
-            failures.addresses.take_back(&email);
-            failures.networks.take_back(&from.network.site());
+            failures.addresses.decrement(&email);
+            failures.networks.decrement(&from.network.site());
         }
     }
 
@@ -201,7 +201,7 @@ impl Logins {
         Ok(Lane::run(permit, move || hash_password(&password)).await??)
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, Failures> {
+    fn failures(&self) -> std::sync::MutexGuard<'_, Failures> {
         self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use catalog::NamedBy;
 use crate::{Error, Result};
 
 /// Recognized column names, in order of preference.
-const KNOWN: [(&str, NamedBy); 4] = [
+const COLUMNS: [(&str, NamedBy); 4] = [
     ("person_id", NamedBy::PersonUuid),
     ("distinct_id", NamedBy::DistinctId),
     ("distinct-id", NamedBy::DistinctId),
@@ -22,7 +22,7 @@ pub(super) fn names(file: &[u8]) -> Result<(NamedBy, Vec<String>)> {
     if text.contains('\0') {
         return Err(refused("Null characters are not allowed."));
     }
-    let header = KNOWN.iter().find_map(|(name, by)| {
+    let header = COLUMNS.iter().find_map(|(name, by)| {
         let column = first.iter().position(|cell| cell.trim().eq_ignore_ascii_case(name))?;
         Some((column, *by))
     });
@@ -48,12 +48,12 @@ pub(super) fn names(file: &[u8]) -> Result<(NamedBy, Vec<String>)> {
 fn rows(text: &str) -> Option<Vec<Vec<String>>> {
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut quoted = false;
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match (letter, quoted) {
-            ('"', true) if letters.peek() == Some(&'"') => {
+    let mut chars = text.chars().peekable();
+    while let Some(character) = chars.next() {
+        match (character, quoted) {
+            ('"', true) if chars.peek() == Some(&'"') => {
                 cell.push('"');
-                letters.next();
+                chars.next();
             }
             ('"', true) => quoted = false,
             ('"', false) if cell.is_empty() => quoted = true,

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Cohorts, check_persons, live, texts};
-use crate::http::csv::{Format, Link, Shown};
+use super::{Cohorts, check_persons, live, uuid_strings};
+use crate::http::csv::{Format, JsonOrCsv, Link};
 use crate::http::path::search;
-use crate::persons::{Item, display_names, table};
-use crate::{App, Body, Found, Id, Page, Query, Reader, Result, Routes, Writer};
+use crate::persons::{PersonItem, display_names, table};
+use crate::{App, Body, Id, Json, Page, Query, Reader, Result, Routes, Writer};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes
@@ -27,7 +27,7 @@ struct MembersQuery {
 
 #[derive(Serialize, JsonSchema)]
 struct Members {
-    results: Vec<Item>,
+    results: Vec<PersonItem>,
     next: Option<String>,
     previous: Option<String>,
 }
@@ -39,18 +39,19 @@ async fn persons(
     query: Query<MembersQuery>,
     format: Format,
     app: App,
-) -> Result<Shown<Members>> {
+) -> Result<JsonOrCsv<Members>> {
     let cohort = live(&app, &caller.project, id).await?;
     let wanted = search(query.search.as_ref())?;
     let found = app.catalog.cohorts().members(&cohort, wanted.as_deref(), page.window).await?;
     let display = display_names(&caller);
-    let shown: Vec<Item> = found.0.into_iter().map(|found| Item::of(found, &display)).collect();
+    let shown: Vec<PersonItem> =
+        found.0.into_iter().map(|found| PersonItem::of(found, &display)).collect();
     let listing = page.listing(shown, found.1);
     if format == Format::Csv {
-        return Ok(Shown::CsvPage(table(&listing.results)?, Link(listing.next)));
+        return Ok(JsonOrCsv::CsvPage(table(&listing.results)?, Link(listing.next)));
     }
     let (next, previous) = (listing.next, listing.previous);
-    Ok(Shown::Json(Members { results: listing.results, next, previous }))
+    Ok(JsonOrCsv::Json(Members { results: listing.results, next, previous }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -63,14 +64,14 @@ async fn add(
     id: Id,
     app: App,
     body: Body<AddPersons>,
-) -> Result<Found<Cohort>> {
+) -> Result<Json<Cohort>> {
     let id = CohortId(id.0);
     app.catalog.cohorts().get(caller.project.id, id, Among::Live).await?;
     let AddPersons { person_ids } = body.read()?;
     check_persons("person_ids", &person_ids)?;
-    let (actor, names) = (caller.actor(), texts(&person_ids));
+    let (actor, names) = (caller.actor(), uuid_strings(&person_ids));
     let added = app.catalog.cohorts().add_members(&actor, id, NamedBy::PersonUuid, &names);
-    Ok(Found(added.await?))
+    Ok(Json(added.await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -88,10 +89,10 @@ async fn remove(
     id: Id,
     app: App,
     body: Body<RemovePerson>,
-) -> Result<Found<Removed>> {
+) -> Result<Json<Removed>> {
     let id = CohortId(id.0);
     app.catalog.cohorts().get(caller.project.id, id, Among::Live).await?;
     let RemovePerson { person_id } = body.read()?;
     app.catalog.cohorts().remove_member(&caller.actor(), id, person_id).await?;
-    Ok(Found(Removed { success: true }))
+    Ok(Json(Removed { success: true }))
 }

@@ -11,8 +11,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::http::body::{self, Received};
-use crate::http::openapi::{Describe, Operation};
+use crate::http::body::{self, RequestBody};
+use crate::http::openapi::{DescribeRequest, Operation};
 use crate::{AppState, Body, Error, Result};
 
 /// Parts of a form.
@@ -23,7 +23,7 @@ const FILE: &str = "csv";
 
 pub(super) struct Upload<T> {
     json: Body<T>,
-    received: Arc<Received>,
+    received: Arc<RequestBody>,
     /// Of a multipart form; none for JSON.
     boundary: Option<String>,
     expects: PhantomData<fn() -> T>,
@@ -34,9 +34,9 @@ impl<T: DeserializeOwned> Upload<T> {
     pub(super) fn read(&self) -> Result<(T, Option<Vec<u8>>)> {
         let Some(boundary) = &self.boundary else { return Ok((self.json.read()?, None)) };
         let bytes = match &*self.received {
-            Received::Whole(bytes) => bytes,
-            Received::TooLarge { limit_bytes } => return Err(Error::too_large(*limit_bytes)),
-            Received::Broken => return Err(Error::parse("The request body ended early.")),
+            RequestBody::Complete(bytes) => bytes,
+            RequestBody::TooLarge { limit_bytes } => return Err(Error::too_large(*limit_bytes)),
+            RequestBody::Truncated => return Err(Error::parse("The request body ended early.")),
         };
         let malformed = || Error::parse("Multipart form parse error");
         let (mut fields, mut file) = (Map::new(), None);
@@ -51,7 +51,7 @@ impl<T: DeserializeOwned> Upload<T> {
             let text = std::str::from_utf8(content).map_err(|_| malformed())?;
             fields.insert(name, form_value(text));
         }
-        Ok((body::typed(&body::fit(Value::Object(fields))?)?, file))
+        Ok((body::typed(&body::check_values(Value::Object(fields))?)?, file))
     }
 
     pub(super) fn among(&self) -> Among {
@@ -86,7 +86,7 @@ fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>> {
         let head_end = find(&part[..end], b"\r\n\r\n")?;
         let head = std::str::from_utf8(&part[..head_end]).ok()?;
         let content = &part[head_end + 4..end];
-        let (name, is_file) = told_in(head)?;
+        let (name, is_file) = parse_disposition(head)?;
         // Browsers send an empty, unnamed file for an unfilled file input.
         if !(content.is_empty() && is_file == IsFile::Unnamed) {
             found.push(Part { name, is_file: is_file != IsFile::No, content });
@@ -111,7 +111,7 @@ enum IsFile {
 }
 
 /// Parses a part's `Content-Disposition`: its name, and whether it is a file.
-fn told_in(head: &str) -> Option<(String, IsFile)> {
+fn parse_disposition(head: &str) -> Option<(String, IsFile)> {
     let line = head.split("\r\n").find(|line| {
         line.get(..20).is_some_and(|start| start.eq_ignore_ascii_case("content-disposition:"))
     })?;
@@ -146,7 +146,7 @@ impl<T: Send> FromRequestParts<AppState> for Upload<T> {
     }
 }
 
-impl<T: JsonSchema> Describe for Upload<T> {
+impl<T: JsonSchema> DescribeRequest for Upload<T> {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.body::<T>(schemas);
     }

@@ -8,7 +8,9 @@ use uuid::Uuid;
 
 use crate::auth::resources::Dashboards;
 use crate::http::body::present;
-use crate::{App, Body, Created, Error, Found, Gone, Id, Reader, Result, Routes, UuidId, Writer};
+use crate::{
+    App, Body, Created, Error, Id, Json, NoContent, Reader, Result, Routes, UuidParam, Writer,
+};
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     routes
@@ -17,10 +19,10 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .delete("/api/projects/{project_id}/dashboards/{id}/collaborators/{uuid}", destroy)
 }
 
-async fn list(caller: Reader<Dashboards>, id: Id, app: App) -> Result<Found<Vec<Collaborator>>> {
+async fn list(caller: Reader<Dashboards>, id: Id, app: App) -> Result<Json<Vec<Collaborator>>> {
     let (project, id) = (caller.project.id, DashboardId(id.0));
     app.catalog.dashboards().get_visible(project, id, caller.viewer()).await.map_err(missing)?;
-    Ok(Found(app.catalog.collaborators().list(project, id).await?))
+    Ok(Json(app.catalog.collaborators().list(project, id).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -44,17 +46,22 @@ async fn create(
     Ok(Created(app.catalog.collaborators().add(&caller.actor(), viewer, id, wanted).await?))
 }
 
-async fn destroy(caller: Writer<Dashboards>, id: Id, user: UuidId, app: App) -> Result<Gone> {
+async fn destroy(
+    caller: Writer<Dashboards>,
+    id: Id,
+    user: UuidParam,
+    app: App,
+) -> Result<NoContent> {
     let (id, viewer) = (DashboardId(id.0), caller.viewer());
     let found = app.catalog.dashboards().get_editable(caller.project.id, id, viewer, Among::Live);
     found.await.map_err(missing)?;
     app.catalog.collaborators().remove(&caller.actor(), viewer, id, user.0).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }
 
 fn missing(error: catalog::Error) -> Error {
     match error {
-        catalog::Error::NotFound => Error::missing("Dashboard not found."),
+        catalog::Error::NotFound => Error::not_found_because("Dashboard not found."),
         other => other.into(),
     }
 }

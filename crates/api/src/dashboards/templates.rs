@@ -9,14 +9,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::body::{DESCRIPTION_CHARS_MAX, DashboardFields, IntoNew as _, NAME_CHARS_MAX};
-use super::shape::Detail;
+use super::fields::{DESCRIPTION_CHARS_MAX, DashboardFields, IntoNew as _, NAME_CHARS_MAX};
+use super::response::DashboardResponse;
 use super::tiles::{ButtonFields, COLOR_CHARS_MAX, check_layouts, check_note};
-use super::{Dashboards, shown};
+use super::{Dashboards, load_response};
 use crate::http::body::{Both, max_chars, tags};
 use crate::insights::overrides::check_filters;
-use crate::insights::{check_old, check_query, check_seen, write};
-use crate::{App, Body, Error, Found, Patch, Result, Routes, Writer};
+use crate::insights::{check_legacy_filters, check_query, check_query_access, store_verbatim};
+use crate::{App, Body, Error, Json, Patch, Result, Routes, Writer};
 
 /// Built-in templates by the names that requests use.
 const BUILT_IN: &[(&[&str], &str)] = &[
@@ -80,14 +80,14 @@ async fn create_from_template(
     caller: Writer<Dashboards>,
     app: App,
     body: Body<Both<DashboardFields, FromTemplate>>,
-) -> Result<Found<Detail>> {
+) -> Result<Json<DashboardResponse>> {
     caller.may_create(ObjectKind::Dashboard)?;
     let (fields, from) = body.read_both()?;
     let named = from.use_template.given().filter(|name| !name.trim().is_empty());
     let (template, mode) = match (from.template, named) {
         (Patch::Value(template), _) => {
             let mut fields = TemplateFields::read(template)?;
-            fields.write(body.written(&[TEMPLATE, "tiles"]))?;
+            fields.write(body.raw(&[TEMPLATE, "tiles"]))?;
             (fields.validate()?, CreationMode::Default)
         }
         (_, Some(name)) => (built_in(&name)?, CreationMode::Template),
@@ -101,13 +101,17 @@ async fn create_from_template(
     template.apply(&mut new);
     new.description = description.unwrap_or(new.description);
     new.look.filters = filters.unwrap_or(new.look.filters);
-    check_names(&app, &caller, &new).await?;
+    check_references(&app, &caller, &new).await?;
     let id = app.catalog.dashboards().create(&caller.actor(), caller.viewer(), new).await?;
-    Ok(Found(shown(&app, &caller, id).await?))
+    Ok(Json(load_response(&app, &caller, id).await?))
 }
 
 /// The caller must be allowed to see everything that the template's queries name.
-async fn check_names(app: &App, caller: &Writer<Dashboards>, new: &NewDashboard) -> Result<()> {
+async fn check_references(
+    app: &App,
+    caller: &Writer<Dashboards>,
+    new: &NewDashboard,
+) -> Result<()> {
     let Contents::Tiles(tiles) = &new.contents else { return Ok(()) };
     for tile in tiles {
         let NewContent::NewInsight(insight) = &tile.shows else { continue };
@@ -116,7 +120,7 @@ async fn check_names(app: &App, caller: &Writer<Dashboards>, new: &NewDashboard)
             None => query::convert_legacy_filters(&insight.filters, None)?,
         };
         if let Some(asked) = asked {
-            check_seen(app, caller, TEMPLATE, asked).await?;
+            check_query_access(app, caller, TEMPLATE, asked).await?;
         }
     }
     Ok(())
@@ -185,7 +189,7 @@ impl TemplateFields {
     fn read(template: Value) -> Result<Self> {
         model::read(&template).map_err(|why| {
             let Refusal { attr, detail, .. } = why.under(TEMPLATE);
-            Error::misshapen(attr, detail)
+            Error::malformed(attr, detail)
         })
     }
 
@@ -195,7 +199,7 @@ impl TemplateFields {
         for (index, (tile, sent)) in self.tiles.iter_mut().zip(sent).enumerate() {
             if let Some(query) = &mut tile.query {
                 let attr = format!("template__tiles__{index}__query");
-                write(&attr, query, sent.get("query").copied())?;
+                store_verbatim(&attr, query, sent.get("query").copied())?;
             }
         }
         Ok(())
@@ -204,11 +208,11 @@ impl TemplateFields {
     fn validate(self) -> Result<Template> {
         if self.tiles.is_empty() || self.tiles.len() > TILES_MAX {
             let detail = format!("Expected 1 to {TILES_MAX} tiles.");
-            return Err(Error::misshapen("template__tiles", detail));
+            return Err(Error::malformed("template__tiles", detail));
         }
         if self.variables.is_some_and(|variables| variables.len() > VARIABLES_MAX) {
             let detail = format!("Expected at most {VARIABLES_MAX} variables.");
-            return Err(Error::misshapen("template__variables", detail));
+            return Err(Error::malformed("template__variables", detail));
         }
         max_chars("template__template_name", &self.template_name, NAME_CHARS_MAX)?;
         check_filters("template__dashboard_filters", &self.dashboard_filters)?;
@@ -251,7 +255,7 @@ impl TemplateTile {
                 if self.query.is_none() && filters.is_empty() {
                     return Err(Error::required(format!("{attr}__query")));
                 }
-                check_old(&format!("{attr}__filters"), &filters)?;
+                check_legacy_filters(&format!("{attr}__filters"), &filters)?;
                 if let Some(name) = &self.name {
                     max_chars(&format!("{attr}__name"), name, NAME_CHARS_MAX)?;
                 }

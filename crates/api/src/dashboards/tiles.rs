@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::shape::Detail;
-use super::{Dashboards, shown};
+use super::response::DashboardResponse;
+use super::{Dashboards, load_response};
 use crate::http::body::{lenient_bool, max_bytes, max_chars, present};
-use crate::http::openapi::{Answer, Operation};
+use crate::http::openapi::{DescribeResponse, Operation};
 use crate::insights::overrides::check_filters;
 use crate::insights::visibility::viewable;
-use crate::{App, Body, Error, Found, Id, Patch, Result, Routes, Writer};
+use crate::{App, Body, Error, Id, Json, Patch, Result, Routes, Writer};
 
 /// Upstream's lengths.
 const NOTE_CHARS_MAX: usize = 4_000;
@@ -271,7 +271,7 @@ async fn move_tile(
     id: Id,
     app: App,
     body: Body<MoveTile>,
-) -> Result<Found<Detail>> {
+) -> Result<Json<DashboardResponse>> {
     let (from, viewer) = (DashboardId(id.0), caller.viewer());
     app.catalog.dashboards().get_editable(caller.project.id, from, viewer, body.among()).await?;
     let MoveTile { tile, to_dashboard } = body.read()?;
@@ -283,7 +283,7 @@ async fn move_tile(
         .await?;
     let looked = viewable(&app, &caller, &moved).await?;
     app.catalog.dashboards().move_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
-    Ok(Found(shown(&app, &caller, from).await?))
+    Ok(Json(load_response(&app, &caller, from).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -298,7 +298,7 @@ async fn copy_tile(
     id: Id,
     app: App,
     body: Body<CopyTile>,
-) -> Result<Found<Detail>> {
+) -> Result<Json<DashboardResponse>> {
     let (to, viewer) = (DashboardId(id.0), caller.viewer());
     app.catalog.dashboards().get_editable(caller.project.id, to, viewer, body.among()).await?;
     let CopyTile { from_dashboard_id, tile_id } = body.read()?;
@@ -310,7 +310,7 @@ async fn copy_tile(
         .await?;
     let looked = viewable(&app, &caller, &copied).await?;
     app.catalog.dashboards().copy_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
-    Ok(Found(shown(&app, &caller, to).await?))
+    Ok(Json(load_response(&app, &caller, to).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -326,7 +326,7 @@ struct NotReordered {
 }
 
 enum Reordered {
-    Done(Box<Detail>),
+    Done(Box<DashboardResponse>),
     Refused(StatusCode, &'static str),
 }
 
@@ -352,7 +352,7 @@ async fn reorder(
             Ok(Reordered::Refused(StatusCode::NOT_FOUND, detail))
         }
         Err(other) => Err(other.into()),
-        Ok(()) => Ok(Reordered::Done(Box::new(shown(&app, &caller, id).await?))),
+        Ok(()) => Ok(Reordered::Done(Box::new(load_response(&app, &caller, id).await?))),
     }
 }
 
@@ -367,9 +367,9 @@ impl IntoResponse for Reordered {
     }
 }
 
-impl Answer for Reordered {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        operation.response::<Detail>(200, schemas);
+impl DescribeResponse for Reordered {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<DashboardResponse>(200, schemas);
         operation.response::<NotReordered>(400, schemas);
         operation.response::<NotReordered>(404, schemas);
     }

@@ -16,8 +16,8 @@ use crate::auth::access::{Authored, WithAccess, require};
 use crate::auth::resources::Actions;
 use crate::http::body::{lenient_bool, max_chars, not_blank, present, tags};
 use crate::{
-    App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Reader,
-    Result, Routes, Whole, Writer,
+    App, AppState, Body, Created, Error, Id, IsPut, Json, Listing, Page, Patch, Reader, Result,
+    Routes, SoftDeleteOnly, Writer,
 };
 
 /// Upstream's lengths of a name and of a message.
@@ -31,7 +31,7 @@ const STEPS_BYTES_MAX: usize = 64 << 10;
 impl Authored for Action {
     const KIND: ObjectKind = ObjectKind::Action;
 
-    fn number(&self) -> i64 {
+    fn object_id(&self) -> i64 {
         self.id.0
     }
 
@@ -40,7 +40,7 @@ impl Authored for Action {
     }
 }
 
-type Shown = WithAccess<Action>;
+type ActionResponse = WithAccess<Action>;
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     routes
@@ -53,7 +53,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .get("/api/projects/{project_id}/actions/{id}/activity", activity_of_one)
 }
 
-async fn list(caller: Reader<Actions>, page: Page, app: App) -> Result<Listing<Shown>> {
+async fn list(caller: Reader<Actions>, page: Page, app: App) -> Result<Listing<ActionResponse>> {
     let seen = caller.sight(ObjectKind::Action);
     let (found, total) = app.catalog.actions().list(caller.project.id, &seen, page.window).await?;
     Ok(page.listing(found.into_iter().map(|action| caller.with_access(action)).collect(), total))
@@ -89,7 +89,7 @@ async fn create(
     caller: Writer<Actions>,
     app: App,
     body: Body<CreateAction>,
-) -> Result<Created<Shown>> {
+) -> Result<Created<ActionResponse>> {
     caller.may_create(ObjectKind::Action)?;
     let fields = body.read()?.0.validate()?;
     check_cohorts(&app, caller.project.id, &[], fields.steps.as_deref()).await?;
@@ -108,41 +108,41 @@ async fn create(
     Ok(Created(caller.with_access(action)))
 }
 
-async fn read(caller: Reader<Actions>, id: Id, app: App) -> Result<Found<Shown>> {
+async fn read(caller: Reader<Actions>, id: Id, app: App) -> Result<Json<ActionResponse>> {
     let action = app.catalog.actions().get(caller.project.id, ActionId(id.0), Among::Live).await?;
     require(caller.level_of(&action), AccessLevel::Viewer)?;
-    Ok(Found(caller.with_access(action)))
+    Ok(Json(caller.with_access(action)))
 }
 
 async fn update(
     caller: Writer<Actions>,
-    whole: Whole,
+    is_put: IsPut,
     id: Id,
     app: App,
     body: Body<ActionFields>,
-) -> Result<Found<Shown>> {
+) -> Result<Json<ActionResponse>> {
     let id = ActionId(id.0);
     let found = app.catalog.actions().get(caller.project.id, id, body.among()).await?;
     require(caller.level_of(&found), AccessLevel::Editor)?;
     let change = body.read()?.validate()?;
-    if whole.0 && change.name.is_none() {
+    if is_put.0 && change.name.is_none() {
         return Err(Error::required("name"));
     }
     check_cohorts(&app, caller.project.id, &found.steps, change.steps.as_deref()).await?;
     let seen = caller.sight(ObjectKind::Action);
     let action = app.catalog.actions().update(&caller.actor(), id, change, &seen).await?;
-    Ok(Found(caller.with_access(action)))
+    Ok(Json(caller.with_access(action)))
 }
 
-async fn destroy(_: Writer<Actions>) -> Result<NeverDeleted> {
-    Ok(NeverDeleted)
+async fn destroy(_: Writer<Actions>) -> Result<SoftDeleteOnly> {
+    Ok(SoftDeleteOnly)
 }
 
 async fn activity(
     caller: Reader<ActivityLog>,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     page.seen(caller.sights()).of_all::<Action>(&app, &caller.project).await
 }
 
@@ -151,7 +151,7 @@ async fn activity_of_one(
     id: Id,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     let action = app.catalog.actions().get(caller.project.id, ActionId(id.0), Among::Live).await?;
     require(caller.level_of(&action), AccessLevel::Viewer)?;
     page.seen(caller.sights()).of(&app, &caller.project, &action).await

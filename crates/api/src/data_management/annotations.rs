@@ -12,8 +12,8 @@ use crate::auth::caller::InProject;
 use crate::http::body::{lenient_bool, max_chars, present};
 use crate::http::path::{given, instant, search};
 use crate::{
-    App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query,
-    Reader, Resource, Result, Routes, Writer,
+    App, AppState, Body, Created, Error, Id, Json, Listing, Page, Patch, Query, Reader, Resource,
+    Result, Routes, SoftDeleteOnly, Writer,
 };
 
 /// Upstream's length.
@@ -54,8 +54,9 @@ async fn list(
     query: Query<ListQuery>,
     app: App,
 ) -> Result<Listing<Annotation>> {
-    let scope = given(query.scope.as_ref())
-        .map(|text| AnnotationScope::parse(text).ok_or_else(|| Error::no_choice("scope", text)));
+    let scope = given(query.scope.as_ref()).map(|text| {
+        AnnotationScope::parse(text).ok_or_else(|| Error::invalid_choice("scope", text))
+    });
     let item = given(query.dashboard_item_id.as_ref()).map(|text| {
         let detail = "A valid integer is required.";
         text.parse().map_err(|_| Error::invalid("dashboardItemId", "invalid_input", detail))
@@ -100,7 +101,7 @@ async fn create(
     body: Body<AnnotationFields>,
 ) -> Result<Created<Annotation>> {
     let fields = body.read()?.validate()?;
-    check_place(&app, &caller, &fields).await?;
+    check_target(&app, &caller, &fields).await?;
     let new = NewAnnotation {
         content: fields.content.flatten(),
         date_marker: fields.date_marker.flatten(),
@@ -123,7 +124,7 @@ async fn create(
 }
 
 /// Loads an annotation; one on a hidden insight or dashboard is a 404.
-async fn seen<R, M>(
+async fn load_visible<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     id: Id,
@@ -133,9 +134,9 @@ async fn seen<R, M>(
     if found.is_seen(&caller.sights()) { Ok(found) } else { Err(Error::not_found()) }
 }
 
-async fn read(caller: Reader<Annotations>, id: Id, app: App) -> Result<Found<Annotation>> {
-    let found = seen(&app, &caller, id, Among::Live).await?;
-    Ok(Found(found.within(caller.project.id, &caller.sights())))
+async fn read(caller: Reader<Annotations>, id: Id, app: App) -> Result<Json<Annotation>> {
+    let found = load_visible(&app, &caller, id, Among::Live).await?;
+    Ok(Json(found.within(caller.project.id, &caller.sights())))
 }
 
 async fn update(
@@ -143,16 +144,16 @@ async fn update(
     id: Id,
     app: App,
     body: Body<AnnotationFields>,
-) -> Result<Found<Annotation>> {
-    let found = seen(&app, &caller, id, body.among()).await?;
+) -> Result<Json<Annotation>> {
+    let found = load_visible(&app, &caller, id, body.among()).await?;
     // All projects of an organization show it, but writes are authorized in its own project.
-    let abroad = match found.project == caller.project.id {
+    let elsewhere = match found.project == caller.project.id {
         true => None,
         false => Some(caller.elsewhere(&app, found.project).await?),
     };
-    let home = abroad.as_ref().unwrap_or(&caller);
+    let owner = elsewhere.as_ref().unwrap_or(&caller);
     let mut change = body.read()?.validate()?;
-    check_place(&app, home, &change).await?;
+    check_target(&app, owner, &change).await?;
     // The caller was shown null for a hidden object; sending it back changes nothing.
     let shown = found.clone().within(caller.project.id, &caller.sights());
     if shown.dashboard_id != found.dashboard_id && change.dashboard_id == Some(None) {
@@ -161,19 +162,19 @@ async fn update(
     if shown.dashboard_item != found.dashboard_item && change.dashboard_item == Some(None) {
         change.dashboard_item = None;
     }
-    let changed = app.catalog.annotations().update(&home.actor(), found.id, change).await?;
-    Ok(Found(changed.within(caller.project.id, &caller.sights())))
+    let changed = app.catalog.annotations().update(&owner.actor(), found.id, change).await?;
+    Ok(Json(changed.within(caller.project.id, &caller.sights())))
 }
 
-async fn destroy(_: Writer<Annotations>) -> Result<NeverDeleted> {
-    Ok(NeverDeleted)
+async fn destroy(_: Writer<Annotations>) -> Result<SoftDeleteOnly> {
+    Ok(SoftDeleteOnly)
 }
 
 async fn activity(
     caller: Reader<ActivityLog>,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     page.seen(caller.sights()).of_all::<Annotation>(&app, &caller.project).await
 }
 
@@ -182,8 +183,8 @@ async fn activity_of_one(
     id: Id,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
-    let annotation = seen(&app, &caller, id, Among::Live).await?;
+) -> Result<Json<ActivityListing>> {
+    let annotation = load_visible(&app, &caller, id, Among::Live).await?;
     page.seen(caller.sights()).of(&app, &caller.project, &annotation).await
 }
 
@@ -205,7 +206,7 @@ impl AnnotationFields {
 }
 
 /// The insight or dashboard of a change must exist and be visible to the caller.
-async fn check_place(
+async fn check_target(
     app: &AppState,
     caller: &Writer<Annotations>,
     change: &AnnotationChange,

@@ -10,8 +10,8 @@ use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::http::body::{lenient_bool, max_chars, not_blank, present, tags};
 use crate::http::path::{given, names, search, switch};
 use crate::{
-    App, Base, Body, Created, Error, Found, Gone, Listing, Page, Patch, Query, Reader, Resource,
-    Result, Routes, UuidInId, Writer,
+    App, Body, Created, Error, IdAsUuid, Json, Listing, NoContent, Page, Patch, Query, Reader,
+    RequestUrl, Resource, Result, Routes, Writer,
 };
 
 /// Upstream's length of a name.
@@ -50,8 +50,8 @@ pub(crate) struct Definitions<T> {
 }
 
 impl<T> Definitions<T> {
-    pub(crate) fn of(listing: Listing<T>) -> Found<Self> {
-        Found(Self { listing, count_is_capped: false })
+    pub(crate) fn of(listing: Listing<T>) -> Json<Self> {
+        Json(Self { listing, count_is_capped: false })
     }
 }
 
@@ -79,23 +79,23 @@ struct ListQuery {
 async fn list(
     caller: Reader<EventDefinitions>,
     page: Page,
-    base: Base,
+    url: RequestUrl,
     query: Query<ListQuery>,
     app: App,
-) -> Result<Found<Definitions<EventDefinition>>> {
+) -> Result<Json<Definitions<EventDefinition>>> {
     page.refuse_bad_window()?;
     let stale = app.catalog.clock().now().plus_seconds(-STALE_SECONDS);
     let is_on = |attr, text: Option<&String>| Ok::<_, Error>(switch(attr, text)? == Some(true));
     let filter = EventDefinitionFilter {
         terms: terms(search(query.search.as_ref())?),
         origin: origin(given(query.event_type.as_ref()))?,
-        names: listed(&base, "names"),
+        names: listed(&url, "names"),
         excluded: names("excluded_properties", query.excluded_properties.as_ref())?,
         tags: names("tags", query.tags.as_ref())?,
         verified: switch("verified", query.verified.as_ref())?,
         exclude_hidden: is_on("exclude_hidden", query.exclude_hidden.as_ref())?,
         seen_since: is_on("exclude_stale", query.exclude_stale.as_ref())?.then_some(stale),
-        order: listed(&base, "ordering").iter().filter_map(|text| order(text)).collect(),
+        order: listed(&url, "ordering").iter().filter_map(|text| order(text)).collect(),
     };
     let project = caller.project.id;
     let (found, total) =
@@ -109,8 +109,8 @@ pub(crate) fn terms(search: Option<String>) -> Vec<String> {
 }
 
 /// All values of a parameter that may be repeated and comma-separated.
-fn listed(base: &Base, name: &str) -> Vec<String> {
-    let values = base.values(name).flat_map(|value| value.split(','));
+fn listed(url: &RequestUrl, name: &str) -> Vec<String> {
+    let values = url.values(name).flat_map(|value| value.split(','));
     values.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned).collect()
 }
 
@@ -119,7 +119,7 @@ fn origin(kind: Option<&str>) -> Result<Option<Origin>> {
         None | Some("event" | "all" | "action_event") => Ok(None),
         Some("event_custom") => Ok(Some(Origin::Custom)),
         Some("event_posthog") => Ok(Some(Origin::BuiltIn)),
-        Some(other) => Err(Error::no_choice("event_type", other)),
+        Some(other) => Err(Error::invalid_choice("event_type", other)),
     }
 }
 
@@ -189,52 +189,52 @@ async fn by_name(
     caller: Reader<EventDefinitions>,
     query: Query<NameQuery>,
     app: App,
-) -> Result<Found<EventDefinition>> {
+) -> Result<Json<EventDefinition>> {
     let name = given(query.name.as_ref()).ok_or_else(|| Error::required("name"))?;
-    Ok(Found(app.catalog.event_definitions().by_name(caller.project.id, name).await?))
+    Ok(Json(app.catalog.event_definitions().by_name(caller.project.id, name).await?))
 }
 
 async fn read(
     caller: Reader<EventDefinitions>,
-    id: UuidInId,
+    id: IdAsUuid,
     app: App,
-) -> Result<Found<EventDefinition>> {
-    Ok(Found(app.catalog.event_definitions().get(caller.project.id, id.0).await?))
+) -> Result<Json<EventDefinition>> {
+    Ok(Json(app.catalog.event_definitions().get(caller.project.id, id.0).await?))
 }
 
 async fn update(
     caller: Writer<EventDefinitions>,
-    id: UuidInId,
+    id: IdAsUuid,
     app: App,
     body: Body<DefinitionFields>,
-) -> Result<Found<EventDefinition>> {
+) -> Result<Json<EventDefinition>> {
     let project = caller.project.id;
     app.catalog.event_definitions().get(project, id.0).await?;
     let change = body.read()?.validate()?;
     let actor = caller.actor();
-    Ok(Found(app.catalog.event_definitions().update(&actor, project, id.0, change).await?))
+    Ok(Json(app.catalog.event_definitions().update(&actor, project, id.0, change).await?))
 }
 
-async fn destroy(caller: Writer<EventDefinitions>, id: UuidInId, app: App) -> Result<Gone> {
+async fn destroy(caller: Writer<EventDefinitions>, id: IdAsUuid, app: App) -> Result<NoContent> {
     let actor = caller.actor();
     app.catalog.event_definitions().delete(&actor, caller.project.id, id.0).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }
 
 async fn activity(
     caller: Reader<ActivityLog>,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     page.of_all::<EventDefinition>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
     caller: Reader<ActivityLog>,
-    id: UuidInId,
+    id: IdAsUuid,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     let definition = app.catalog.event_definitions().get(caller.project.id, id.0).await?;
     page.of(&app, &caller.project, &definition).await
 }

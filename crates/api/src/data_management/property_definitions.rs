@@ -10,8 +10,8 @@ use crate::data_management::event_definitions::{Definitions, terms};
 use crate::http::body::{lenient_bool, max_chars, present, tags};
 use crate::http::path::{given, names, search, switch};
 use crate::{
-    App, Body, Error, Found, Gone, Page, Patch, Query, Reader, Resource, Result, Routes, UuidInId,
-    Writer,
+    App, Body, Error, IdAsUuid, Json, NoContent, Page, Patch, Query, Reader, Resource, Result,
+    Routes, Writer,
 };
 
 /// Ours: a list shows up to a thousand definitions, so each stays small.
@@ -74,7 +74,7 @@ async fn list(
     page: Page,
     query: Query<ListQuery>,
     app: App,
-) -> Result<Found<Definitions<PropertyDefinition>>> {
+) -> Result<Json<Definitions<PropertyDefinition>>> {
     let Some(owner) = owner(&query)? else {
         return Ok(Definitions::of(page.listing(Vec::new(), 0)));
     };
@@ -118,7 +118,7 @@ fn owner(query: &ListQuery) -> Result<Option<PropertyOwner>> {
             })?;
             Ok(Some(PropertyOwner::Group(index)))
         }
-        other => Err(Error::no_choice("type", other)),
+        other => Err(Error::invalid_choice("type", other)),
     }
 }
 
@@ -138,18 +138,18 @@ struct DefinitionFields {
 
 async fn read(
     caller: Reader<PropertyDefinitions>,
-    id: UuidInId,
+    id: IdAsUuid,
     app: App,
-) -> Result<Found<PropertyDefinition>> {
-    Ok(Found(app.catalog.property_definitions().get(caller.project.id, id.0).await?))
+) -> Result<Json<PropertyDefinition>> {
+    Ok(Json(app.catalog.property_definitions().get(caller.project.id, id.0).await?))
 }
 
 async fn update(
     caller: Writer<PropertyDefinitions>,
-    id: UuidInId,
+    id: IdAsUuid,
     app: App,
     body: Body<DefinitionFields>,
-) -> Result<Found<PropertyDefinition>> {
+) -> Result<Json<PropertyDefinition>> {
     let project = caller.project.id;
     app.catalog.property_definitions().get(project, id.0).await?;
     let fields = body.read()?;
@@ -164,11 +164,11 @@ async fn update(
         hidden: fields.hidden,
     };
     let actor = caller.actor();
-    Ok(Found(app.catalog.property_definitions().update(&actor, project, id.0, change).await?))
+    Ok(Json(app.catalog.property_definitions().update(&actor, project, id.0, change).await?))
 }
 
-async fn destroy(caller: Writer<PropertyDefinitions>, id: UuidInId, app: App) -> Result<Gone> {
+async fn destroy(caller: Writer<PropertyDefinitions>, id: IdAsUuid, app: App) -> Result<NoContent> {
     let actor = caller.actor();
     app.catalog.property_definitions().delete(&actor, caller.project.id, id.0).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::Events;
-use crate::http::openapi::{Answer, Operation};
+use crate::http::openapi::{DescribeResponse, Operation};
 use crate::http::path::given;
 use crate::{App, Query, Reader, Result};
 
@@ -36,39 +36,39 @@ pub(super) async fn watch(
     app: App,
 ) -> Result<Stream> {
     let text = |text: &Option<String>| given(text.as_ref()).map(str::to_owned);
-    let watched = LiveFilter {
+    let filter = LiveFilter {
         project: caller.project.id,
         event: text(&query.event),
         distinct_id: text(&query.distinct_id),
     };
-    Ok(Stream(app.events.subscribe(watched)?))
+    Ok(Stream(app.events.subscribe(filter)?))
 }
 
 impl IntoResponse for Stream {
     fn into_response(self) -> Response {
         let end = Instant::now() + Duration::from_secs(STREAM_SECONDS_MAX);
         // Send a comment at once, so that the client knows that it is subscribed.
-        let begun = stream::once(async { Ok(sse::Event::default().comment("watching")) });
-        let news = stream::unfold(self.0, move |mut watch| async move {
-            let news = timeout_at(end, watch.next()).await.ok()??;
-            Some((stream::iter(lines(news)), watch))
+        let subscribed = stream::once(async { Ok(sse::Event::default().comment("watching")) });
+        let update = stream::unfold(self.0, move |mut watch| async move {
+            let update = timeout_at(end, watch.next()).await.ok()??;
+            Some((stream::iter(lines(update)), watch))
         });
-        let all = stream::StreamExt::chain(begun, stream::StreamExt::flatten(news));
+        let all = stream::StreamExt::chain(subscribed, stream::StreamExt::flatten(update));
         Sse::new(all).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
     }
 }
 
-impl Answer for Stream {
-    fn answer(operation: &mut Operation, _: &mut SchemaGenerator) {
+impl DescribeResponse for Stream {
+    fn describe_response(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.response_of(200, "text/event-stream");
     }
 }
 
 /// `event` carries an event as the list shows it; `missed` the number of events dropped because
 /// the client reads too slowly.
-fn lines(news: LiveUpdate) -> Vec<std::result::Result<sse::Event, Infallible>> {
+fn lines(update: LiveUpdate) -> Vec<std::result::Result<sse::Event, Infallible>> {
     let line = |kind: &str, data: String| Ok(sse::Event::default().event(kind).data(data));
-    match news {
+    match update {
         LiveUpdate::Missed(count) => vec![line("missed", format!("{{\"count\":{count}}}"))],
         LiveUpdate::Events(events) => {
             let json = events.iter().filter_map(|event| serde_json::to_string(event).ok());

@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Events, ListQuery};
-use crate::http::csv::{self, Format, Link, Shown};
+use crate::http::csv::{self, Format, JsonOrCsv, Link};
 use crate::http::path::given;
-use crate::{App, Base, Error, Reader, Result};
+use crate::{App, Error, Reader, RequestUrl, Result};
 
 /// Expressions of one request.
 const EXPRESSIONS_MAX: usize = 100;
@@ -85,9 +85,9 @@ impl ListQuery {
     }
 
     /// The link to the next page.
-    fn next(&self, base: &Base, rows: usize) -> String {
+    fn next(&self, url: &RequestUrl, rows: usize) -> String {
         let offset = number(&self.offset).unwrap_or(0).saturating_add(rows as u64);
-        base.link(&[("offset", Some(&offset.to_string()))])
+        url.link(&[("offset", Some(&offset.to_string()))])
     }
 }
 
@@ -98,11 +98,11 @@ fn number(text: &Option<String>) -> Option<u64> {
 /// None if the request has no `select`.
 pub(super) async fn list(
     caller: &Reader<Events>,
-    base: &Base,
+    url: &RequestUrl,
     query: &ListQuery,
     format: Format,
     app: &App,
-) -> Result<Option<Shown<Selected>>> {
+) -> Result<Option<JsonOrCsv<Selected>>> {
     let Some(question) = query.question()? else { return Ok(None) };
     // A list is never served from the cache.
     let asked = QueryRequest::new(question, Refresh::ForceBlocking, caller.sights());
@@ -111,12 +111,12 @@ pub(super) async fn list(
     };
     let list = |value: &Option<Value>| value.clone().unwrap_or_else(|| json!([]));
     let has_more = result.has_more == Some(true);
-    let next = has_more.then(|| query.next(base, result.results.as_array().map_or(0, Vec::len)));
+    let next = has_more.then(|| query.next(url, result.results.as_array().map_or(0, Vec::len)));
     if format == Format::Csv {
         let rows = csv::rows(&list(&result.columns), &result.results);
-        return Ok(Some(Shown::CsvPage(csv::lines(&rows), Link(next))));
+        return Ok(Some(JsonOrCsv::CsvPage(csv::lines(&rows), Link(next))));
     }
-    Ok(Some(Shown::Json(Selected {
+    Ok(Some(JsonOrCsv::Json(Selected {
         columns: list(&result.columns),
         types: list(&result.types),
         results: result.results.clone(),

@@ -12,20 +12,20 @@ use futures_util::{Stream, StreamExt, stream};
 use query::{Event, EventBatches};
 use schemars::SchemaGenerator;
 
-use super::{Answered, EventListing, selected::Selected};
-use crate::http::csv::{self, Cells, Format, Link, Shown};
-use crate::http::openapi::{Answer, Operation};
+use super::{EventListing, EventsResponse, selected::Selected};
+use crate::http::csv::{self, Cells, Format, JsonOrCsv, Link};
+use crate::http::openapi::{DescribeResponse, Operation};
 use crate::{Error, Result};
 
 /// A response up to this size is buffered and has a `Content-Length`.
-const WHOLE_BYTES_MAX: usize = 1 << 20;
+const BUFFERED_BYTES_MAX: usize = 1 << 20;
 
-pub(super) enum Listed {
+pub(super) enum ListResponse {
     Events(Response),
-    Selected(Shown<Selected>),
+    Selected(JsonOrCsv<Selected>),
 }
 
-impl IntoResponse for Listed {
+impl IntoResponse for ListResponse {
     fn into_response(self) -> Response {
         match self {
             Self::Events(response) => response,
@@ -34,9 +34,9 @@ impl IntoResponse for Listed {
     }
 }
 
-impl Answer for Listed {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        <Shown<Answered> as Answer>::answer(operation, schemas);
+impl DescribeResponse for ListResponse {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        <JsonOrCsv<EventsResponse> as DescribeResponse>::describe_response(operation, schemas);
     }
 }
 
@@ -53,7 +53,7 @@ impl Writer {
                 if !std::mem::take(first) {
                     out.push(b',');
                 }
-                serde_json::to_writer(out, event).map_err(|_| unwritable())
+                serde_json::to_writer(out, event).map_err(|_| serialize_error())
             }
             Self::Csv { columns } => {
                 let cells = cells(event);
@@ -74,17 +74,17 @@ impl Writer {
     }
 }
 
-fn unwritable() -> Error {
+fn serialize_error() -> Error {
     query::Error::Internal("an event cannot be written".into()).into()
 }
 
 /// A list that is being sent.
-struct Sending {
+struct StreamedList {
     batches: EventBatches,
     writer: Writer,
 }
 
-impl Sending {
+impl StreamedList {
     /// The bytes of the next batch, or the closing bytes, and the rest of the list.
     async fn step(mut self) -> Result<(Vec<u8>, Option<Self>)> {
         let Some(events) = self.batches.batch().await? else {
@@ -106,8 +106,8 @@ pub(super) async fn answer(
         Format::Json => {
             // The envelope up to the position of the events.
             let none = EventListing::<[Event; 0]> { next: next.clone(), results: [] };
-            let envelope = serde_json::to_string(&none).map_err(|_| unwritable())?;
-            let head = envelope.strip_suffix("]}").ok_or_else(unwritable)?;
+            let envelope = serde_json::to_string(&none).map_err(|_| serialize_error())?;
+            let head = envelope.strip_suffix("]}").ok_or_else(serialize_error)?;
             (batches, Writer::Json { first: true }, head.as_bytes().to_vec())
         }
         Format::Csv => {
@@ -117,12 +117,12 @@ pub(super) async fn answer(
             (batches, Writer::Csv { columns }, head.into_bytes())
         }
     };
-    let mut left = Some(Sending { batches, writer });
+    let mut left = Some(StreamedList { batches, writer });
     // The batch that exceeds the buffer; it is sent without being copied there.
     let mut long = None;
-    while let Some(sending) = left.take_if(|_| long.is_none()) {
-        let (more, rest) = sending.step().await?;
-        if rest.is_some() && out.len() + more.len() >= WHOLE_BYTES_MAX {
+    while let Some(list) = left.take_if(|_| long.is_none()) {
+        let (more, rest) = list.step().await?;
+        if rest.is_some() && out.len() + more.len() >= BUFFERED_BYTES_MAX {
             long = Some(more);
         } else {
             out.extend(more);
@@ -131,9 +131,9 @@ pub(super) async fn answer(
     }
     let body = match left {
         None => Body::from(out),
-        Some(sending) => {
+        Some(list) => {
             let first = std::iter::once(out).chain(long).collect();
-            Body::from_stream(chunks(first, sending, Sending::step))
+            Body::from_stream(chunks(first, list, StreamedList::step))
         }
     };
     let mut response = body.into_response();
@@ -153,7 +153,7 @@ fn chunks<S, F>(
     first: Vec<Vec<u8>>,
     left: S,
     step: impl Fn(S) -> F + Clone,
-) -> impl Stream<Item = std::result::Result<Bytes, Cut>>
+) -> impl Stream<Item = std::result::Result<Bytes, Aborted>>
 where
     F: Future<Output = Result<(Vec<u8>, Option<S>)>>,
 {
@@ -164,8 +164,8 @@ where
                 Ok((chunk, left)) => Some((Ok(Bytes::from(chunk)), left)),
                 Err(error) => {
                     let status = error.into_response().status().as_u16();
-                    tracing::warn!(http.status = status, "a list of events was cut off");
-                    Some((Err(Cut), None))
+                    tracing::warn!(http.status = status, "aborted a streamed list of events");
+                    Some((Err(Aborted), None))
                 }
             }
         }
@@ -176,7 +176,7 @@ where
 /// Aborts the connection before the response is complete.
 #[derive(Debug, thiserror::Error)]
 #[error("the list could not be read to its end")]
-struct Cut;
+struct Aborted;
 
 /// The union of all events' columns, which takes an extra pass.
 async fn columns(mut batches: EventBatches) -> Result<(EventBatches, BTreeSet<String>)> {
@@ -235,7 +235,7 @@ mod tests {
             assert!(whole, "nothing follows a failure");
             match item {
                 Ok(bytes) => body.extend(bytes),
-                Err(Cut) => whole = false,
+                Err(Aborted) => whole = false,
             }
         }
         (body, whole)

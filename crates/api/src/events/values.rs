@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Events;
-use crate::http::csv::{self, Cells, Format, Shown};
-use crate::http::openapi::{Answer, Operation};
+use crate::http::csv::{self, Cells, Format, JsonOrCsv};
+use crate::http::openapi::{DescribeResponse, Operation};
 use crate::http::path::given;
-use crate::{App, Base, Error, Query, Reader, Result};
+use crate::{App, Error, Query, Reader, RequestUrl, Result};
 
 /// Values of `event_name`, and parameters `properties_*`, in one request.
 const NAMES_MAX: usize = 100;
@@ -42,37 +42,37 @@ struct Named {
 }
 
 /// Cacheable for 10 s: values change slowly, and autocompletion requests them often.
-pub(super) struct Brief(Shown<ValueListing>);
+pub(super) struct BrieflyCached(JsonOrCsv<ValueListing>);
 
-impl IntoResponse for Brief {
+impl IntoResponse for BrieflyCached {
     fn into_response(self) -> Response {
         ([(header::CACHE_CONTROL, "max-age=10")], self.0).into_response()
     }
 }
 
-impl Answer for Brief {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        Shown::<ValueListing>::answer(operation, schemas);
+impl DescribeResponse for BrieflyCached {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        JsonOrCsv::<ValueListing>::describe_response(operation, schemas);
     }
 }
 
 pub(super) async fn list(
     caller: Reader<Events>,
-    base: Base,
+    url: RequestUrl,
     query: Query<ValuesQuery>,
     format: Format,
     app: App,
-) -> Result<Brief> {
+) -> Result<BrieflyCached> {
     let Some(key) = given(query.key.as_ref()) else {
-        return Err(Error::refused("You must provide a key"));
+        return Err(Error::bad_request("You must provide a key"));
     };
-    let events: Vec<&str> = base.values("event_name").filter(|name| !name.is_empty()).collect();
+    let events: Vec<&str> = url.values("event_name").filter(|name| !name.is_empty()).collect();
     if events.is_empty() && caller.by_key {
-        return Err(Error::refused("You must provide an event_name with a personal API key"));
+        return Err(Error::bad_request("You must provide an event_name with a personal API key"));
     }
-    let equal: Vec<(String, Value)> = base.prefixed("properties_").map(equal).collect();
+    let equal: Vec<(String, Value)> = url.prefixed("properties_").map(equal).collect();
     if events.len() > NAMES_MAX || equal.len() > NAMES_MAX {
-        return Err(Error::refused(format!("No more than {NAMES_MAX} names may be given.")));
+        return Err(Error::bad_request(format!("No more than {NAMES_MAX} names may be given.")));
     }
     let is_column = matches!(given(query.is_column.as_ref()), Some("true" | "True" | "1"));
     let asked = ValuesRequest {
@@ -83,14 +83,14 @@ pub(super) async fn list(
     };
     let zone = Zone::named(&caller.project.timezone);
     let names = app.events.values(caller.project.id, asked, &zone).await?;
-    Ok(Brief(match format {
+    Ok(BrieflyCached(match format {
         Format::Json => {
             let results = names.into_iter().map(|name| Named { name }).collect();
-            Shown::Json(ValueListing { results, refreshing: false })
+            JsonOrCsv::Json(ValueListing { results, refreshing: false })
         }
         Format::Csv => {
             let row = |name: String| Cells::from([("name".to_owned(), name)]);
-            Shown::Csv(csv::table(&names.into_iter().map(row).collect::<Vec<_>>())?)
+            JsonOrCsv::Csv(csv::table(&names.into_iter().map(row).collect::<Vec<_>>())?)
         }
     }))
 }

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use super::Flags;
 use crate::auth::access::require;
 use crate::http::cors::NoCookieCredentials;
-use crate::http::openapi::{Answer, Describe, Operation};
+use crate::http::openapi::{DescribeRequest, DescribeResponse, Operation};
 use crate::http::path::query_parameter;
-use crate::{App, AppState, Error, Found, Reader, Result, Routes, TextId};
+use crate::{App, AppState, Error, Json, Reader, Result, Routes, StringId};
 
 const REVALIDATE: HeaderValue = HeaderValue::from_static("private, must-revalidate");
 /// The header by which some SDKs name the project.
@@ -30,11 +30,11 @@ pub(super) fn routes(routes: Routes) -> Routes {
 }
 
 pub(crate) fn public_routes(routes: Routes) -> Routes {
-    routes.get("/flags/definitions", definitions).harmless("/flags/definitions")
+    routes.get("/flags/definitions", definitions).read_only("/flags/definitions")
 }
 
 /// A caller with the project's secret key, or with a personal key that may read its flags.
-struct Holder {
+struct KeyHolder {
     project: ProjectRow,
     /// Only a personal key decrypts payloads.
     by_personal_key: bool,
@@ -42,9 +42,9 @@ struct Holder {
 }
 
 /// The same on a public path, where every rejected key is a 401.
-struct PublicHolder(Holder);
+struct PublicKeyHolder(KeyHolder);
 
-impl Holder {
+impl KeyHolder {
     fn of(caller: Reader<Flags>) -> Self {
         let seen = caller.sight(ObjectKind::FeatureFlag);
         Self { by_personal_key: caller.by_key, project: caller.project, seen }
@@ -75,7 +75,7 @@ fn bearer_secret(parts: &Parts) -> Option<String> {
 }
 
 /// Whether the path names a project other than the secret key's own.
-async fn names_another(parts: &mut Parts, project: &ProjectRow) -> bool {
+async fn names_another_project(parts: &mut Parts, project: &ProjectRow) -> bool {
     use axum::extract::Path;
     use std::collections::HashMap;
     let Ok(Path(named)) = Path::<HashMap<String, String>>::from_request_parts(parts, &()).await
@@ -85,13 +85,13 @@ async fn names_another(parts: &mut Parts, project: &ProjectRow) -> bool {
     named.get("project_id").is_some_and(|id| id != "@current" && *id != project.id.to_string())
 }
 
-impl FromRequestParts<AppState> for Holder {
+impl FromRequestParts<AppState> for KeyHolder {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
         if let Some(secret) = bearer_secret(parts) {
             let holder = Self::of_secret(parts, app, &secret).await?;
-            if names_another(parts, &holder.project).await {
+            if names_another_project(parts, &holder.project).await {
                 let detail = "The secret key belongs to another project.";
                 return Err(Error::unauthorized("authentication_failed", detail));
             }
@@ -101,7 +101,7 @@ impl FromRequestParts<AppState> for Holder {
     }
 }
 
-impl FromRequestParts<AppState> for PublicHolder {
+impl FromRequestParts<AppState> for PublicKeyHolder {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
@@ -111,35 +111,44 @@ impl FromRequestParts<AppState> for PublicHolder {
             return Err(Error::unauthenticated());
         }
         if let Some(secret) = bearer_secret(parts) {
-            return Holder::of_secret(parts, app, &secret).await.map(Self);
+            return KeyHolder::of_secret(parts, app, &secret).await.map(Self);
         }
         let token = project_token(parts);
         let caller = Reader::<Flags>::in_project_of(parts, app, token.as_deref()).await;
-        let caller = caller.map_err(|error| if error.is_refusal() { wrong() } else { error })?;
-        Ok(Self(Holder::of(caller)))
+        let caller =
+            caller.map_err(|error| if error.is_client_error() { wrong() } else { error })?;
+        Ok(Self(KeyHolder::of(caller)))
     }
 }
 
-async fn local_evaluation(holder: Holder, asked: IfNoneMatch, app: App) -> Result<Definitions> {
-    definitions_of(&app, &holder, asked).await
+async fn local_evaluation(
+    holder: KeyHolder,
+    if_none_match: IfNoneMatch,
+    app: App,
+) -> Result<Definitions> {
+    definitions_of(&app, &holder, if_none_match).await
 }
 
-async fn definitions(holder: PublicHolder, asked: IfNoneMatch, app: App) -> Result<Definitions> {
-    definitions_of(&app, &holder.0, asked).await
+async fn definitions(
+    holder: PublicKeyHolder,
+    if_none_match: IfNoneMatch,
+    app: App,
+) -> Result<Definitions> {
+    definitions_of(&app, &holder.0, if_none_match).await
 }
 
 async fn definitions_of(
     app: &AppState,
-    holder: &Holder,
-    asked: IfNoneMatch,
+    holder: &KeyHolder,
+    if_none_match: IfNoneMatch,
 ) -> Result<Definitions> {
     // With some flags missing, local evaluation would silently give wrong results.
     if holder.seen != Sight::Everything {
         return Err(Error::forbidden("This key's owner may not see every feature flag."));
     }
     let flags = app.flags.of(&holder.project).await.map_err(unavailable)?;
-    let known = asked.0.is_some_and(|tag| tag == flags.local_evaluation().tag);
-    Ok(Definitions { flags, known })
+    let is_current = if_none_match.0.is_some_and(|tag| tag == flags.local_evaluation().tag);
+    Ok(Definitions { flags, is_current })
 }
 
 pub(super) fn unavailable(_: flags::Unavailable) -> Error {
@@ -147,7 +156,7 @@ pub(super) fn unavailable(_: flags::Unavailable) -> Error {
 }
 
 /// The flag's payload as stored; null if it has none.
-async fn remote_config(holder: Holder, id: TextId, app: App) -> Result<Found<Value>> {
+async fn remote_config(holder: KeyHolder, id: StringId, app: App) -> Result<Json<Value>> {
     let project = holder.project.id;
     let is_number = !id.0.is_empty() && id.0.bytes().all(|byte| byte.is_ascii_digit());
     let flag = match id.0.parse() {
@@ -163,7 +172,7 @@ async fn remote_config(holder: Holder, id: TextId, app: App) -> Result<Found<Val
     let hidden = !holder.by_personal_key && flag.has_encrypted_payloads;
     let flag = app.catalog.flags().reveal_payloads(flag)?;
     let payload = flag.filters.get("payloads").and_then(|payloads| payloads.get("true"));
-    Ok(Found(match payload {
+    Ok(Json(match payload {
         Some(_) if hidden => HIDDEN_PAYLOAD.into(),
         Some(payload) => payload.clone(),
         None => Value::Null,
@@ -188,7 +197,7 @@ impl FromRequestParts<AppState> for IfNoneMatch {
 struct Definitions {
     flags: Arc<ProjectFlags>,
     /// The client's copy is current: 304.
-    known: bool,
+    is_current: bool,
 }
 
 impl IntoResponse for Definitions {
@@ -196,7 +205,7 @@ impl IntoResponse for Definitions {
         let local = self.flags.local_evaluation();
         let tag = format!("W/\"{}\"", local.tag);
         let headers = [(header::CACHE_CONTROL, REVALIDATE)];
-        let mut response = match self.known {
+        let mut response = match self.is_current {
             true => (StatusCode::NOT_MODIFIED, headers).into_response(),
             false => {
                 let json = [(header::CONTENT_TYPE, "application/json")];
@@ -221,25 +230,25 @@ struct LocalEvaluation {
     property_matching_version: i64,
 }
 
-impl Answer for Definitions {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl DescribeResponse for Definitions {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<LocalEvaluation>(200, schemas);
         operation.empty_response(304);
     }
 }
 
-impl Describe for Holder {
+impl DescribeRequest for KeyHolder {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         Reader::<Flags>::describe(operation, schemas);
     }
 }
 
-impl Describe for PublicHolder {
+impl DescribeRequest for PublicKeyHolder {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.query_parameter("token", json!({ "type": "string" }));
     }
 }
 
-impl Describe for IfNoneMatch {
+impl DescribeRequest for IfNoneMatch {
     fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
 }

@@ -12,10 +12,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::definitions::unavailable;
-use super::{Flags, seen};
-use crate::http::openapi::{Describe, Operation};
-use crate::sdk::evaluation::answer::FlagValue;
-use crate::{App, AppState, Base, Error, Found, Id, Reader, Result, Routes};
+use super::{Flags, visible_flag};
+use crate::http::openapi::{DescribeRequest, Operation};
+use crate::sdk::evaluation::response::FlagValue;
+use crate::{App, AppState, Error, Id, Json, Reader, RequestUrl, Result, Routes};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes
@@ -67,13 +67,13 @@ impl Evaluated {
 }
 
 /// The person, groups and flags to evaluate.
-struct Wanted {
+struct EvaluationQuery {
     distinct_id: Option<String>,
     groups: Vec<(String, String)>,
     keys: Option<Vec<String>>,
 }
 
-impl Wanted {
+impl EvaluationQuery {
     fn asked(self, distinct_id: String) -> Asked {
         let selection = Selection { keys: self.keys, ..Selection::default() };
         Asked { distinct_id, groups: self.groups, selection, ..Asked::default() }
@@ -88,12 +88,12 @@ impl Wanted {
     }
 }
 
-impl FromRequestParts<AppState> for Wanted {
+impl FromRequestParts<AppState> for EvaluationQuery {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
-        let base = Base::of(parts);
-        let groups = match base.value("groups") {
+        let url = RequestUrl::of(parts);
+        let groups = match url.value("groups") {
             None => Map::new(),
             Some(text) => serde_json::from_str(text)
                 .map_err(|_| Error::invalid("groups", "invalid_input", "Must be a JSON object."))?,
@@ -103,12 +103,12 @@ impl FromRequestParts<AppState> for Wanted {
             Value::Number(key) => Some(key.to_string()),
             _ => None,
         };
-        let keys: Vec<String> = base
+        let keys: Vec<String> = url
             .values("flag_keys")
             .flat_map(|sent| serde_json::from_str(sent).unwrap_or_else(|_| vec![sent.to_owned()]))
             .collect();
         Ok(Self {
-            distinct_id: base.value("distinct_id").map(|id| id.replace('\0', "\u{fffd}")),
+            distinct_id: url.value("distinct_id").map(|id| id.replace('\0', "\u{fffd}")),
             groups: groups
                 .into_iter()
                 .filter_map(|(kind, key)| Some((kind, text(key)?.replace('\0', "\u{fffd}"))))
@@ -118,7 +118,7 @@ impl FromRequestParts<AppState> for Wanted {
     }
 }
 
-impl Describe for Wanted {
+impl DescribeRequest for EvaluationQuery {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         for name in ["distinct_id", "groups", "flag_keys"] {
             operation.query_parameter(name, json!({ "type": "string" }));
@@ -127,25 +127,25 @@ impl Describe for Wanted {
 }
 
 /// The flags visible to the caller; none if access rules hide no flag.
-async fn within_sight(app: &App, caller: &Reader<Flags>) -> Result<Option<HashSet<FlagId>>> {
+async fn visible_flags(app: &App, caller: &Reader<Flags>) -> Result<Option<HashSet<FlagId>>> {
     let sight = caller.sight(ObjectKind::FeatureFlag);
     Ok(app.catalog.flags().visible_ids(caller.project.id, &sight).await?)
 }
 
 async fn evaluation_reasons(
     caller: Reader<Flags>,
-    wanted: Wanted,
+    query: EvaluationQuery,
     app: App,
-) -> Result<Found<BTreeMap<String, Evaluated>>> {
-    let distinct_id = wanted.distinct_id()?;
+) -> Result<Json<BTreeMap<String, Evaluated>>> {
+    let distinct_id = query.distinct_id()?;
     let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
     let mut shown: BTreeMap<String, Evaluated> = flags
         .definitions()
         .iter()
-        .filter(|flag| !flag.active && wanted.names(&flag.key))
+        .filter(|flag| !flag.active && query.names(&flag.key))
         .map(|flag| (flag.key.clone(), Evaluated::disabled()))
         .collect();
-    let asked = wanted.asked(distinct_id);
+    let asked = query.asked(distinct_id);
     let evaluated = app.flags.with_context(&caller.project, asked, |set, context, selection| {
         let answers = set.evaluate(context, selection);
         answers
@@ -155,12 +155,12 @@ async fn evaluation_reasons(
             .collect::<Vec<_>>()
     });
     shown.extend(evaluated.await.map_err(unavailable)?);
-    if let Some(seen) = within_sight(&app, &caller).await? {
+    if let Some(seen) = visible_flags(&app, &caller).await? {
         let visible = flags.definitions().iter().filter(|flag| seen.contains(&flag.id));
         let visible: HashSet<&str> = visible.map(|flag| flag.key.as_str()).collect();
         shown.retain(|key, _| visible.contains(key.as_str()));
     }
-    Ok(Found(shown))
+    Ok(Json(shown))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -171,15 +171,19 @@ struct MyFlag {
 }
 
 /// Every live flag, newest first, with its value for the caller.
-async fn my_flags(caller: Reader<Flags>, wanted: Wanted, app: App) -> Result<Found<Vec<MyFlag>>> {
+async fn my_flags(
+    caller: Reader<Flags>,
+    query: EvaluationQuery,
+    app: App,
+) -> Result<Json<Vec<MyFlag>>> {
     let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
     let mut definitions: Vec<FlagDefinition> =
-        flags.definitions().iter().filter(|flag| wanted.names(&flag.key)).cloned().collect();
-    if let Some(seen) = within_sight(&app, &caller).await? {
+        flags.definitions().iter().filter(|flag| query.names(&flag.key)).cloned().collect();
+    if let Some(seen) = visible_flags(&app, &caller).await? {
         definitions.retain(|flag| seen.contains(&flag.id));
     }
     definitions.sort_by_key(|flag| std::cmp::Reverse(flag.id));
-    let asked = wanted.asked(caller.user.user.distinct_id.clone());
+    let asked = query.asked(caller.user.user.distinct_id.clone());
     let values = app.flags.with_context(&caller.project, asked, |set, context, selection| {
         let answers = set.evaluate(context, selection);
         let values = answers.answers.iter();
@@ -192,7 +196,7 @@ async fn my_flags(caller: Reader<Flags>, wanted: Wanted, app: App) -> Result<Fou
         value: values.remove(&feature_flag.key).unwrap_or(FlagValue::Truth(false)),
         feature_flag,
     });
-    Ok(Found(shown.collect()))
+    Ok(Json(shown.collect()))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -209,12 +213,12 @@ struct Explanation {
 async fn explain(
     caller: Reader<Flags>,
     id: Id,
-    wanted: Wanted,
+    query: EvaluationQuery,
     app: App,
-) -> Result<Found<Explanation>> {
-    let (flag, _) = seen(&app, &caller, id).await?;
-    let distinct_id = wanted.distinct_id()?;
-    let mut asked = wanted.asked(distinct_id);
+) -> Result<Json<Explanation>> {
+    let (flag, _) = visible_flag(&app, &caller, id).await?;
+    let distinct_id = query.distinct_id()?;
+    let mut asked = query.asked(distinct_id);
     asked.selection.keys = Some(vec![flag.key.clone()]);
     let explained = app.flags.with_context(&caller.project, asked, |set, context, selection| {
         let mut steps = Steps::default();
@@ -223,5 +227,5 @@ async fn explain(
         (answer.map_or_else(Evaluated::disabled, Evaluated::of), steps.into_steps())
     });
     let (answer, steps) = explained.await.map_err(unavailable)?;
-    Ok(Found(Explanation { key: flag.key, answer, steps }))
+    Ok(Json(Explanation { key: flag.key, answer, steps }))
 }

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Flags, Rights, Shown, all_shown, seen};
+use super::{FlagResponse, Flags, Rights, flag_responses, visible_flag};
 use crate::accounts::roles::{self, Role};
 use crate::auth::caller::InProject;
-use crate::http::openapi::{Describe, Operation};
+use crate::http::openapi::{DescribeRequest, Operation};
 use crate::{
-    App, AppState, Body, Created, Error, Found, Gone, Id, Listing, Page, Reader, Result, Routes,
-    Writer,
+    App, AppState, Body, Created, Error, Id, Json, Listing, NoContent, Page, Reader, Result,
+    Routes, Writer,
 };
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -33,7 +33,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 #[schemars(rename = "FeatureFlagRoleAccess")]
 struct Access {
     id: i64,
-    feature_flag: Shown,
+    feature_flag: FlagResponse,
     role: Role,
     role_id: Uuid,
     added_at: Timestamp,
@@ -41,7 +41,7 @@ struct Access {
 }
 
 async fn list(caller: Reader<Flags>, id: Id, page: Page, app: App) -> Result<Listing<Access>> {
-    let (flag, _) = seen(&app, &caller, id).await?;
+    let (flag, _) = visible_flag(&app, &caller, id).await?;
     let (found, total) = app.catalog.flags().role_grants(flag.id, page.window).await?;
     Ok(page.listing(all(&app, &caller, &flag, found).await?, total))
 }
@@ -64,18 +64,18 @@ async fn create(
     Ok(Created(one(&app, &caller, &flag, made).await?))
 }
 
-async fn read(caller: Reader<Flags>, id: Id, access: AccessId, app: App) -> Result<Found<Access>> {
-    let (flag, _) = seen(&app, &caller, id).await?;
+async fn read(caller: Reader<Flags>, id: Id, access: AccessId, app: App) -> Result<Json<Access>> {
+    let (flag, _) = visible_flag(&app, &caller, id).await?;
     let found = app.catalog.flags().role_grant(flag.id, access.0).await?;
-    Ok(Found(one(&app, &caller, &flag, found).await?))
+    Ok(Json(one(&app, &caller, &flag, found).await?))
 }
 
-async fn destroy(caller: Writer<Flags>, id: Id, access: AccessId, app: App) -> Result<Gone> {
+async fn destroy(caller: Writer<Flags>, id: Id, access: AccessId, app: App) -> Result<NoContent> {
     let flag = app.catalog.flags().get(caller.project.id, FlagId(id.0)).await?;
     app.catalog.flags().role_grant(flag.id, access.0).await?;
     Rights::of(&app, &caller).await?.require(&flag)?;
     app.catalog.flags().revoke_role(flag.id, access.0).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }
 
 async fn one<M>(
@@ -102,7 +102,7 @@ async fn all<M>(
     let is_seen = |id| within.as_ref().is_none_or(|seen| seen.contains(&id));
     let roles = roles::embedded(app, rows, is_seen).await?.into_iter();
     let mut roles: HashMap<Uuid, Role> = roles.map(|role| (role.id(), role)).collect();
-    let flags = all_shown(app, caller, &rights, vec![flag.clone(); found.len()]).await?;
+    let flags = flag_responses(app, caller, &rights, vec![flag.clone(); found.len()]).await?;
     let mut accesses = Vec::with_capacity(found.len());
     for (access, feature_flag) in found.into_iter().zip(flags) {
         accesses.push(Access {
@@ -132,7 +132,7 @@ impl FromRequestParts<AppState> for AccessId {
     }
 }
 
-impl Describe for AccessId {
+impl DescribeRequest for AccessId {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.path_parameter("access_id", json!({ "type": "integer" }));
     }

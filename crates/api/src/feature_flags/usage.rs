@@ -8,11 +8,11 @@ use model::{Cohort, FlagId, ObjectKind, Timestamp};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 
-use super::{FlagFields, Flags, Rights, Shown, shown};
+use super::{FlagFields, FlagResponse, Flags, Rights, flag_response};
 use crate::cohorts::NAME_CHARS_MAX;
 use crate::http::error::ErrorBody;
-use crate::http::openapi::{Answer, Operation};
-use crate::{App, AppState, Body, Found, Id, Result, Routes, Writer};
+use crate::http::openapi::{DescribeResponse, Operation};
+use crate::{App, AppState, Body, Id, Json, Result, Routes, Writer};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes
@@ -28,13 +28,13 @@ pub(super) fn routes(routes: Routes) -> Routes {
 #[schemars(rename = "FeatureFlagWithCohort")]
 struct WithCohort {
     #[serde(flatten)]
-    flag: Shown,
+    flag: FlagResponse,
     cohort: Cohort,
 }
 
 /// Creates a static cohort of the persons whom the flag is enabled for; a background task fills it.
 /// Ignores the request body.
-async fn create_cohort(caller: Writer<Flags>, id: Id, app: App) -> Result<Found<WithCohort>> {
+async fn create_cohort(caller: Writer<Flags>, id: Id, app: App) -> Result<Json<WithCohort>> {
     let (flag, rights) = editable(&app, &caller, id).await?;
     let new = NewCohort {
         name: Some(cohort_name(&flag.key, app.catalog.clock().now())),
@@ -43,7 +43,7 @@ async fn create_cohort(caller: Writer<Flags>, id: Id, app: App) -> Result<Found<
         kind: NewCohortKind::OfFlag(flag.id),
     };
     let cohort = app.catalog.cohorts().create(&caller.actor(), new, &caller.sights()).await?;
-    Ok(Found(WithCohort { flag: shown(&app, &caller, &rights, flag).await?, cohort }))
+    Ok(Json(WithCohort { flag: flag_response(&app, &caller, &rights, flag).await?, cohort }))
 }
 
 fn cohort_name(key: &str, now: Timestamp) -> String {
@@ -58,7 +58,7 @@ fn cohort_name(key: &str, now: Timestamp) -> String {
 #[schemars(rename = "FeatureFlagUsage")]
 struct Usage {
     #[serde(flatten)]
-    flag: Shown,
+    flag: FlagResponse,
     success: bool,
 }
 
@@ -79,22 +79,24 @@ enum NotMade {
 }
 
 /// Upstream's own shape for success and for failure.
-enum Done {
-    Yes(Box<Usage>),
-    No(Refused),
+enum UsageResult {
+    Created(Box<Usage>),
+    Rejected(Refused),
 }
 
-impl IntoResponse for Done {
+impl IntoResponse for UsageResult {
     fn into_response(self) -> Response {
         match self {
-            Self::Yes(done) => axum::Json(done).into_response(),
-            Self::No(refused) => (StatusCode::BAD_REQUEST, axum::Json(refused)).into_response(),
+            Self::Created(done) => axum::Json(done).into_response(),
+            Self::Rejected(refused) => {
+                (StatusCode::BAD_REQUEST, axum::Json(refused)).into_response()
+            }
         }
     }
 }
 
-impl Answer for Done {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl DescribeResponse for UsageResult {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<Usage>(200, schemas);
         operation.response::<NotMade>(400, schemas);
     }
@@ -110,9 +112,9 @@ impl<T: IntoResponse> IntoResponse for Deprecated<T> {
     }
 }
 
-impl<T: Answer> Answer for Deprecated<T> {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        T::answer(operation, schemas);
+impl<T: DescribeResponse> DescribeResponse for Deprecated<T> {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        T::describe_response(operation, schemas);
     }
 }
 
@@ -121,21 +123,26 @@ async fn create_dashboard(
     id: Id,
     app: App,
     body: Body<FlagFields>,
-) -> Result<Deprecated<Done>> {
+) -> Result<Deprecated<UsageResult>> {
     let (flag, rights) = editable(&app, &caller, id).await?;
     caller.may_create(ObjectKind::Dashboard)?;
     body.value()?;
     let (actor, viewer) = (caller.actor(), caller.viewer());
     let done = app.catalog.flags().create_usage_dashboard(&actor, viewer, flag.id).await;
-    answer(&app, &caller, &rights, done).await.map(Deprecated)
+    usage_result(&app, &caller, &rights, done).await.map(Deprecated)
 }
 
-async fn enrich(caller: Writer<Flags>, id: Id, app: App, body: Body<FlagFields>) -> Result<Done> {
+async fn enrich(
+    caller: Writer<Flags>,
+    id: Id,
+    app: App,
+    body: Body<FlagFields>,
+) -> Result<UsageResult> {
     let (flag, rights) = editable(&app, &caller, id).await?;
     body.value()?;
     let (actor, viewer) = (caller.actor(), caller.viewer());
     let done = app.catalog.flags().enrich_usage_dashboard(&actor, viewer, flag.id).await;
-    answer(&app, &caller, &rights, done).await
+    usage_result(&app, &caller, &rights, done).await
 }
 
 /// Loads a flag that the caller may edit.
@@ -146,19 +153,19 @@ async fn editable(app: &AppState, caller: &Writer<Flags>, id: Id) -> Result<(Fea
     Ok((flag, rights))
 }
 
-async fn answer(
+async fn usage_result(
     app: &AppState,
     caller: &Writer<Flags>,
     rights: &Rights,
     done: catalog::Result<FeatureFlag>,
-) -> Result<Done> {
+) -> Result<UsageResult> {
     match done {
         Ok(flag) => {
-            let flag = shown(app, caller, rights, flag).await?;
-            Ok(Done::Yes(Box::new(Usage { flag, success: true })))
+            let flag = flag_response(app, caller, rights, flag).await?;
+            Ok(UsageResult::Created(Box::new(Usage { flag, success: true })))
         }
         Err(catalog::Error::Refused { detail, .. }) => {
-            Ok(Done::No(Refused { success: false, error: detail }))
+            Ok(UsageResult::Rejected(Refused { success: false, error: detail }))
         }
         Err(error) => Err(error.into()),
     }

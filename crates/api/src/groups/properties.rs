@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::{Groups, index};
 use crate::http::path::given;
-use crate::persons::Counted;
-use crate::{App, Error, Found, Query, Reader, Result, Routes};
+use crate::persons::CountedValue;
+use crate::{App, Error, Json, Query, Reader, Result, Routes};
 
 /// Upstream's number of values.
 const VALUES_MAX: usize = 20;
@@ -20,12 +20,15 @@ pub(super) fn routes(routes: Routes) -> Routes {
 }
 
 /// Property names with their counts, by group type index.
-async fn names(caller: Reader<Groups>, app: App) -> Result<Found<BTreeMap<String, Vec<Counted>>>> {
+async fn names(
+    caller: Reader<Groups>,
+    app: App,
+) -> Result<Json<BTreeMap<String, Vec<CountedValue>>>> {
     let found = app.catalog.groups().property_names(caller.project.id).await?;
     let of_type = |(index, names): (u8, Vec<(String, i64)>)| {
         (index.to_string(), names.into_iter().map(Into::into).collect())
     };
-    Ok(Found(found.into_iter().map(of_type).collect()))
+    Ok(Json(found.into_iter().map(of_type).collect()))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -40,10 +43,10 @@ async fn values(
     caller: Reader<Groups>,
     query: Query<ValuesQuery>,
     app: App,
-) -> Result<Found<Vec<Counted>>> {
+) -> Result<Json<Vec<CountedValue>>> {
     let index = index(query.group_type_index.as_ref())?;
     let key = given(query.key.as_ref()).ok_or_else(|| Error::required("key"))?;
     let (project, containing) = (caller.project.id, given(query.value.as_ref()));
     let found = app.catalog.groups().values(project, index, key, containing, VALUES_MAX).await?;
-    Ok(Found(found.into_iter().map(Into::into).collect()))
+    Ok(Json(found.into_iter().map(Into::into).collect()))
 }

@@ -12,15 +12,15 @@ use serde_json::{Map, Value, json};
 
 use super::{Groups, index};
 use crate::http::path::given;
-use crate::persons::{Item, display_names};
-use crate::{App, AppState, Error, Found, Query, Reader, Result, Routes};
+use crate::persons::{PersonItem, display_names};
+use crate::{App, AppState, Error, Json, Query, Reader, Result, Routes};
 
 /// How far back events are read: 90 days, as upstream.
-const SECONDS: i64 = 90 * 86_400;
+const LOOKBACK_SECONDS: i64 = 90 * 86_400;
 /// The newest events that are read.
 const EVENTS_MAX: usize = 10_000;
 /// Persons, and groups, in a response.
-const SHOWN_MAX: usize = 100;
+const RESULTS_MAX: usize = 100;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes.get("/api/projects/{project_id}/groups/related", related)
@@ -36,7 +36,7 @@ struct RelatedQuery {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Related {
-    Person(Box<Item>),
+    Person(Box<PersonItem>),
     Group(GroupActor),
 }
 
@@ -70,13 +70,13 @@ impl From<Group> for GroupActor {
 
 /// The distinct ids and groups that occur in the events.
 #[derive(Default)]
-struct Named {
+struct Mentions {
     distinct_ids: BTreeSet<String>,
     /// By type and key.
     groups: BTreeSet<(String, String)>,
 }
 
-impl Named {
+impl Mentions {
     fn add(&mut self, event: &Event) {
         self.distinct_ids.insert(event.distinct_id.clone());
         let groups = event.properties.get("$groups");
@@ -93,52 +93,60 @@ async fn related(
     caller: Reader<Groups>,
     query: Query<RelatedQuery>,
     app: App,
-) -> Result<Found<Vec<Related>>> {
+) -> Result<Json<Vec<Related>>> {
     let id = given(query.id.as_ref()).ok_or_else(|| Error::required("id"))?;
     let own = match given(query.group_type_index.as_ref()) {
         Some(_) => Some(index(query.group_type_index.as_ref())?),
         None => None,
     };
     let (now, project) = (app.events.now(), caller.project.id);
-    let mut wanted =
-        EventFilter { after: Some(now.plus_seconds(-SECONDS)), ..EventFilter::default() };
+    let mut filter =
+        EventFilter { after: Some(now.plus_seconds(-LOOKBACK_SECONDS)), ..EventFilter::default() };
     match own {
         Some(own) => {
             let key = format!("$group_{own}");
-            let filter = json!([{ "type": "event_metadata", "key": key, "value": [id] }]);
+            let in_group = json!([{ "type": "event_metadata", "key": key, "value": [id] }]);
             let zone = Zone::named(&caller.project.timezone);
-            wanted.properties = Filters::read(&filter, now, &zone).map_err(query::Error::from)?;
+            filter.properties = Filters::read(&in_group, now, &zone).map_err(query::Error::from)?;
         }
-        None => wanted.person = Some(id.to_owned()),
+        None => filter.person = Some(id.to_owned()),
     }
-    let named = named(&app, &caller.project, &wanted).await?;
+    let mentions = collect_mentions(&app, &caller.project, &filter).await?;
     let mut found: Vec<Related> = Vec::new();
     if own.is_some() {
         let display = display_names(&caller);
-        let persons = persons(&app, project, &named).await?.into_iter();
-        found.extend(persons.map(|one| Related::Person(Box::new(Item::of(one, &display)))));
+        let persons = persons(&app, project, &mentions).await?.into_iter();
+        found.extend(persons.map(|one| Related::Person(Box::new(PersonItem::of(one, &display)))));
     }
-    let groups = groups(&app, project, &named, own).await?;
+    let groups = groups(&app, project, &mentions, own).await?;
     found.extend(groups.into_iter().map(|group| Related::Group(group.into())));
-    Ok(Found(found))
+    Ok(Json(found))
 }
 
-async fn named(app: &AppState, project: &ProjectRow, wanted: &EventFilter) -> Result<Named> {
-    let mut named = Named::default();
+async fn collect_mentions(
+    app: &AppState,
+    project: &ProjectRow,
+    filter: &EventFilter,
+) -> Result<Mentions> {
+    let mut mentions = Mentions::default();
     let slice = EventPage { order: Order::NewestFirst, limit: EVENTS_MAX, offset: 0, cursor: None };
-    let mut found = app.events.list(project, wanted, slice, PersonDetails::Omitted).await?;
+    let mut found = app.events.list(project, filter, slice, PersonDetails::Omitted).await?;
     while let Some(events) = found.batch().await? {
-        events.iter().for_each(|event| named.add(event));
+        events.iter().for_each(|event| mentions.add(event));
     }
-    Ok(named)
+    Ok(mentions)
 }
 
 /// Each person once, however many of its distinct ids occur.
-async fn persons(app: &AppState, project: ProjectId, named: &Named) -> Result<Vec<PersonWithIds>> {
-    let ids: Vec<&str> = named.distinct_ids.iter().map(String::as_str).collect();
+async fn persons(
+    app: &AppState,
+    project: ProjectId,
+    mentions: &Mentions,
+) -> Result<Vec<PersonWithIds>> {
+    let ids: Vec<&str> = mentions.distinct_ids.iter().map(String::as_str).collect();
     let found = app.catalog.persons().distinct_ids(project, &ids).await?;
     let numbers: BTreeSet<_> = found.into_iter().filter_map(|id| id.person).collect();
-    let numbers: Vec<_> = numbers.into_iter().take(SHOWN_MAX).collect();
+    let numbers: Vec<_> = numbers.into_iter().take(RESULTS_MAX).collect();
     Ok(app.catalog.persons().with_distinct_ids(project, &numbers).await?)
 }
 
@@ -146,11 +154,11 @@ async fn persons(app: &AppState, project: ProjectId, named: &Named) -> Result<Ve
 async fn groups(
     app: &AppState,
     project: ProjectId,
-    named: &Named,
+    mentions: &Mentions,
     own: Option<u8>,
 ) -> Result<Vec<Group>> {
     let types = app.catalog.groups().types(project).await?;
-    let wanted: Vec<(u8, &str)> = named
+    let filter: Vec<(u8, &str)> = mentions
         .groups
         .iter()
         .filter_map(|(kind, key)| {
@@ -158,9 +166,9 @@ async fn groups(
             Some((kind.index, key.as_str()))
         })
         .filter(|(kind, _)| own != Some(*kind))
-        .take(SHOWN_MAX)
+        .take(RESULTS_MAX)
         .collect();
-    let mut found = app.catalog.groups().by_key(project, &wanted).await?;
+    let mut found = app.catalog.groups().by_key(project, &filter).await?;
     found.sort_by(|a, b| (a.index, &a.key).cmp(&(b.index, &b.key)));
     Ok(found)
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Groups, KEY_CHARS_MAX};
 use crate::http::body::max_chars;
-use crate::{App, AppState, Body, Error, Found, Patch, Reader, Result, Routes, Writer};
+use crate::{App, AppState, Body, Error, Json, Patch, Reader, Result, Routes, Writer};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes
@@ -51,8 +51,8 @@ impl TypeItem {
     }
 }
 
-async fn list(caller: Reader<Groups>, app: App) -> Result<Found<Vec<TypeItem>>> {
-    Ok(Found(TypeItem::all(&app, caller.project.id).await?))
+async fn list(caller: Reader<Groups>, app: App) -> Result<Json<Vec<TypeItem>>> {
+    Ok(Json(TypeItem::all(&app, caller.project.id).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -86,14 +86,14 @@ async fn update(
     caller: Writer<Groups>,
     app: App,
     body: Body<Vec<TypeFields>>,
-) -> Result<Found<Vec<TypeItem>>> {
+) -> Result<Json<Vec<TypeItem>>> {
     let rows = body.read_list()?;
     if rows.len() > usize::from(GROUP_TYPES_MAX) {
-        return Err(Error::refused(format!(
+        return Err(Error::bad_request(format!(
             "A project has {GROUP_TYPES_MAX} group types at most."
         )));
     }
     let changes = rows.into_iter().map(TypeFields::validate).collect::<Result<_>>()?;
     app.catalog.groups().name_types(&caller.actor(), changes).await?;
-    Ok(Found(TypeItem::all(&app, caller.project.id).await?))
+    Ok(Json(TypeItem::all(&app, caller.project.id).await?))
 }

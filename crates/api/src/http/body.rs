@@ -17,23 +17,23 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::http::openapi::{Describe, Operation};
+use crate::http::openapi::{DescribeRequest, Operation};
 use crate::{AppState, Error, Result};
 
 /// The body as received, in the request's extensions, so that extractors can use it in any order.
 #[derive(Clone)]
-pub(crate) enum Received {
-    Whole(Bytes),
+pub(crate) enum RequestBody {
+    Complete(Bytes),
     TooLarge {
         limit_bytes: usize,
     },
     /// The client closed the connection early.
-    Broken,
+    Truncated,
 }
 
 /// A body that the handler parses after it has loaded its object.
 pub struct Body<T> {
-    received: Arc<Received>,
+    received: Arc<RequestBody>,
     content_type: Option<String>,
     expects: PhantomData<fn() -> T>,
 }
@@ -51,7 +51,7 @@ impl<T: DeserializeOwned> Body<Vec<T>> {
         let sent = self.sent()?;
         if !sent.is_array() {
             let detail = format!("Expected a list of items but got type \"{}\".", kind_of(&sent));
-            return Err(Error::refused(detail));
+            return Err(Error::bad_request(detail));
         }
         typed(&sent)
     }
@@ -62,7 +62,7 @@ impl<T> Body<T> {
     pub fn value(&self) -> Result<Value> {
         let value = self.sent()?;
         if !value.is_object() {
-            return Err(Error::refused(format!(
+            return Err(Error::bad_request(format!(
                 "Invalid data. Expected a dictionary, but got {}.",
                 kind_of(&value)
             )));
@@ -72,9 +72,9 @@ impl<T> Body<T> {
 
     fn sent(&self) -> Result<Value> {
         let bytes = match &*self.received {
-            Received::Whole(bytes) => bytes,
-            Received::TooLarge { limit_bytes } => return Err(Error::too_large(*limit_bytes)),
-            Received::Broken => return Err(Error::parse("The request body ended early.")),
+            RequestBody::Complete(bytes) => bytes,
+            RequestBody::TooLarge { limit_bytes } => return Err(Error::too_large(*limit_bytes)),
+            RequestBody::Truncated => return Err(Error::parse("The request body ended early.")),
         };
         if bytes.is_empty() {
             return Ok(Value::Object(serde_json::Map::new()));
@@ -84,12 +84,12 @@ impl<T> Body<T> {
         {
             return Err(Error::unsupported_media_type(given));
         }
-        fit(serde_json::from_slice(bytes).map_err(|why| unread(bytes, &why))?)
+        check_values(serde_json::from_slice(bytes).map_err(|why| parse_error(bytes, &why))?)
     }
 
     /// The verbatim JSON of a nested member.
-    pub fn written(&self, path: &[&str]) -> Option<&RawValue> {
-        let Received::Whole(bytes) = &*self.received else { return None };
+    pub fn raw(&self, path: &[&str]) -> Option<&RawValue> {
+        let RequestBody::Complete(bytes) = &*self.received else { return None };
         let mut part: &RawValue = serde_json::from_slice(bytes).ok()?;
         for name in path {
             let mut fields: BTreeMap<String, &RawValue> = serde_json::from_str(part.get()).ok()?;
@@ -101,8 +101,9 @@ impl<T> Body<T> {
     /// Includes deleted objects in the lookup if the body restores one (`deleted: false`). Other
     /// errors of the body are reported after the lookup.
     pub fn among(&self) -> Among {
-        let restores =
-            self.value().is_ok_and(|value| value.get("deleted").and_then(leniently) == Some(false));
+        let restores = self
+            .value()
+            .is_ok_and(|value| value.get("deleted").and_then(parse_lenient_bool) == Some(false));
         if restores { Among::Everything } else { Among::Live }
     }
 }
@@ -184,18 +185,18 @@ impl<T: Send> FromRequestParts<AppState> for Body<T> {
     }
 }
 
-impl<T: JsonSchema> Describe for Body<T> {
+impl<T: JsonSchema> DescribeRequest for Body<T> {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.body::<T>(schemas);
     }
 }
 
-pub(crate) fn received(parts: &Parts) -> Arc<Received> {
+pub(crate) fn received(parts: &Parts) -> Arc<RequestBody> {
     parts
         .extensions
-        .get::<Arc<Received>>()
+        .get::<Arc<RequestBody>>()
         .cloned()
-        .unwrap_or_else(|| Arc::new(Received::Whole(Bytes::new())))
+        .unwrap_or_else(|| Arc::new(RequestBody::Complete(Bytes::new())))
 }
 
 fn content_type(headers: &HeaderMap) -> Option<String> {
@@ -213,7 +214,7 @@ const DEPTH_MAX: usize = 100;
 const TOO_DEEP: &str = "Nested deeper than 100 levels.";
 
 /// The error for a body that does not parse. Names the field that is nested too deeply.
-fn unread(bytes: &[u8], why: &serde_json::Error) -> Error {
+fn parse_error(bytes: &[u8], why: &serde_json::Error) -> Error {
     if !is_too_deep(why) {
         return Error::parse(format!("JSON parse error - {why}"));
     }
@@ -235,50 +236,50 @@ fn is_too_deep(why: &serde_json::Error) -> bool {
 
 fn too_deep(attr: Option<String>) -> Error {
     match attr {
-        None => Error::refused(TOO_DEEP),
+        None => Error::bad_request(TOO_DEEP),
         Some(attr) => Error::invalid(attr, "invalid_input", TOO_DEEP),
     }
 }
 
 /// One step of the path to a nested value.
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathStep<'a> {
     Field(&'a str),
     Item(usize),
 }
 
 /// Rejects values that are nested too deeply or contain U+0000.
-pub(crate) fn fit(sent: Value) -> Result<Value> {
+pub(crate) fn check_values(sent: Value) -> Result<Value> {
     let mut path = Vec::new();
-    let Some(why) = unfit(&sent, &mut path) else { return Ok(sent) };
+    let Some(problem) = first_invalid(&sent, &mut path) else { return Ok(sent) };
     let mut names = path.iter().map(|step| match step {
-        Step::Field(name) => (*name).to_owned(),
-        Step::Item(index) => index.to_string(),
+        PathStep::Field(name) => (*name).to_owned(),
+        PathStep::Item(index) => index.to_string(),
     });
-    if let Unfit::Deep = why {
+    if let InvalidValue::TooDeep = problem {
         // The full path would have more than a hundred steps.
         return Err(too_deep(names.next()));
     }
     let (detail, names) = ("Null characters are not allowed.", names.collect::<Vec<_>>());
     Err(match names.is_empty() {
-        true => Error::refused(detail),
+        true => Error::bad_request(detail),
         false => Error::invalid(names.join("__"), "invalid_input", detail),
     })
 }
 
-enum Unfit {
+enum InvalidValue {
     /// PostgreSQL cannot store U+0000 in a string.
     Nul,
-    Deep,
+    TooDeep,
 }
 
 /// The first problem, with the path to it left in `path`.
-fn unfit<'a>(value: &'a Value, path: &mut Vec<Step<'a>>) -> Option<Unfit> {
+fn first_invalid<'a>(value: &'a Value, path: &mut Vec<PathStep<'a>>) -> Option<InvalidValue> {
     let is_deep = path.len() >= DEPTH_MAX;
-    let has_nul = |text: &str| text.contains('\0').then_some(Unfit::Nul);
+    let has_nul = |text: &str| text.contains('\0').then_some(InvalidValue::Nul);
     let mut below = |step, value| {
         path.push(step);
-        let found = unfit(value, path);
+        let found = first_invalid(value, path);
         if found.is_none() {
             path.pop();
         }
@@ -286,13 +287,13 @@ fn unfit<'a>(value: &'a Value, path: &mut Vec<Step<'a>>) -> Option<Unfit> {
     };
     match value {
         Value::String(text) => has_nul(text),
-        Value::Array(_) | Value::Object(_) if is_deep => Some(Unfit::Deep),
+        Value::Array(_) | Value::Object(_) if is_deep => Some(InvalidValue::TooDeep),
         Value::Array(items) => {
-            items.iter().enumerate().find_map(|(index, item)| below(Step::Item(index), item))
+            items.iter().enumerate().find_map(|(index, item)| below(PathStep::Item(index), item))
         }
-        Value::Object(fields) => fields
-            .iter()
-            .find_map(|(name, value)| has_nul(name).or_else(|| below(Step::Field(name), value))),
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            has_nul(name).or_else(|| below(PathStep::Field(name), value))
+        }),
         Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
 }
@@ -358,11 +359,11 @@ pub fn lenient_bool<'de, D>(deserializer: D) -> std::result::Result<Option<bool>
 where
     D: Deserializer<'de>,
 {
-    let read = leniently(&Value::deserialize(deserializer)?);
+    let read = parse_lenient_bool(&Value::deserialize(deserializer)?);
     read.map(Some).ok_or_else(|| serde::de::Error::custom("invalid type: expected a boolean"))
 }
 
-fn leniently(value: &Value) -> Option<bool> {
+fn parse_lenient_bool(value: &Value) -> Option<bool> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_ascii_lowercase);
     match text.as_str() {
         "true" | "1" | "t" | "yes" | "on" => Some(true),

@@ -21,9 +21,9 @@ use crate::{AppState, client_address};
 const DISCARDED_BYTES_MAX: usize = 64 << 20;
 
 /// While the body's memory pool is contended, a sender may pause for this long,
-const PRESSED_PAUSE: Duration = Duration::from_secs(1);
+const CONTENDED_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// and from its second second on must sustain this rate.
-const PRESSED_BYTES_PER_SECOND: usize = 4 << 10;
+const CONTENDED_BYTES_PER_SECOND_MIN: usize = 4 << 10;
 
 /// Timeouts for reading a request body.
 #[derive(Clone, Copy, Debug)]
@@ -41,16 +41,16 @@ impl Default for ReadTimeouts {
 }
 
 /// A request whose body has not been read yet.
-pub(crate) struct Arrived<B> {
+pub(crate) struct IncomingRequest<B> {
     pub head: Parts,
     pub body: B,
     /// The connection's remote address.
     pub peer: Option<IpAddr>,
 }
 
-impl Arrived<Body> {
+impl IncomingRequest<Body> {
     /// From the router, which has the peer in the request's extensions.
-    pub(crate) fn routed(request: Request) -> Self {
+    pub(crate) fn from_router(request: Request) -> Self {
         let (head, body) = request.into_parts();
         let peer = head.extensions.get::<ConnectInfo<SocketAddr>>();
         let peer = peer.map(|ConnectInfo(peer)| peer.ip());
@@ -58,8 +58,8 @@ impl Arrived<Body> {
     }
 }
 
-impl<B> Arrived<B> {
-    pub(crate) fn text(&self, name: HeaderName) -> Option<&str> {
+impl<B> IncomingRequest<B> {
+    pub(crate) fn header(&self, name: HeaderName) -> Option<&str> {
         self.head.headers.get(name)?.to_str().ok()
     }
 
@@ -73,19 +73,19 @@ impl<B> Arrived<B> {
 }
 
 /// A complete body with the reservation for its bytes, which ends when it is dropped.
-pub(crate) struct Received<'a> {
-    pub bytes: Gathered,
-    pub counted: BodyReservation<'a>,
+pub(crate) struct ReceivedBody<'a> {
+    pub bytes: BodyBytes,
+    pub reservation: BodyReservation<'a>,
 }
 
-pub(crate) enum Missed {
+pub(crate) enum ReadError {
     TooLarge,
     /// A timeout expired.
-    Stalled,
+    Timeout,
     /// The memory budget is exhausted.
     Busy,
     /// The client closed the connection.
-    CutShort,
+    Disconnected,
 }
 
 pub(crate) async fn receive<'a, B: HttpBody<Data = Bytes> + Unpin>(
@@ -94,44 +94,44 @@ pub(crate) async fn receive<'a, B: HttpBody<Data = Bytes> + Unpin>(
     body: &mut B,
     sender: Sender,
     bytes_max: usize,
-) -> Result<Received<'a>, Missed> {
+) -> Result<ReceivedBody<'a>, ReadError> {
     let declared = declared_bytes(headers);
-    let mut counted = app.capture.budget().receive_body(sender, declared);
-    let mut gathered = Gathered::Nothing;
-    let asks_first = headers.contains_key(header::EXPECT);
-    if declared > bytes_max && (asks_first || declared > bytes_max + DISCARDED_BYTES_MAX) {
-        return Err(Missed::TooLarge);
+    let mut reservation = app.capture.budget().receive_body(sender, declared);
+    let mut received = BodyBytes::Empty;
+    let expects_continue = headers.contains_key(header::EXPECT);
+    if declared > bytes_max && (expects_continue || declared > bytes_max + DISCARDED_BYTES_MAX) {
+        return Err(ReadError::TooLarge);
     }
-    let pace = Pace::new(app.settings.read_timeouts);
+    let rate = ReceiveRate::new(app.settings.read_timeouts);
     let mut bytes = 0;
-    let mut missed = None;
+    let mut failure = None;
     loop {
-        let Some(data) = next_data(body, &pace, &counted, bytes).await? else { break };
+        let Some(data) = next_data(body, &rate, &reservation, bytes).await? else { break };
         if data.is_empty() {
             continue;
         }
         bytes += data.len();
         if bytes > bytes_max {
-            missed = Some(Missed::TooLarge);
-        } else if missed.is_none() && counted.add(data.len()).await.is_err() {
-            missed = Some(Missed::Busy);
+            failure = Some(ReadError::TooLarge);
+        } else if failure.is_none() && reservation.add(data.len()).await.is_err() {
+            failure = Some(ReadError::Busy);
         }
-        if missed.is_some() {
-            gathered = Gathered::Nothing;
-            counted.release();
+        if failure.is_some() {
+            received = BodyBytes::Empty;
+            reservation.release();
             if bytes > bytes_max + DISCARDED_BYTES_MAX {
                 break;
             }
         } else {
-            gathered.add(data, declared);
+            received.add(data, declared);
         }
         if bytes == declared && bytes > 0 {
             break;
         }
     }
-    match missed {
-        Some(missed) => Err(missed),
-        None => Ok(Received { bytes: gathered, counted }),
+    match failure {
+        Some(failure) => Err(failure),
+        None => Ok(ReceivedBody { bytes: received, reservation }),
     }
 }
 
@@ -145,12 +145,12 @@ pub(crate) async fn discard<B: HttpBody<Data = Bytes> + Unpin>(
 }
 
 /// The rate at which a body arrives.
-struct Pace {
+struct ReceiveRate {
     timeouts: ReadTimeouts,
     began: Instant,
 }
 
-impl Pace {
+impl ReceiveRate {
     fn new(timeouts: ReadTimeouts) -> Self {
         Self { timeouts, began: Instant::now() }
     }
@@ -158,7 +158,7 @@ impl Pace {
     /// Whether a body has been below the rate that a contended pool requires.
     fn is_slow(&self, now: Instant, bytes: usize) -> bool {
         let seconds = now.duration_since(self.began).as_secs() as usize;
-        seconds > 1 && bytes < seconds * PRESSED_BYTES_PER_SECOND
+        seconds > 1 && bytes < seconds * CONTENDED_BYTES_PER_SECOND_MIN
     }
 }
 
@@ -166,25 +166,27 @@ impl Pace {
 /// contended, and then is the first to be rejected.
 async fn next_data<B: HttpBody<Data = Bytes> + Unpin>(
     body: &mut B,
-    pace: &Pace,
-    counted: &BodyReservation<'_>,
+    rate: &ReceiveRate,
+    reservation: &BodyReservation<'_>,
     bytes: usize,
-) -> Result<Option<Bytes>, Missed> {
-    let mut now = if bytes == 0 { pace.began } else { Instant::now() };
-    let patient_until = (pace.began + pace.timeouts.whole).min(now + pace.timeouts.stall);
+) -> Result<Option<Bytes>, ReadError> {
+    let mut now = if bytes == 0 { rate.began } else { Instant::now() };
+    let deadline = (rate.began + rate.timeouts.whole).min(now + rate.timeouts.stall);
     let mut next = body.frame();
     loop {
-        let look_at = patient_until.min(now + PRESSED_PAUSE);
-        match timeout_at(look_at, &mut next).await {
-            Ok(Some(Ok(_))) if counted.is_contended() && pace.is_slow(Instant::now(), bytes) => {
-                return Err(Missed::Busy);
+        let check_at = deadline.min(now + CONTENDED_PAUSE_MAX);
+        match timeout_at(check_at, &mut next).await {
+            Ok(Some(Ok(_)))
+                if reservation.is_contended() && rate.is_slow(Instant::now(), bytes) =>
+            {
+                return Err(ReadError::Busy);
             }
             Ok(Some(Ok(frame))) => return Ok(Some(frame.into_data().unwrap_or_default())),
-            Ok(Some(Err(_))) => return Err(Missed::CutShort),
+            Ok(Some(Err(_))) => return Err(ReadError::Disconnected),
             Ok(None) => return Ok(None),
-            Err(_) if look_at >= patient_until => return Err(Missed::Stalled),
-            Err(_) if counted.is_contended() => return Err(Missed::Busy),
-            Err(_) => now = look_at,
+            Err(_) if check_at >= deadline => return Err(ReadError::Timeout),
+            Err(_) if reservation.is_contended() => return Err(ReadError::Busy),
+            Err(_) => now = check_at,
         }
     }
 }
@@ -197,39 +199,40 @@ fn declared_bytes(headers: &HeaderMap) -> usize {
 
 /// From this size on, allocate the declared length at once: fresh pages become resident only as
 /// they are filled. A smaller allocation may reuse pages that are resident already.
-const ROOM_AT_ONCE_BYTES: usize = 64 << 10;
+const PREALLOCATE_BYTES_MIN: usize = 64 << 10;
 
 /// The bytes of a body. Most bodies arrive in one frame and are never copied.
-pub(crate) enum Gathered {
-    Nothing,
-    One(Bytes),
-    Many(Buffer),
+pub(crate) enum BodyBytes {
+    Empty,
+    Frame(Bytes),
+    Copied(Buffer),
 }
 
-impl Gathered {
+impl BodyBytes {
     /// Copies a frame unless it is the whole body: a frame is a slice of the connection's read
     /// buffer and would keep all of that buffer alive.
     fn add(&mut self, data: Bytes, declared: usize) {
         match self {
-            Self::Nothing if data.len() == declared => *self = Self::One(data),
-            Self::Nothing => {
-                let room = match declared > ROOM_AT_ONCE_BYTES && data.len() > ROOM_AT_ONCE_BYTES {
-                    true => declared,
-                    false => data.len(),
-                };
-                let mut all = Buffer::with_capacity(room);
+            Self::Empty if data.len() == declared => *self = Self::Frame(data),
+            Self::Empty => {
+                let capacity =
+                    match declared > PREALLOCATE_BYTES_MIN && data.len() > PREALLOCATE_BYTES_MIN {
+                        true => declared,
+                        false => data.len(),
+                    };
+                let mut all = Buffer::with_capacity(capacity);
                 all.extend_from_slice(&data);
-                *self = Self::Many(all);
+                *self = Self::Copied(all);
             }
-            Self::One(first) => {
+            Self::Frame(first) => {
                 let mut all = Buffer::with_capacity(first.len() + data.len());
                 all.extend_from_slice(first);
                 all.extend_from_slice(&data);
-                *self = Self::Many(all);
+                *self = Self::Copied(all);
             }
-            Self::Many(all) => {
+            Self::Copied(all) => {
                 let whole = all.len() + data.len();
-                if whole > all.capacity() && whole > ROOM_AT_ONCE_BYTES && declared > whole {
+                if whole > all.capacity() && whole > PREALLOCATE_BYTES_MIN && declared > whole {
                     let more = declared - all.len();
                     all.reserve_exact(more);
                 }
@@ -240,9 +243,9 @@ impl Gathered {
 
     pub(crate) fn into_bytes(self) -> Bytes {
         match self {
-            Self::Nothing => Bytes::new(),
-            Self::One(data) => data,
-            Self::Many(all) => Bytes::from_owner(Owner(all)),
+            Self::Empty => Bytes::new(),
+            Self::Frame(data) => data,
+            Self::Copied(all) => Bytes::from_owner(Owner(all)),
         }
     }
 }
@@ -255,14 +258,14 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-impl Deref for Gathered {
+impl Deref for BodyBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Self::Nothing => &[],
-            Self::One(data) => data,
-            Self::Many(all) => all,
+            Self::Empty => &[],
+            Self::Frame(data) => data,
+            Self::Copied(all) => all,
         }
     }
 }

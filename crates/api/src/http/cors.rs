@@ -38,20 +38,20 @@ pub(crate) fn preflight_response(
     status: StatusCode,
     allow: HeaderValue,
     methods: HeaderValue,
-    asked: &HeaderMap,
+    requested: &HeaderMap,
 ) -> Response {
     let mut response = status.into_response();
     let headers = response.headers_mut();
     headers.insert(ALLOW, allow);
-    if !asked.contains_key(ORIGIN) || !asked.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+    if !requested.contains_key(ORIGIN) || !requested.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return response;
     }
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
     headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS);
-    if let Some(wanted) = asked.get(ACCESS_CONTROL_REQUEST_HEADERS) {
-        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    if let Some(headers_requested) = requested.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, headers_requested.clone());
     }
-    if asked.get(REQUEST_PRIVATE_NETWORK) == Some(&TRUE) {
+    if requested.get(REQUEST_PRIVATE_NETWORK) == Some(&TRUE) {
         headers.insert(ALLOW_PRIVATE_NETWORK, TRUE);
     }
     response

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::http::openapi::{Answer, Describe, Operation};
-use crate::{AppState, Base, Error, Result};
+use crate::http::openapi::{DescribeRequest, DescribeResponse, Operation};
+use crate::{AppState, Error, RequestUrl, Result};
 
 /// All rows have all columns, so each distinct property widens every row.
 const COLUMNS_MAX: usize = 5_000;
@@ -27,7 +27,7 @@ pub enum Format {
 }
 
 /// A response in either format.
-pub enum Shown<T> {
+pub enum JsonOrCsv<T> {
     Json(T),
     Csv(String),
     /// One page of a table, and the link to the next.
@@ -55,10 +55,10 @@ impl FromRequestParts<AppState> for Format {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
-        match Base::of(parts).value("format") {
+        match RequestUrl::of(parts).value("format") {
             Some("csv") => return Ok(Self::Csv),
             Some("json") => return Ok(Self::Json),
-            Some(other) => return Err(Error::no_choice("format", other)),
+            Some(other) => return Err(Error::invalid_choice("format", other)),
             None => {}
         }
         let accepted = parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
@@ -67,19 +67,19 @@ impl FromRequestParts<AppState> for Format {
     }
 }
 
-impl Describe for Format {
+impl DescribeRequest for Format {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.query_parameter("format", json!({ "type": "string", "enum": ["csv", "json"] }));
     }
 }
 
-impl<T: Serialize> IntoResponse for Shown<T> {
+impl<T: Serialize> IntoResponse for JsonOrCsv<T> {
     fn into_response(self) -> Response {
         match self {
             Self::Json(body) => axum::Json(body).into_response(),
             Self::Csv(table) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], table).into_response(),
             Self::CsvPage(table, link) => {
-                let mut response = Shown::<()>::Csv(table).into_response();
+                let mut response = JsonOrCsv::<()>::Csv(table).into_response();
                 link.put(response.headers_mut());
                 response
             }
@@ -87,8 +87,8 @@ impl<T: Serialize> IntoResponse for Shown<T> {
     }
 }
 
-impl<T: JsonSchema> Answer for Shown<T> {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl<T: JsonSchema> DescribeResponse for JsonOrCsv<T> {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<T>(200, schemas);
         operation.response_of(200, "text/csv");
     }

@@ -55,12 +55,12 @@ impl Error {
     }
 
     /// 400 that is not about a single field.
-    pub fn refused(detail: impl Into<String>) -> Self {
+    pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "validation_error", "invalid_input", detail, None)
     }
 
     /// 400 without `attr`, as a few of upstream's endpoints have it.
-    pub fn bare(code: &'static str, detail: impl Into<String>) -> Self {
+    pub fn without_attr(code: &'static str, detail: impl Into<String>) -> Self {
         let mut error = Self::new(StatusCode::BAD_REQUEST, "validation_error", code, detail, None);
         error.body.attr = None;
         error
@@ -77,7 +77,7 @@ impl Error {
     }
 
     /// 400 about a field with a fixed set of values.
-    pub fn no_choice(attr: &'static str, given: &str) -> Self {
+    pub fn invalid_choice(attr: &'static str, given: &str) -> Self {
         Self::invalid(attr, "invalid_choice", format!("\"{given}\" is not a valid choice."))
     }
 
@@ -86,7 +86,7 @@ impl Error {
     }
 
     /// Swaps code and detail of a missing field, as upstream does in writes of persons.
-    pub fn swapped(mut self) -> Self {
+    pub fn with_code_and_detail_swapped(mut self) -> Self {
         if self.body.code == "required" {
             let code = std::mem::replace(&mut self.body.detail, "required".into());
             self.body.code = code.into();
@@ -100,7 +100,7 @@ impl Error {
     }
 
     /// 400: a query or template in a field does not parse.
-    pub fn misshapen(attr: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub fn malformed(attr: impl Into<String>, detail: impl Into<String>) -> Self {
         let mut error = Self::parse(detail);
         error.body.attr = Some(Some(attr.into()));
         error
@@ -120,10 +120,10 @@ impl Error {
     }
 
     pub fn not_found() -> Self {
-        Self::missing("Not found.")
+        Self::not_found_because("Not found.")
     }
 
-    pub fn missing(detail: impl Into<String>) -> Self {
+    pub fn not_found_because(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "invalid_request", "not_found", detail, None)
     }
 
@@ -174,7 +174,7 @@ impl Error {
         Self::new(status, "server_error", "timeout", "The request took too long.", None)
     }
 
-    pub fn too_slow() -> Self {
+    pub fn read_timeout() -> Self {
         let status = StatusCode::REQUEST_TIMEOUT;
         let detail = "The request body did not arrive in time.";
         Self::new(status, "invalid_request", "request_timeout", detail, None)
@@ -192,7 +192,7 @@ impl Error {
     }
 
     /// Whether this is a 4xx.
-    pub fn is_refusal(&self) -> bool {
+    pub fn is_client_error(&self) -> bool {
         self.status.is_client_error()
     }
 
@@ -205,16 +205,16 @@ impl Error {
             next = source.source();
         }
         tracing::error!(error = causes, "request failed");
-        Self::hidden()
+        Self::server_error()
     }
 
     /// 500 after a handler panicked.
     pub(crate) fn panicked(cause: Option<&str>) -> Self {
         tracing::error!(error = cause.unwrap_or("unknown"), "request panicked");
-        Self::hidden()
+        Self::server_error()
     }
 
-    fn hidden() -> Self {
+    fn server_error() -> Self {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
         Self::new(status, "server_error", "error", "A server error occurred.", None)
     }
@@ -232,8 +232,8 @@ impl IntoResponse for Error {
 }
 
 impl From<model::Refusal> for Error {
-    fn from(refusal: model::Refusal) -> Self {
-        Self::invalid(refusal.attr, refusal.code, refusal.detail)
+    fn from(error: model::Refusal) -> Self {
+        Self::invalid(error.attr, error.code, error.detail)
     }
 }
 
@@ -245,7 +245,7 @@ impl From<catalog::Error> for Error {
             Cause::Refused { field: Some(field), detail } => {
                 Self::invalid(field, "invalid_input", detail)
             }
-            Cause::Refused { field: None, detail } => Self::refused(detail),
+            Cause::Refused { field: None, detail } => Self::bad_request(detail),
             Cause::Unfit { field, code, detail } => Self::invalid(field, code, detail),
             Cause::Stale(detail) => Self::conflict(detail),
             Cause::Taken { field, detail } => Self::invalid(field, "unique", detail),
@@ -268,14 +268,14 @@ impl From<catalog::Error> for Error {
 }
 
 /// `Retry-After` of a project with too many concurrent queries.
-const QUERY_AGAIN_SECONDS: u64 = 5;
+const QUERY_RETRY_SECONDS: u64 = 5;
 
 impl From<query::Error> for Error {
     fn from(error: query::Error) -> Self {
         use query::Error as Cause;
         match error {
-            Cause::Invalid(detail) => Self::refused(detail),
-            Cause::Cancelled => Self::refused(error.to_string()),
+            Cause::Invalid(detail) => Self::bad_request(detail),
+            Cause::Cancelled => Self::bad_request(error.to_string()),
             Cause::Parse(detail) => Self::parse(detail),
             Cause::Engine { code, message } => {
                 Self::new(StatusCode::BAD_REQUEST, "validation_error", code, message, None)
@@ -284,7 +284,7 @@ impl From<query::Error> for Error {
                 let status = StatusCode::GATEWAY_TIMEOUT;
                 Self::new(status, "server_error", "error", error.to_string(), None)
             }
-            Cause::Throttled => Self::throttled(QUERY_AGAIN_SECONDS),
+            Cause::Throttled => Self::throttled(QUERY_RETRY_SECONDS),
             Cause::MemoryPressure => Self::unavailable(
                 "Other queries hold the memory that this one needs. Try again in a moment.",
             ),

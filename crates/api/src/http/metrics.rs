@@ -54,27 +54,27 @@ impl Metrics {
         let (in_flight, refused) = (Gauge::default(), Counter::default());
         registry.register(
             "hedgerow_http_requests",
-            "Requests answered, by route, method and status",
+            "Responses by route, method and status",
             requests.clone(),
         );
         registry.register(
             "hedgerow_http_request_seconds",
-            "Time from a request's head to its answer",
+            "Latency from a request's head to its response",
             seconds.clone(),
         );
-        registry.register("hedgerow_http_in_flight", "Requests being worked on", in_flight.clone());
+        registry.register("hedgerow_http_in_flight", "Requests in flight", in_flight.clone());
         registry.register(
             "hedgerow_http_refused",
-            "Requests turned away because too many were in flight",
+            "Requests rejected with 503 because requests_at_once_max were in flight",
             refused.clone(),
         );
         registry.register(
             "hedgerow_build",
-            "What is running",
+            "Version of the running server",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
-        registry.register_collector(Box::new(Statements(catalog.clone())));
-        registry.register_collector(Box::new(Held(queries.clone())));
+        registry.register_collector(Box::new(CatalogMetrics(catalog.clone())));
+        registry.register_collector(Box::new(QueryMemory(queries.clone())));
         Self { registry, requests, seconds, in_flight, refused }
     }
 
@@ -106,7 +106,7 @@ impl Metrics {
         InFlight(self.in_flight.clone())
     }
 
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let mut shown = String::new();
         match text::encode(&mut shown, &self.registry) {
             Ok(()) => shown,
@@ -160,41 +160,42 @@ impl Drop for InFlight {
     }
 }
 
-struct Statements(Catalog);
+struct CatalogMetrics(Catalog);
 
-impl fmt::Debug for Statements {
+impl fmt::Debug for CatalogMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Statements")
+        f.write_str("CatalogMetrics")
     }
 }
 
-impl Collector for Statements {
+impl Collector for CatalogMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let count = ConstCounter::new(self.0.statements());
-        let (name, help) = ("hedgerow_catalog_statements", "Reads the catalog has been asked for");
+        let (name, help) = ("hedgerow_catalog_statements", "Read statements of the catalog");
         count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)?;
         let count = ConstCounter::new(self.0.definitions().names_skipped());
         let name = "hedgerow_definitions_left_out";
-        let help = "Names of events and properties that are stored and not defined";
+        let help =
+            "Event and property names without a definition because the project reached its limit";
         count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)
     }
 }
 
 /// Memory of queries and of the identity index.
-struct Held(query::QueryRunner);
+struct QueryMemory(query::QueryRunner);
 
-impl fmt::Debug for Held {
+impl fmt::Debug for QueryMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Held")
+        f.write_str("QueryMemory")
     }
 }
 
-impl Collector for Held {
+impl Collector for QueryMemory {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let (queries, people) = self.0.memory_bytes();
         for (name, help, bytes) in [
-            ("memory", "Memory that running queries hold", queries),
-            ("people", "Memory of persons and groups, kept for the next query", people),
+            ("memory", "Memory reserved by running queries", queries),
+            ("people", "Memory of the cached person and group indexes", people),
         ] {
             let (name, bytes) = (format!("hedgerow_query_{name}_bytes"), bytes as i64);
             let gauge = ConstGauge::new(bytes);

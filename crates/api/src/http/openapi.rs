@@ -7,6 +7,10 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 const JSON: &str = "application/json";
+/// Modules whose operations are published under a tag other than the module's name. Operation ids
+/// and tags are part of the API: a module that is renamed gets a row here.
+const PUBLISHED_TAGS: [(&str, &str); 3] =
+    [("blast_radius", "reach"), ("legacy", "old"), ("person_details", "about")];
 /// The cookie that carries a browser session.
 pub(crate) const SESSION_COOKIE: &str = "hedgerow_session";
 
@@ -21,13 +25,13 @@ pub struct Operation {
 }
 
 /// An extractor that documents what it reads from a request.
-pub trait Describe {
+pub trait DescribeRequest {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator);
 }
 
 /// A response type that documents its statuses and schemas.
-pub trait Answer {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator);
+pub trait DescribeResponse {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator);
 }
 
 /// A handler whose arguments and response describe themselves.
@@ -41,12 +45,12 @@ macro_rules! documented {
         where
             F: Fn($($argument),*) -> Fut,
             Fut: Future<Output = Out>,
-            Out: Answer,
-            $($argument: Describe,)*
+            Out: DescribeResponse,
+            $($argument: DescribeRequest,)*
         {
             fn document(operation: &mut Operation, schemas: &mut SchemaGenerator) {
                 $($argument::describe(operation, schemas);)*
-                Out::answer(operation, schemas);
+                Out::describe_response(operation, schemas);
             }
         }
     };
@@ -135,8 +139,10 @@ impl Operation {
             }
         }
         let mut fields = Map::new();
-        let (tag, verb) = name.rsplit_once("::").unwrap_or(("", name));
-        let tag = tag.rsplit("::").next().unwrap_or(tag);
+        let (module_path, verb) = name.rsplit_once("::").unwrap_or(("", name));
+        let module = module_path.rsplit("::").next().unwrap_or(module_path);
+        let published = PUBLISHED_TAGS.iter().find(|(name, _)| *name == module);
+        let tag = published.map_or(module, |(_, tag)| tag);
         fields.insert("operationId".into(), json!(format!("{tag}_{verb}")));
         fields.insert("tags".into(), json!([tag]));
         fields.insert("parameters".into(), Value::Array(self.parameters));

@@ -10,17 +10,17 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::http::normalize::SentUri;
-use crate::http::openapi::{Answer, Describe, Operation};
+use crate::http::openapi::{DescribeRequest, DescribeResponse, Operation};
 use crate::{AppState, Error, Result};
 
 /// `limit` and `offset` of a request, and its URL.
 pub struct Page {
     pub window: Window,
-    base: Base,
+    url: RequestUrl,
 }
 
 /// The request's URL, from which links to other pages are built.
-pub struct Base {
+pub struct RequestUrl {
     origin: String,
     path: String,
     parameters: Vec<(String, String)>,
@@ -48,7 +48,7 @@ impl Page {
     /// Rejects a bad `limit` or `offset`, which most lists ignore.
     pub fn refuse_bad_window(&self) -> Result<()> {
         for (name, least) in [("limit", 1), ("offset", 0)] {
-            let sent = self.base.values(name).last();
+            let sent = self.url.values(name).last();
             let fits = |text: &str| text.parse::<i64>().is_ok_and(|number| number >= least);
             if sent.is_some_and(|text| !text.is_empty() && !fits(text)) {
                 let detail = format!("Ensure this value is an integer of at least {least}.");
@@ -60,12 +60,12 @@ impl Page {
 
     fn link(&self, offset: Option<i64>) -> String {
         let offset = offset.map(|offset| offset.to_string());
-        self.base
+        self.url
             .link(&[("limit", Some(&self.window.limit.to_string())), ("offset", offset.as_deref())])
     }
 }
 
-impl Base {
+impl RequestUrl {
     pub fn of(parts: &Parts) -> Self {
         let sent = parts.extensions.get::<SentUri>().map_or(&parts.uri, |sent| &sent.0);
         Self { origin: origin(parts, sent), path: sent.path().to_owned(), parameters: pairs(sent) }
@@ -147,12 +147,12 @@ impl FromRequestParts<AppState> for Page {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
-        let base = Base::of(parts);
-        Ok(Self { window: base.window(), base })
+        let url = RequestUrl::of(parts);
+        Ok(Self { window: url.window(), url })
     }
 }
 
-impl Describe for Page {
+impl DescribeRequest for Page {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         let number = |minimum: i64| json!({ "type": "integer", "minimum": minimum });
         operation.query_parameter("limit", number(1));
@@ -160,7 +160,7 @@ impl Describe for Page {
     }
 }
 
-impl FromRequestParts<AppState> for Base {
+impl FromRequestParts<AppState> for RequestUrl {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
@@ -168,18 +168,18 @@ impl FromRequestParts<AppState> for Base {
     }
 }
 
-impl Describe for Base {
+impl DescribeRequest for RequestUrl {
     fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
 }
 
 /// 200 with a JSON body.
-pub struct Found<T>(pub T);
+pub struct Json<T>(pub T);
 /// 201 with the new object.
 pub struct Created<T>(pub T);
 /// 204 without a body.
-pub struct Gone;
+pub struct NoContent;
 /// 405 without a body, for objects that are only soft-deleted, by PATCH.
-pub struct NeverDeleted;
+pub struct SoftDeleteOnly;
 
 impl<T: Serialize> IntoResponse for Listing<T> {
     fn into_response(self) -> Response {
@@ -187,7 +187,7 @@ impl<T: Serialize> IntoResponse for Listing<T> {
     }
 }
 
-impl<T: Serialize> IntoResponse for Found<T> {
+impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         axum::Json(self.0).into_response()
     }
@@ -199,51 +199,51 @@ impl<T: Serialize> IntoResponse for Created<T> {
     }
 }
 
-impl IntoResponse for Gone {
+impl IntoResponse for NoContent {
     fn into_response(self) -> Response {
         StatusCode::NO_CONTENT.into_response()
     }
 }
 
-impl IntoResponse for NeverDeleted {
+impl IntoResponse for SoftDeleteOnly {
     fn into_response(self) -> Response {
         StatusCode::METHOD_NOT_ALLOWED.into_response()
     }
 }
 
-impl<T: JsonSchema> Answer for Listing<T> {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl<T: JsonSchema> DescribeResponse for Listing<T> {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<Self>(200, schemas);
     }
 }
 
-impl<T: JsonSchema> Answer for Found<T> {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl<T: JsonSchema> DescribeResponse for Json<T> {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<T>(200, schemas);
     }
 }
 
-impl<T: JsonSchema> Answer for Created<T> {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl<T: JsonSchema> DescribeResponse for Created<T> {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<T>(201, schemas);
     }
 }
 
-impl Answer for Gone {
-    fn answer(operation: &mut Operation, _: &mut SchemaGenerator) {
+impl DescribeResponse for NoContent {
+    fn describe_response(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.empty_response(204);
     }
 }
 
-impl Answer for NeverDeleted {
-    fn answer(operation: &mut Operation, _: &mut SchemaGenerator) {
+impl DescribeResponse for SoftDeleteOnly {
+    fn describe_response(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.empty_response(405);
     }
 }
 
-impl<T: Answer> Answer for Result<T> {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        T::answer(operation, schemas);
+impl<T: DescribeResponse> DescribeResponse for Result<T> {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        T::describe_response(operation, schemas);
         operation.response_default::<crate::http::error::ErrorBody>(schemas);
     }
 }

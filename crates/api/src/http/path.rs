@@ -12,26 +12,26 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::http::body::max_chars;
-use crate::http::openapi::{Describe, Operation};
+use crate::http::openapi::{DescribeRequest, Operation};
 use crate::{AppState, Error, Result};
 
 /// The path's `{id}` as an integer; 404 if it is none.
 pub struct Id(pub i64);
 
 /// The path's `{id}` as a string.
-pub struct TextId(pub String);
+pub struct StringId(pub String);
 
 /// The path's `{uuid}`; 404 if it is not a uuid.
-pub struct UuidId(pub Uuid);
+pub struct UuidParam(pub Uuid);
 
 /// The path's `{id}` as a uuid; 404 if it is none.
-pub struct UuidInId(pub Uuid);
+pub struct IdAsUuid(pub Uuid);
 
 /// Known query parameters. Unknown ones are ignored; of repeated ones the last wins.
 pub struct Query<T>(pub T);
 
 /// Whether the request is a PUT, which enforces required fields, rather than a PATCH.
-pub struct Whole(pub bool);
+pub struct IsPut(pub bool);
 
 async fn parameter(parts: &mut Parts, name: &str) -> Result<String> {
     let Path(mut parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, &())
@@ -117,7 +117,7 @@ pub fn names(attr: &str, text: Option<&String>) -> Result<Vec<String>> {
     Ok(names)
 }
 
-impl FromRequestParts<AppState> for UuidInId {
+impl FromRequestParts<AppState> for IdAsUuid {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
@@ -135,7 +135,7 @@ impl FromRequestParts<AppState> for Id {
     }
 }
 
-impl FromRequestParts<AppState> for TextId {
+impl FromRequestParts<AppState> for StringId {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
@@ -143,7 +143,7 @@ impl FromRequestParts<AppState> for TextId {
     }
 }
 
-impl FromRequestParts<AppState> for UuidId {
+impl FromRequestParts<AppState> for UuidParam {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
@@ -166,14 +166,14 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
         let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
         serde_path_to_error::deserialize(pairs).map(Self).map_err(|why| {
             match why.path().to_string().as_str() {
-                "." => Error::refused(why.inner().to_string()),
+                "." => Error::bad_request(why.inner().to_string()),
                 name => Error::invalid(name, "invalid_input", why.inner().to_string()),
             }
         })
     }
 }
 
-impl FromRequestParts<AppState> for Whole {
+impl FromRequestParts<AppState> for IsPut {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
@@ -189,36 +189,36 @@ impl<T> Deref for Query<T> {
     }
 }
 
-impl Describe for Id {
+impl DescribeRequest for Id {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.path_parameter("id", json!({ "type": "integer" }));
     }
 }
 
-impl Describe for UuidInId {
+impl DescribeRequest for IdAsUuid {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.path_parameter("id", json!({ "type": "string", "format": "uuid" }));
     }
 }
 
-impl Describe for TextId {
+impl DescribeRequest for StringId {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.path_parameter("id", json!({ "type": "string" }));
     }
 }
 
-impl Describe for UuidId {
+impl DescribeRequest for UuidParam {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.path_parameter("uuid", json!({ "type": "string", "format": "uuid" }));
     }
 }
 
-impl<T: JsonSchema> Describe for Query<T> {
+impl<T: JsonSchema> DescribeRequest for Query<T> {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.query::<T>();
     }
 }
 
-impl Describe for Whole {
+impl DescribeRequest for IsPut {
     fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
 }

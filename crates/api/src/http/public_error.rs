@@ -15,14 +15,14 @@ const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 const ERROR_URI: &str = "/api/schema";
 
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct PublicError {
     status: StatusCode,
-    body: RefusalBody,
+    body: PublicErrorBody,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PublicError")]
-pub(crate) struct RefusalBody {
+pub(crate) struct PublicErrorBody {
     #[serde(rename = "type")]
     kind: &'static str,
     code: &'static str,
@@ -34,19 +34,19 @@ pub(crate) struct RefusalBody {
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Attr {
-    Nothing(()),
+    Null(()),
     Name(&'static str),
 }
 
-impl Refusal {
+impl PublicError {
     fn new(
         status: StatusCode,
         kind: &'static str,
         code: &'static str,
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
-        let attr = (kind == "validation_error").then_some(Attr::Nothing(()));
-        Self { status, body: RefusalBody { kind, code, detail: detail.into(), attr } }
+        let attr = (kind == "validation_error").then_some(Attr::Null(()));
+        Self { status, body: PublicErrorBody { kind, code, detail: detail.into(), attr } }
     }
 
     pub(crate) fn method_not_allowed(method: &Method) -> Self {
@@ -74,20 +74,20 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "validation_error", "invalid_payload", detail)
     }
 
-    pub(crate) fn cut_short() -> Self {
+    pub(crate) fn truncated_body() -> Self {
         let detail = "The request body ended early.";
         Self::new(StatusCode::BAD_REQUEST, "validation_error", "invalid_payload", detail)
     }
 
-    pub(crate) fn stalled() -> Self {
+    pub(crate) fn read_timeout() -> Self {
         let detail = "The request body did not arrive in time.";
         Self::new(StatusCode::REQUEST_TIMEOUT, "server_error", "request_timeout", detail)
     }
 }
 
-impl From<Rejection> for Refusal {
-    fn from(refused: Rejection) -> Self {
-        let (status, kind) = match &refused {
+impl From<Rejection> for PublicError {
+    fn from(rejection: Rejection) -> Self {
+        let (status, kind) = match &rejection {
             Rejection::InvalidPayload(_) | Rejection::InvalidProject => {
                 (StatusCode::BAD_REQUEST, "validation_error")
             }
@@ -104,15 +104,15 @@ impl From<Rejection> for Refusal {
                 (StatusCode::SERVICE_UNAVAILABLE, "server_error")
             }
         };
-        let mut refusal = Self::new(status, kind, refused.code(), refused.to_string());
-        if let Rejection::InvalidProject = refused {
-            refusal.body.attr = Some(Attr::Name("project_id"));
+        let mut error = Self::new(status, kind, rejection.code(), rejection.to_string());
+        if let Rejection::InvalidProject = rejection {
+            error.body.attr = Some(Attr::Name("project_id"));
         }
-        refusal
+        error
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for PublicError {
     fn into_response(self) -> Response {
         let mut response = (self.status, axum::Json(self.body)).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
@@ -124,43 +124,43 @@ impl IntoResponse for Refusal {
 
 /// The error response of a whole capture v1 request.
 #[derive(Debug)]
-pub(crate) struct V1Refusal {
+pub(crate) struct CaptureV1Error {
     status: StatusCode,
-    body: V1RefusalBody,
+    body: CaptureV1ErrorBody,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "CaptureV1Error")]
-pub(crate) struct V1RefusalBody {
+pub(crate) struct CaptureV1ErrorBody {
     error: &'static str,
     error_description: Cow<'static, str>,
     error_uri: &'static str,
 }
 
-impl V1Refusal {
+impl CaptureV1Error {
     fn new(
         status: StatusCode,
         error: &'static str,
         description: impl Into<Cow<'static, str>>,
     ) -> Self {
         let error_description = description.into();
-        Self { status, body: V1RefusalBody { error, error_description, error_uri: ERROR_URI } }
+        Self { status, body: CaptureV1ErrorBody { error, error_description, error_uri: ERROR_URI } }
     }
 
-    pub(crate) fn cut_short() -> Self {
+    pub(crate) fn truncated_body() -> Self {
         let description = "The request body ended early.";
         Self::new(StatusCode::BAD_REQUEST, "request_decoding_error", description)
     }
 
-    pub(crate) fn stalled() -> Self {
+    pub(crate) fn read_timeout() -> Self {
         let description = "The request body did not arrive in time.";
         Self::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", description)
     }
 }
 
-impl From<V1Rejection> for V1Refusal {
-    fn from(refused: V1Rejection) -> Self {
-        let status = match &refused {
+impl From<V1Rejection> for CaptureV1Error {
+    fn from(rejection: V1Rejection) -> Self {
+        let status = match &rejection {
             V1Rejection::MissingHeader(_)
             | V1Rejection::InvalidHeader(_)
             | V1Rejection::EmptyBody
@@ -181,15 +181,15 @@ impl From<V1Rejection> for V1Refusal {
                 StatusCode::SERVICE_UNAVAILABLE
             }
         };
-        Self::new(status, refused.code(), refused.to_string())
+        Self::new(status, rejection.code(), rejection.to_string())
     }
 }
 
-impl IntoResponse for V1Refusal {
+impl IntoResponse for CaptureV1Error {
     fn into_response(self) -> Response {
         let mut response = (self.status, axum::Json(self.body)).into_response();
-        let again = [StatusCode::REQUEST_TIMEOUT, StatusCode::SERVICE_UNAVAILABLE];
-        if again.contains(&self.status) {
+        let retryable = [StatusCode::REQUEST_TIMEOUT, StatusCode::SERVICE_UNAVAILABLE];
+        if retryable.contains(&self.status) {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);
         }
         response

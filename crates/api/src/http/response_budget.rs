@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 
-use crate::http::public_error::Refusal;
+use crate::http::public_error::PublicError;
 use crate::{AppState, Error};
 
 /// Smaller responses are not charged: the number of connections bounds them.
@@ -43,7 +43,7 @@ pub(crate) async fn reserve(app: &AppState, response: Response, audience: Audien
     };
     let Ok(reservation) = reservation else {
         return match audience {
-            Audience::Public => Refusal::from(Rejection::Busy).into_response(),
+            Audience::Public => PublicError::from(Rejection::Busy).into_response(),
             Audience::Member => Error::busy().into_response(),
         };
     };

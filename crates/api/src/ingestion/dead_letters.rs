@@ -2,8 +2,8 @@
 
 use catalog::DeadLetter;
 
-use crate::ingestion::edits::keep;
-use crate::{App, Error, Found, Listing, Page, Reader, Resource, Result, Routes, UuidInId, Writer};
+use crate::ingestion::edits::append;
+use crate::{App, Error, IdAsUuid, Json, Listing, Page, Reader, Resource, Result, Routes, Writer};
 
 enum DeadLetters {}
 
@@ -25,15 +25,15 @@ async fn list(caller: Reader<DeadLetters>, page: Page, app: App) -> Result<Listi
 }
 
 /// Appends the record to the journal again. If it fails again, it becomes a new dead letter.
-async fn replay(caller: Writer<DeadLetters>, id: UuidInId, app: App) -> Result<Found<DeadLetter>> {
+async fn replay(caller: Writer<DeadLetters>, id: IdAsUuid, app: App) -> Result<Json<DeadLetter>> {
     let project = Some(caller.project.id);
     let (_, record) = app.catalog.dead_letters().get(project, id.0).await?;
     if !app.catalog.dead_letters().mark_replayed(id.0).await? {
         return Err(Error::conflict("This dead letter was sent again before."));
     }
-    if let Err(error) = keep(&app, &record).await {
+    if let Err(error) = append(&app, &record).await {
         app.catalog.dead_letters().unmark_replayed(id.0).await?;
         return Err(error);
     }
-    Ok(Found(app.catalog.dead_letters().get(project, id.0).await?.0))
+    Ok(Json(app.catalog.dead_letters().get(project, id.0).await?.0))
 }

@@ -15,12 +15,12 @@ pub(crate) async fn change(app: &AppState, project: ProjectId, edit: Edit) -> Re
     let at = app.catalog.clock().now();
     let mut record = Vec::new();
     EditRecord { project, at, edit }.encode(&mut record);
-    keep(app, &record).await
+    append(app, &record).await
 }
 
-pub(crate) async fn keep(app: &AppState, record: &[u8]) -> Result<()> {
-    let position = app.capture.append_record(record).await.map_err(|refused| {
-        tracing::warn!(error = %refused, "could not append an edit to the journal");
+pub(crate) async fn append(app: &AppState, record: &[u8]) -> Result<()> {
+    let position = app.capture.append_record(record).await.map_err(|rejection| {
+        tracing::warn!(error = %rejection, "could not append an edit to the journal");
         Error::unavailable("Changes cannot be stored at the moment.")
     })?;
     // The journal has the record, so a timeout is not an error.

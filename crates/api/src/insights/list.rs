@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::answer::{How, OnTop, answer_all, refresh};
-use super::looking::Looker;
 use super::overrides::Overrides;
-use super::shape::ShownInsight;
+use super::response::InsightResponse;
+use super::results::{DashboardOverrides, RunOptions, refresh, run_all};
+use super::viewer::InsightViewer;
 use crate::http::body::tags;
 use crate::http::path::{given, instant, search, switch};
 use crate::{App, Error, Listing, Page, Query, Result};
@@ -55,41 +55,41 @@ pub(super) struct ListQuery {
 }
 
 pub(super) async fn list(
-    looker: Looker,
+    viewer: InsightViewer,
     page: Page,
     query: Query<ListQuery>,
     app: App,
-) -> Result<Listing<ShownInsight>> {
-    let (project, user) = (looker.project(), looker.user());
+) -> Result<Listing<InsightResponse>> {
+    let (project, user) = (viewer.project(), viewer.user());
     if user.is_none() && query.searches() {
-        return Err(Error::refused("A shared link lists what it shows, by short_id at most."));
+        return Err(Error::bad_request("A shared link lists what it shows, by short_id at most."));
     }
-    let on_top =
+    let overrides =
         Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
-    looker.check_overrides(&on_top)?;
-    let refresh = looker.refresh(refresh(given(query.refresh.as_ref()))?);
+    viewer.check_overrides(&overrides)?;
+    let refresh = viewer.refresh(refresh(given(query.refresh.as_ref()))?);
     let is_basic = switch("basic", query.basic.as_ref())? == Some(true);
     let mut filter = query.filter(user, app.catalog.clock().now())?;
-    looker.narrow(&mut filter);
+    viewer.narrow(&mut filter);
     let (found, total) =
         app.catalog.insights().list(project.id, user, &filter, page.window).await?;
-    let mut shown: Vec<ShownInsight> =
-        found.into_iter().map(|insight| looker.show(insight)).collect();
+    let mut shown: Vec<InsightResponse> =
+        found.into_iter().map(|insight| viewer.show(insight)).collect();
     if !is_basic {
-        let alone = How::new(refresh, looker.sights()).overridden(on_top);
-        let dashboard = match looker.dashboard() {
-            Some(on) => Some(OnTop::of(&app, project.id, on).await?),
+        let alone = RunOptions::new(refresh, viewer.sights()).overridden(overrides);
+        let dashboard = match viewer.dashboard() {
+            Some(on) => Some(DashboardOverrides::of(&app, project.id, on).await?),
             None => None,
         };
         let how = |id| match &dashboard {
-            Some(on) => on.how(refresh, id, looker.sights()),
+            Some(on) => on.how(refresh, id, viewer.sights()),
             None => alone.clone(),
         };
         let all = shown.iter_mut().map(|shown| {
             let how = how(shown.insight().id);
             (shown, how)
         });
-        answer_all(&app, project, all.collect()).await;
+        run_all(&app, project, all.collect()).await;
     }
     Ok(page.listing(shown, total))
 }
@@ -117,8 +117,9 @@ impl ListQuery {
     }
 
     fn filter(&self, user: Option<UserId>, now: Timestamp) -> Result<InsightFilter> {
-        let kind = given(self.insight.as_ref())
-            .map(|text| InsightKind::parse(text).ok_or_else(|| Error::no_choice("insight", text)));
+        let kind = given(self.insight.as_ref()).map(|text| {
+            InsightKind::parse(text).ok_or_else(|| Error::invalid_choice("insight", text))
+        });
         let mut created_by: Vec<UserId> = match given(self.created_by.as_ref()) {
             Some(text) if !text.starts_with('[') => {
                 array("created_by", Some(&format!("[{text}]")))?
@@ -150,7 +151,7 @@ impl ListQuery {
 
 fn order(text: Option<&str>) -> Result<InsightOrder> {
     let Some(text) = text else { return Ok(InsightOrder::default()) };
-    InsightOrder::parse(text).ok_or_else(|| Error::no_choice("order", text))
+    InsightOrder::parse(text).ok_or_else(|| Error::invalid_choice("order", text))
 }
 
 fn array<T: DeserializeOwned>(attr: &str, text: Option<&String>) -> Result<Vec<T>> {

@@ -3,7 +3,7 @@
 use catalog::Looked;
 use model::Insight;
 
-use super::answer;
+use super::results;
 use crate::auth::caller::InProject;
 use crate::{AppState, Result};
 
@@ -32,6 +32,6 @@ pub(crate) async fn can_view<R, M>(
         return Ok(false);
     }
     // A query that cannot be parsed shows nothing.
-    let Ok(Some(query)) = answer::question(insight) else { return Ok(true) };
+    let Ok(Some(query)) = results::insight_query(insight) else { return Ok(true) };
     Ok(app.queries.can_view(caller.project.id, &query, &caller.sights()).await?)
 }

@@ -16,9 +16,9 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{Persons, person};
-use crate::http::openapi::{Answer, Operation};
-use crate::ingestion::edits::{change, keep};
-use crate::{App, AppState, Body, Created, Error, Query, Result, Routes, TextId, Writer};
+use crate::http::openapi::{DescribeResponse, Operation};
+use crate::ingestion::edits::{append, change};
+use crate::{App, AppState, Body, Created, Error, Query, Result, Routes, StringId, Writer};
 
 /// Upstream's limit of one bulk delete.
 const BULK_MAX: usize = 1_000;
@@ -46,23 +46,23 @@ impl IntoResponse for Accepted {
     }
 }
 
-impl Answer for Accepted {
-    fn answer(operation: &mut Operation, _: &mut SchemaGenerator) {
+impl DescribeResponse for Accepted {
+    fn describe_response(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.empty_response(202);
     }
 }
 
 /// 202 with a JSON body.
-struct Begun<T>(T);
+struct AcceptedJson<T>(T);
 
-impl<T: Serialize> IntoResponse for Begun<T> {
+impl<T: Serialize> IntoResponse for AcceptedJson<T> {
     fn into_response(self) -> Response {
         (StatusCode::ACCEPTED, axum::Json(self.0)).into_response()
     }
 }
 
-impl<T: JsonSchema> Answer for Begun<T> {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl<T: JsonSchema> DescribeResponse for AcceptedJson<T> {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<T>(202, schemas);
     }
 }
@@ -79,12 +79,12 @@ struct Properties {
 
 async fn update(
     caller: Writer<Persons>,
-    id: TextId,
+    id: StringId,
     app: App,
     body: Body<Properties>,
 ) -> Result<Accepted> {
     let found = person(&app, caller.project.id, &id).await?;
-    let set = body.read().map_err(Error::swapped)?.properties;
+    let set = body.read().map_err(Error::with_code_and_detail_swapped)?.properties;
     send(&app, caller.project.id, &found, "$set", json!({ "$set": set })).await?;
     log(&app, &caller, &found, PersonActivity::Updated).await?;
     Ok(Accepted)
@@ -94,23 +94,23 @@ async fn update(
 struct NewValue {
     key: String,
     /// Required; may be null.
-    #[serde(deserialize_with = "whatever")]
+    #[serde(deserialize_with = "required")]
     value: Value,
 }
 
 /// Makes the member required: serde reads a missing `Value` as null.
-fn whatever<'de, D: serde::Deserializer<'de>>(sent: D) -> std::result::Result<Value, D::Error> {
+fn required<'de, D: serde::Deserializer<'de>>(sent: D) -> std::result::Result<Value, D::Error> {
     Value::deserialize(sent)
 }
 
 async fn update_property(
     caller: Writer<Persons>,
-    id: TextId,
+    id: StringId,
     app: App,
     body: Body<NewValue>,
 ) -> Result<Accepted> {
     let found = person(&app, caller.project.id, &id).await?;
-    let NewValue { key, value } = body.read().map_err(Error::swapped)?;
+    let NewValue { key, value } = body.read().map_err(Error::with_code_and_detail_swapped)?;
     let set = json!({ "$set": { key: value } });
     send(&app, caller.project.id, &found, "$set", set).await?;
     log(&app, &caller, &found, PersonActivity::Updated).await?;
@@ -125,12 +125,13 @@ struct Unset {
 
 async fn delete_property(
     caller: Writer<Persons>,
-    id: TextId,
+    id: StringId,
     app: App,
     body: Body<Unset>,
 ) -> Result<Created<Success>> {
     let found = person(&app, caller.project.id, &id).await?;
-    let unset = json!({ "$unset": [body.read().map_err(Error::swapped)?.unset] });
+    let unset =
+        json!({ "$unset": [body.read().map_err(Error::with_code_and_detail_swapped)?.unset] });
     send(&app, caller.project.id, &found, "$delete_person_property", unset).await?;
     log(&app, &caller, &found, PersonActivity::PropertyDeleted).await?;
     Ok(Created(Success { success: true }))
@@ -144,7 +145,7 @@ struct Split {
 
 async fn split(
     caller: Writer<Persons>,
-    id: TextId,
+    id: StringId,
     app: App,
     body: Body<Split>,
 ) -> Result<Created<Success>> {
@@ -161,7 +162,7 @@ async fn split(
             }
             let mut seen = HashSet::new();
             leaving.retain(|id| seen.insert(id.clone()));
-            check_own(&app, project, &found, ATTR, &leaving).await?;
+            check_ids_belong(&app, project, &found, ATTR, &leaving).await?;
             if leaving.len() as i64 >= total {
                 let detail = "One distinct id has to stay.";
                 return Err(Error::invalid(ATTR, "invalid_input", detail));
@@ -170,8 +171,14 @@ async fn split(
             (Leaving::These(leaving), count)
         }
         (Some(main), None) => {
-            check_own(&app, project, &found, "main_distinct_id", std::slice::from_ref(&main))
-                .await?;
+            check_ids_belong(
+                &app,
+                project,
+                &found,
+                "main_distinct_id",
+                std::slice::from_ref(&main),
+            )
+            .await?;
             (Leaving::AllBut(main), total - 1)
         }
         // Upstream keeps the first distinct id on the person.
@@ -185,7 +192,7 @@ async fn split(
             "The person has {total} distinct ids. Name at most {SPLIT_MAX} of them in \
              `distinct_ids_to_split`, and repeat the call."
         );
-        return Err(Error::refused(detail));
+        return Err(Error::bad_request(detail));
     }
     // The log lists some of the ids; the new persons have all.
     let left: Vec<String> = match &leaving {
@@ -202,7 +209,7 @@ async fn split(
 }
 
 /// Rejects ids that do not belong to the person. Looks them up, since `found` may not list all.
-async fn check_own(
+async fn check_ids_belong(
     app: &AppState,
     project: ProjectId,
     found: &PersonWithIds,
@@ -234,7 +241,7 @@ struct DeleteQuery {
 }
 
 /// None if there is nothing to delete.
-const fn doomed(events: bool, keep_person: bool) -> Option<Doomed> {
+const fn delete_scope(events: bool, keep_person: bool) -> Option<Doomed> {
     match (events, keep_person) {
         (true, true) => Some(Doomed::Events),
         (true, false) => Some(Doomed::Both),
@@ -245,12 +252,12 @@ const fn doomed(events: bool, keep_person: bool) -> Option<Doomed> {
 
 async fn destroy(
     caller: Writer<Persons>,
-    id: TextId,
+    id: StringId,
     query: Query<DeleteQuery>,
     app: App,
 ) -> Result<Accepted> {
     let found = person(&app, caller.project.id, &id).await?;
-    if let Some(what) = doomed(query.delete_events.is_some(), query.keep_person.is_some()) {
+    if let Some(what) = delete_scope(query.delete_events.is_some(), query.keep_person.is_some()) {
         let edit = Edit::DeletePersons { persons: vec![found.person.no], what };
         change(&app, caller.project.id, edit).await?;
         if what.has_person() {
@@ -283,7 +290,7 @@ async fn bulk_delete(
     caller: Writer<Persons>,
     app: App,
     body: Body<BulkDelete>,
-) -> Result<Begun<BulkDeleted>> {
+) -> Result<AcceptedJson<BulkDeleted>> {
     let BulkDelete { ids, distinct_ids, delete_events, keep_person } = body.read()?;
     let project = caller.project.id;
     let bounded = |attr: &str, all: &[String]| {
@@ -306,12 +313,12 @@ async fn bulk_delete(
             let found = app.catalog.persons().distinct_ids(project, &ids).await?;
             found.into_iter().filter_map(|id| id.person).collect()
         }
-        _ => return Err(Error::refused("You need to specify either distinct_ids or ids")),
+        _ => return Err(Error::bad_request("You need to specify either distinct_ids or ids")),
     };
     persons.sort();
     persons.dedup();
     let found = persons.len();
-    let what = doomed(delete_events, keep_person).filter(|_| found > 0);
+    let what = delete_scope(delete_events, keep_person).filter(|_| found > 0);
     if let Some(what) = what {
         let gone = match what.has_person() {
             true => app.catalog.persons().by_no(project, &persons).await?,
@@ -320,7 +327,7 @@ async fn bulk_delete(
         change(&app, project, Edit::DeletePersons { persons, what }).await?;
         app.catalog.persons().log(&caller.actor(), &gone, PersonActivity::Deleted).await?;
     }
-    Ok(Begun(BulkDeleted {
+    Ok(AcceptedJson(BulkDeleted {
         persons_found: found,
         persons_deleted: if what.is_some_and(Doomed::has_person) { found } else { 0 },
         events_queued_for_deletion: what.is_some_and(Doomed::has_events),
@@ -368,5 +375,5 @@ async fn send(
         v1: None,
     }
     .encode(&mut record);
-    keep(app, &record).await
+    append(app, &record).await
 }

@@ -7,14 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Item, Persons, display_names};
-use crate::http::csv::{self, Cells, Format, Link, Shown};
+use super::{PersonItem, Persons, display_names};
+use crate::http::csv::{self, Cells, Format, JsonOrCsv, Link};
 use crate::http::path::{given, search};
-use crate::{App, Base, Error, Page, Query, Reader, Result};
+use crate::{App, Error, Page, Query, Reader, RequestUrl, Result};
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct PersonListing {
-    results: Vec<Item>,
+    results: Vec<PersonItem>,
     next: Option<String>,
     previous: Option<String>,
     /// Only with `include_total`.
@@ -56,31 +56,32 @@ impl ListQuery {
 pub(super) async fn list(
     caller: Reader<Persons>,
     page: Page,
-    base: Base,
+    url: RequestUrl,
     query: Query<ListQuery>,
     format: Format,
     app: App,
-) -> Result<Shown<PersonListing>> {
+) -> Result<JsonOrCsv<PersonListing>> {
     let filter = query.filter()?;
     let (project, window) = (caller.project.id, page.window);
     let mut found = app.catalog.persons().list(project, &filter, window).await?;
     let more = found.len() as i64 > window.limit;
     found.truncate(usize::try_from(window.limit).unwrap_or(0));
     let display = display_names(&caller);
-    let results: Vec<Item> = found.into_iter().map(|found| Item::of(found, &display)).collect();
+    let results: Vec<PersonItem> =
+        found.into_iter().map(|found| PersonItem::of(found, &display)).collect();
     let link = |offset: i64| {
         let (limit, offset) = (window.limit.to_string(), offset.to_string());
-        base.link(&[("limit", Some(&limit)), ("offset", Some(&offset))])
+        url.link(&[("limit", Some(&limit)), ("offset", Some(&offset))])
     };
     let next = more.then(|| link(window.offset + window.limit));
     if format == Format::Csv {
-        return Ok(Shown::CsvPage(table(&results)?, Link(next)));
+        return Ok(JsonOrCsv::CsvPage(table(&results)?, Link(next)));
     }
     let count = match query.include_total {
         Some(_) => Some(app.catalog.persons().count(project, &filter).await?),
         None => None,
     };
-    Ok(Shown::Json(PersonListing {
+    Ok(JsonOrCsv::Json(PersonListing {
         next,
         previous: (window.offset >= window.limit).then(|| link(window.offset - window.limit)),
         results,
@@ -89,8 +90,8 @@ pub(super) async fn list(
 }
 
 /// Persons as CSV.
-pub(crate) fn table(persons: &[Item]) -> Result<String> {
-    let row = |person: &Item| {
+pub(crate) fn table(persons: &[PersonItem]) -> Result<String> {
+    let row = |person: &PersonItem| {
         let mut cells = Cells::new();
         let shown = serde_json::to_value(person).expect("its keys are texts");
         for (name, value) in shown.as_object().into_iter().flatten() {

@@ -14,9 +14,9 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::paths;
-use crate::http::body_reader::{Arrived, Missed, discard, receive};
-use crate::http::openapi::{Answer, Describe, Operation};
-use crate::http::public_error::{Refusal, RefusalBody, V1Refusal, V1RefusalBody};
+use crate::http::body_reader::{IncomingRequest, ReadError, discard, receive};
+use crate::http::openapi::{DescribeRequest, DescribeResponse, Operation};
+use crate::http::public_error::{CaptureV1Error, CaptureV1ErrorBody, PublicError, PublicErrorBody};
 use crate::{App, AppState, Routes};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -33,30 +33,30 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .post(paths::AI_EVENTS, events)
         .post(paths::EVENTS_V1, v1)
         .post(paths::GENERAL_EVENTS_V1, v1);
-    paths::UNSUPPORTED.into_iter().fold(routes, Routes::absent)
+    paths::UNSUPPORTED.into_iter().fold(routes, Routes::unsupported)
 }
 
-async fn events(app: App, sent: Sent) -> Result<Captured, Refusal> {
-    take(&app, Endpoint::Events, sent.0).await
+async fn events(app: App, sent: CaptureRequest) -> Result<Captured, PublicError> {
+    capture_events(&app, Endpoint::Events, sent.0).await
 }
 
-async fn engage(app: App, sent: Sent) -> Result<Captured, Refusal> {
-    take(&app, Endpoint::Engage, sent.0).await
+async fn engage(app: App, sent: CaptureRequest) -> Result<Captured, PublicError> {
+    capture_events(&app, Endpoint::Engage, sent.0).await
 }
 
-async fn recordings(app: App, sent: Sent) -> Result<Captured, Refusal> {
-    take(&app, Endpoint::Recordings, sent.0).await
+async fn recordings(app: App, sent: CaptureRequest) -> Result<Captured, PublicError> {
+    capture_events(&app, Endpoint::Recordings, sent.0).await
 }
 
-async fn v1(app: App, sent: SentV1) -> Result<CapturedV1, V1Refusal> {
-    take_v1(&app, sent.0).await
+async fn v1(app: App, sent: CaptureV1Request) -> Result<CapturedV1, CaptureV1Error> {
+    capture_events_v1(&app, sent.0).await
 }
 
-pub(crate) async fn take<B: HttpBody<Data = Bytes> + Unpin>(
+pub(crate) async fn capture_events<B: HttpBody<Data = Bytes> + Unpin>(
     app: &AppState,
     endpoint: Endpoint,
-    mut sent: Arrived<B>,
-) -> Result<Captured, Refusal> {
+    mut sent: IncomingRequest<B>,
+) -> Result<Captured, PublicError> {
     let received_at = app.catalog.clock().now();
     let bytes_max = app.capture.limits().body_bytes_max;
     let (headers, body) = (&sent.head.headers, &mut sent.body);
@@ -64,26 +64,26 @@ pub(crate) async fn take<B: HttpBody<Data = Bytes> + Unpin>(
     let request = capture::Request {
         endpoint,
         query: sent.query(),
-        content_type: sent.text(header::CONTENT_TYPE),
-        content_encoding: sent.text(header::CONTENT_ENCODING),
+        content_type: sent.header(header::CONTENT_TYPE),
+        content_encoding: sent.header(header::CONTENT_ENCODING),
         body: &body.bytes,
         client_ip: sent.client_ip(app),
         received_at,
     };
-    let ready = app.capture.prepare(request).await?;
+    let prepared = app.capture.prepare(request).await?;
     // Free the connection's read buffer before waiting for the journal.
     drop((body, sent));
-    Ok(Captured(app.capture.commit(ready).await?))
+    Ok(Captured(app.capture.commit(prepared).await?))
 }
 
-pub(crate) async fn take_v1<B: HttpBody<Data = Bytes> + Unpin>(
+pub(crate) async fn capture_events_v1<B: HttpBody<Data = Bytes> + Unpin>(
     app: &AppState,
-    sent: Arrived<B>,
-) -> Result<CapturedV1, V1Refusal> {
+    sent: IncomingRequest<B>,
+) -> Result<CapturedV1, CaptureV1Error> {
     let received_at = app.catalog.clock().now();
     let bytes_max = app.capture.limits().v1_body_bytes_max;
     let client_ip = sent.client_ip(app);
-    let Arrived { head, mut body, .. } = sent;
+    let IncomingRequest { head, mut body, .. } = sent;
     let text = |name: HeaderName| head.headers.get(name)?.to_str().ok();
     let named = |name: &'static str| text(HeaderName::from_static(name));
     let request = V1Request {
@@ -107,45 +107,45 @@ pub(crate) async fn take_v1<B: HttpBody<Data = Bytes> + Unpin>(
     Ok(CapturedV1(app.capture.v1(V1Request { body: &body.bytes, ..request }).await?))
 }
 
-impl From<Missed> for Refusal {
-    fn from(missed: Missed) -> Self {
-        match missed {
-            Missed::TooLarge => Rejection::TooLarge.into(),
-            Missed::Busy => Rejection::Busy.into(),
-            Missed::Stalled => Self::stalled(),
-            Missed::CutShort => Self::cut_short(),
+impl From<ReadError> for PublicError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::TooLarge => Rejection::TooLarge.into(),
+            ReadError::Busy => Rejection::Busy.into(),
+            ReadError::Timeout => Self::read_timeout(),
+            ReadError::Disconnected => Self::truncated_body(),
         }
     }
 }
 
-impl From<Missed> for V1Refusal {
-    fn from(missed: Missed) -> Self {
-        match missed {
-            Missed::TooLarge => V1Rejection::TooLarge.into(),
-            Missed::Busy => V1Rejection::Unavailable(None).into(),
-            Missed::Stalled => Self::stalled(),
-            Missed::CutShort => Self::cut_short(),
+impl From<ReadError> for CaptureV1Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::TooLarge => V1Rejection::TooLarge.into(),
+            ReadError::Busy => V1Rejection::Unavailable(None).into(),
+            ReadError::Timeout => Self::read_timeout(),
+            ReadError::Disconnected => Self::truncated_body(),
         }
     }
 }
 
-struct Sent(Arrived<Body>);
+struct CaptureRequest(IncomingRequest<Body>);
 
-impl FromRequest<AppState> for Sent {
+impl FromRequest<AppState> for CaptureRequest {
     type Rejection = Infallible;
 
     async fn from_request(request: Request, _: &AppState) -> Result<Self, Infallible> {
-        Ok(Self(Arrived::routed(request)))
+        Ok(Self(IncomingRequest::from_router(request)))
     }
 }
 
-struct SentV1(Arrived<Body>);
+struct CaptureV1Request(IncomingRequest<Body>);
 
-impl FromRequest<AppState> for SentV1 {
+impl FromRequest<AppState> for CaptureV1Request {
     type Rejection = Infallible;
 
     async fn from_request(request: Request, _: &AppState) -> Result<Self, Infallible> {
-        Ok(Self(Arrived::routed(request)))
+        Ok(Self(IncomingRequest::from_router(request)))
     }
 }
 
@@ -268,7 +268,7 @@ struct CaptureV1Answer {
     results: std::collections::BTreeMap<uuid::Uuid, V1ResultBody>,
 }
 
-impl Describe for Sent {
+impl DescribeRequest for CaptureRequest {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.body::<CaptureBody>(schemas);
         for name in ["data", "compression", "_", "sent_at", "ver", "ip", "beacon"] {
@@ -277,7 +277,7 @@ impl Describe for Sent {
     }
 }
 
-impl Describe for SentV1 {
+impl DescribeRequest for CaptureV1Request {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.body::<CaptureV1Body>(schemas);
         for name in [
@@ -292,29 +292,29 @@ impl Describe for SentV1 {
     }
 }
 
-impl Answer for Captured {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl DescribeResponse for Captured {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<CaptureAnswer>(200, schemas);
         operation.empty_response(204);
     }
 }
 
-impl Answer for CapturedV1 {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl DescribeResponse for CapturedV1 {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<CaptureV1Answer>(200, schemas);
     }
 }
 
-impl<T: Answer> Answer for Result<T, Refusal> {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        T::answer(operation, schemas);
-        operation.response_default::<RefusalBody>(schemas);
+impl<T: DescribeResponse> DescribeResponse for Result<T, PublicError> {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        T::describe_response(operation, schemas);
+        operation.response_default::<PublicErrorBody>(schemas);
     }
 }
 
-impl<T: Answer> Answer for Result<T, V1Refusal> {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        T::answer(operation, schemas);
-        operation.response_default::<V1RefusalBody>(schemas);
+impl<T: DescribeResponse> DescribeResponse for Result<T, CaptureV1Error> {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        T::describe_response(operation, schemas);
+        operation.response_default::<CaptureV1ErrorBody>(schemas);
     }
 }

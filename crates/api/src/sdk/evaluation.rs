@@ -1,7 +1,7 @@
 //! Flag evaluation for SDKs: `/flags` and `/decide`, requested at every page load.
 
-pub(crate) mod answer;
 mod request;
+pub(crate) mod response;
 
 use std::convert::Infallible;
 
@@ -21,14 +21,14 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::paths;
-use crate::http::body_reader::{Arrived, receive};
-use crate::http::openapi::{Answer, Describe, Operation};
-use crate::http::public_error::Refusal;
+use crate::http::body_reader::{IncomingRequest, receive};
+use crate::http::openapi::{DescribeRequest, DescribeResponse, Operation};
+use crate::http::public_error::PublicError;
 use crate::sdk::tokens::Owner;
 use crate::{App, AppState, Routes};
-use answer::{Envelope, Shape};
-use request::Asking;
 pub(crate) use request::Endpoint;
+use request::RequestOptions;
+use response::{Envelope, ResponseFormat};
 
 /// Requests hold a person's properties, never events.
 const BODY_BYTES_MAX: usize = 2 << 20;
@@ -43,38 +43,38 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .get(paths::FLAGS, nothing)
         .post(paths::DECIDE, decide)
         .get(paths::DECIDE, nothing)
-        .harmless(paths::FLAGS)
-        .harmless(paths::DECIDE)
+        .read_only(paths::FLAGS)
+        .read_only(paths::DECIDE)
 }
 
-async fn evaluate(app: App, sent: Sent) -> Result<Evaluated, Refusal> {
+async fn evaluate(app: App, sent: FlagsSent) -> Result<Evaluated, PublicError> {
     evaluate_flags(&app, Endpoint::Flags, sent.0).await
 }
 
-async fn decide(app: App, sent: Sent) -> Result<Evaluated, Refusal> {
+async fn decide(app: App, sent: FlagsSent) -> Result<Evaluated, PublicError> {
     evaluate_flags(&app, Endpoint::Decide, sent.0).await
 }
 
 /// GET evaluates nothing.
 async fn nothing(app: App) -> Evaluated {
     let now = app.catalog.clock().now();
-    let envelope = Envelope::new(Shape::Flags, None, now);
+    let envelope = Envelope::new(ResponseFormat::Flags, None, now);
     Evaluated(envelope.empty())
 }
 
 pub(crate) async fn evaluate_flags<B: HttpBody<Data = Bytes> + Unpin>(
     app: &AppState,
     endpoint: Endpoint,
-    mut sent: Arrived<B>,
-) -> Result<Evaluated, Refusal> {
-    let asking = Asking::read(&sent.head, endpoint);
+    mut sent: IncomingRequest<B>,
+) -> Result<Evaluated, PublicError> {
+    let options = RequestOptions::read(&sent.head, endpoint);
     request::check_content_type(&sent.head)?;
     let (headers, body) = (&sent.head.headers, &mut sent.body);
     let body = receive(app, headers, body, Sender::Public, BODY_BYTES_MAX).await?;
     let parts = Parts {
         query: sent.query(),
-        content_type: sent.text(header::CONTENT_TYPE),
-        content_encoding: sent.text(header::CONTENT_ENCODING),
+        content_type: sent.header(header::CONTENT_TYPE),
+        content_encoding: sent.header(header::CONTENT_ENCODING),
         body: &body.bytes,
     };
     let expected = decoded_bytes_hint(&parts, BODY_BYTES_MAX) + USUAL_VALUES_BYTES;
@@ -82,27 +82,27 @@ pub(crate) async fn evaluate_flags<B: HttpBody<Data = Bytes> + Unpin>(
         |memory: &mut MemoryTracker<'_>| decode_text_within(&parts, Strictness::Lenient, memory);
     let (budget, needed) = (app.capture.budget(), JsonText::owned_bytes);
     let text = decode_within(budget, expected, BODY_BYTES_MAX, needed, decode);
-    let (room, text) = text.await.map_err(Rejection::from)?;
+    let (reservation, text) = text.await.map_err(Rejection::from)?;
     let token = flags_token(&text).map_err(Rejection::from)?;
     let project = match app.tokens.owner(token.as_deref().unwrap_or("").trim()).await {
         Owner::Known(project) => project,
         Owner::Unknown => {
             validate_json(&text).map_err(Rejection::from)?;
-            return Err(Refusal::invalid_token());
+            return Err(PublicError::invalid_token());
         }
         Owner::Unavailable => return Err(Rejection::LookupUnavailable.into()),
     };
-    let (_room, decoded) = parse(app, &text, room).await?;
+    let (_reservation, decoded) = parse_body(app, &text, reservation).await?;
     drop(text);
-    let envelope = Envelope::new(asking.shape, asking.request_id, app.catalog.clock().now());
-    let config = match asking.config {
+    let envelope = Envelope::new(options.format, options.request_id, app.catalog.clock().now());
+    let config = match options.config {
         true => Some(Box::pin(config(app, &project, endpoint)).await),
         false => None,
     };
     if decoded.disable_flags {
         return Ok(Evaluated(envelope.with_config(config).empty()));
     }
-    let asked = asked(app, &sent, &asking, decoded)?;
+    let asked = evaluation_request(app, &sent, &options, decoded)?;
     let evaluated = app.flags.with_context(&project, asked, |set, context, selection| {
         envelope.with_config(config).of(&set.evaluate(context, selection))
     });
@@ -113,41 +113,41 @@ pub(crate) async fn evaluate_flags<B: HttpBody<Data = Bytes> + Unpin>(
 }
 
 /// Parses the body once memory for its values is reserved.
-async fn parse<'a>(
+async fn parse_body<'a>(
     app: &'a AppState,
     text: &JsonText<'_>,
-    mut room: Reservation<'a>,
-) -> Result<(Reservation<'a>, FlagsBody), Refusal> {
+    mut reservation: Reservation<'a>,
+) -> Result<(Reservation<'a>, FlagsBody), PublicError> {
     let values = parsed_bytes_max(text.as_str().as_bytes());
     if values > VALUES_BYTES_MAX {
         return Err(Rejection::TooLarge.into());
     }
     let bytes = text.owned_bytes() + values;
-    if let Err(busy) = room.grow(bytes) {
+    if let Err(busy) = reservation.grow(bytes) {
         // Waiting for more of the large lane while holding part of it could deadlock.
-        if !room.is_small() {
+        if !reservation.is_small() {
             return Err(Rejection::from(busy).into());
         }
         // While it waits, only the decoded body stays reserved.
-        room.shrink(text.owned_bytes());
+        reservation.shrink(text.owned_bytes());
         let larger = app.capture.budget().reserve_decoded_large(bytes).await;
-        room = larger.map_err(Rejection::from)?;
-        room.grow(bytes).map_err(Rejection::from)?;
+        reservation = larger.map_err(Rejection::from)?;
+        reservation.grow(bytes).map_err(Rejection::from)?;
     }
     let decoded = parse_flags(text).map_err(Rejection::from)?;
-    Ok((room, decoded))
+    Ok((reservation, decoded))
 }
 
-fn asked<B>(
+fn evaluation_request<B>(
     app: &AppState,
-    sent: &Arrived<B>,
-    asking: &Asking,
+    sent: &IncomingRequest<B>,
+    options: &RequestOptions,
     body: FlagsBody,
-) -> Result<Asked, Refusal> {
+) -> Result<Asked, PublicError> {
     let address = request::forwarded_address(app, sent).filter(|_| !body.geoip_disable);
-    let selection = asking.selection(&sent.head, &body);
+    let selection = options.selection(&sent.head, &body);
     Ok(Asked {
-        distinct_id: body.distinct_id.ok_or_else(Refusal::missing_distinct_id)?,
+        distinct_id: body.distinct_id.ok_or_else(PublicError::missing_distinct_id)?,
         device_id: body.device_id,
         anon_distinct_id: body.anon_distinct_id,
         groups: body.groups,
@@ -175,13 +175,13 @@ async fn config(app: &AppState, project: &ProjectRow, endpoint: Endpoint) -> Map
     config
 }
 
-struct Sent(Arrived<Body>);
+struct FlagsSent(IncomingRequest<Body>);
 
-impl FromRequest<AppState> for Sent {
+impl FromRequest<AppState> for FlagsSent {
     type Rejection = Infallible;
 
     async fn from_request(request: Request, _: &AppState) -> Result<Self, Infallible> {
-        Ok(Self(Arrived::routed(request)))
+        Ok(Self(IncomingRequest::from_router(request)))
     }
 }
 
@@ -214,7 +214,7 @@ struct FlagsRequest {
     evaluation_runtime: Option<String>,
 }
 
-impl Describe for Sent {
+impl DescribeRequest for FlagsSent {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.body::<FlagsRequest>(schemas);
         for name in ["v", "config", "compression", "only_evaluate_survey_feature_flags"] {
@@ -223,8 +223,8 @@ impl Describe for Sent {
     }
 }
 
-impl Answer for Evaluated {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl DescribeResponse for Evaluated {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<Map<String, Value>>(200, schemas);
     }
 }

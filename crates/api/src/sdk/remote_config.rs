@@ -15,15 +15,15 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use crate::http::openapi::{Answer, Describe, Operation};
+use crate::http::openapi::{DescribeRequest, DescribeResponse, Operation};
 use crate::http::path::query_parameter;
-use crate::http::public_error::{Refusal, RefusalBody};
+use crate::http::public_error::{PublicError, PublicErrorBody};
 use crate::sdk::static_files::{JAVASCRIPT, sdk};
 use crate::sdk::tokens::Owner;
-use crate::{App, AppState, Found, Routes};
+use crate::{App, AppState, Json, Routes};
 
 /// Long enough for one visit, short enough to try out a setting.
-const SOON_STALE: HeaderValue = HeaderValue::from_static("public, max-age=60");
+const CACHE_ONE_MINUTE: HeaderValue = HeaderValue::from_static("public, max-age=60");
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     routes
@@ -34,7 +34,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .get("/api/early_access_features", early_access_features)
         .get("/api/web_experiments", web_experiments)
         .get("/api/product_tours", product_tours)
-        .absent("/api/conversations/v1/widget/{*rest}")
+        .unsupported("/api/conversations/v1/widget/{*rest}")
 }
 
 /// The members that the browser SDK reads. Others, above all `surveys`, would make it fetch more
@@ -129,12 +129,12 @@ async fn config(project: ByPath, app: App) -> ConfigJson {
 }
 
 async fn config_script(project: ByPath, app: App) -> JavaScript {
-    JavaScript { own: RemoteConfig::of(&app, &project.0).await.script(), sdk: b"" }
+    JavaScript { config: RemoteConfig::of(&app, &project.0).await.script(), sdk: b"" }
 }
 
-async fn sdk_with_config(project: ByPath, app: App) -> Result<JavaScript, Refusal> {
+async fn sdk_with_config(project: ByPath, app: App) -> Result<JavaScript, PublicError> {
     let sdk = sdk()?;
-    Ok(JavaScript { own: RemoteConfig::of(&app, &project.0).await.script(), sdk })
+    Ok(JavaScript { config: RemoteConfig::of(&app, &project.0).await.script(), sdk })
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -143,8 +143,8 @@ struct Surveys {
     survey_config: Option<()>,
 }
 
-async fn surveys(_: ByQuery) -> Found<Surveys> {
-    Found(Surveys { surveys: [], survey_config: None })
+async fn surveys(_: ByQuery) -> Json<Surveys> {
+    Json(Surveys { surveys: [], survey_config: None })
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -153,8 +153,8 @@ struct EarlyAccessFeatures {
     early_access_features: [(); 0],
 }
 
-async fn early_access_features(_: ByQuery) -> Found<EarlyAccessFeatures> {
-    Found(EarlyAccessFeatures { early_access_features: [] })
+async fn early_access_features(_: ByQuery) -> Json<EarlyAccessFeatures> {
+    Json(EarlyAccessFeatures { early_access_features: [] })
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -162,8 +162,8 @@ struct WebExperiments {
     experiments: [(); 0],
 }
 
-async fn web_experiments(_: ByQuery) -> Found<WebExperiments> {
-    Found(WebExperiments { experiments: [] })
+async fn web_experiments(_: ByQuery) -> Json<WebExperiments> {
+    Json(WebExperiments { experiments: [] })
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -171,18 +171,18 @@ struct ProductTours {
     product_tours: [(); 0],
 }
 
-async fn product_tours(_: ByQuery) -> Found<ProductTours> {
-    Found(ProductTours { product_tours: [] })
+async fn product_tours(_: ByQuery) -> Json<ProductTours> {
+    Json(ProductTours { product_tours: [] })
 }
 
 /// The project of the path's `{token}`; 404 for an unknown one.
 struct ByPath(Arc<ProjectRow>);
 
 impl FromRequestParts<AppState> for ByPath {
-    type Rejection = Refusal;
+    type Rejection = PublicError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Refusal> {
-        let missing = || Refusal::not_found("There is no project with this token.");
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, PublicError> {
+        let missing = || PublicError::not_found("There is no project with this token.");
         let parameters =
             RawPathParams::from_request_parts(parts, app).await.map_err(|_| missing())?;
         let token = parameters.iter().find(|(name, _)| *name == "token");
@@ -194,9 +194,9 @@ impl FromRequestParts<AppState> for ByPath {
     }
 }
 
-impl Describe for ByPath {
+impl DescribeRequest for ByPath {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        operation.response_default::<RefusalBody>(schemas);
+        operation.response_default::<PublicErrorBody>(schemas);
     }
 }
 
@@ -204,22 +204,22 @@ impl Describe for ByPath {
 struct ByQuery;
 
 impl FromRequestParts<AppState> for ByQuery {
-    type Rejection = Refusal;
+    type Rejection = PublicError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, PublicError> {
         let token = query_parameter(parts, "token").unwrap_or_default();
         match app.tokens.owner(token.trim()).await {
             Owner::Known(_) => Ok(Self),
-            Owner::Unknown => Err(Refusal::invalid_token()),
+            Owner::Unknown => Err(PublicError::invalid_token()),
             Owner::Unavailable => Err(Rejection::LookupUnavailable.into()),
         }
     }
 }
 
-impl Describe for ByQuery {
+impl DescribeRequest for ByQuery {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.query_parameter("token", json!({ "type": "string" }));
-        operation.response_default::<RefusalBody>(schemas);
+        operation.response_default::<PublicErrorBody>(schemas);
     }
 }
 
@@ -227,38 +227,38 @@ struct ConfigJson(Value);
 
 impl IntoResponse for ConfigJson {
     fn into_response(self) -> Response {
-        ([(header::CACHE_CONTROL, SOON_STALE)], axum::Json(self.0)).into_response()
+        ([(header::CACHE_CONTROL, CACHE_ONE_MINUTE)], axum::Json(self.0)).into_response()
     }
 }
 
-impl Answer for ConfigJson {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl DescribeResponse for ConfigJson {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<RemoteConfig<'_>>(200, schemas);
     }
 }
 
 /// A project's config script, followed by the SDK, whose bytes all responses share.
 struct JavaScript {
-    own: String,
+    config: String,
     sdk: &'static [u8],
 }
 
 impl IntoResponse for JavaScript {
     fn into_response(self) -> Response {
-        let bytes = self.own.len() + self.sdk.len();
-        let parts = [Bytes::from(self.own), Bytes::from_static(self.sdk)];
+        let bytes = self.config.len() + self.sdk.len();
+        let parts = [Bytes::from(self.config), Bytes::from_static(self.sdk)];
         let parts = parts.into_iter().filter(|part| !part.is_empty()).map(Ok::<_, Infallible>);
         let headers = [
             (header::CONTENT_TYPE, JAVASCRIPT),
-            (header::CACHE_CONTROL, SOON_STALE),
+            (header::CACHE_CONTROL, CACHE_ONE_MINUTE),
             (header::CONTENT_LENGTH, HeaderValue::from(bytes)),
         ];
         (headers, Body::from_stream(stream::iter(parts))).into_response()
     }
 }
 
-impl Answer for JavaScript {
-    fn answer(operation: &mut Operation, _: &mut SchemaGenerator) {
+impl DescribeResponse for JavaScript {
+    fn describe_response(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.response_of(200, "application/javascript");
     }
 }

@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use schemars::SchemaGenerator;
 
-use crate::http::openapi::{Answer, Describe, Operation};
-use crate::http::public_error::Refusal;
+use crate::http::openapi::{DescribeRequest, DescribeResponse, Operation};
+use crate::http::public_error::PublicError;
 use crate::http::response_budget::SharedBytes;
 use crate::{AppState, Routes};
 
@@ -27,58 +27,59 @@ include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
 
 pub(crate) const JAVASCRIPT: HeaderValue =
     HeaderValue::from_static("application/javascript; charset=utf-8");
-const SOON_STALE: HeaderValue = HeaderValue::from_static("public, max-age=300");
-const NEVER_STALE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+const CACHE_FIVE_MINUTES: HeaderValue = HeaderValue::from_static("public, max-age=300");
+const CACHE_IMMUTABLE: HeaderValue =
+    HeaderValue::from_static("public, max-age=31536000, immutable");
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     routes.get("/static/{name}", current).get("/static/{version}/{name}", versioned)
 }
 
-async fn current(asked: Asked) -> Result<Served, Refusal> {
-    serve(asked, SOON_STALE)
+async fn current(request: ScriptRequest) -> Result<ScriptResponse, PublicError> {
+    serve(request, CACHE_FIVE_MINUTES)
 }
 
-async fn versioned(asked: Asked) -> Result<Served, Refusal> {
+async fn versioned(request: ScriptRequest) -> Result<ScriptResponse, PublicError> {
     // Another version's path gets this version's file, which must not be cached as immutable.
-    let own = asked.version.as_deref() == Some(VERSION);
-    serve(asked, if own { NEVER_STALE } else { SOON_STALE })
+    let own = request.version.as_deref() == Some(VERSION);
+    serve(request, if own { CACHE_IMMUTABLE } else { CACHE_FIVE_MINUTES })
 }
 
-fn serve(asked: Asked, cache: HeaderValue) -> Result<Served, Refusal> {
-    let script = find(&asked.name)?;
-    Ok(Served { script, cache, headers: asked.headers })
+fn serve(request: ScriptRequest, cache: HeaderValue) -> Result<ScriptResponse, PublicError> {
+    let script = find(&request.name)?;
+    Ok(ScriptResponse { script, cache, headers: request.headers })
 }
 
-fn find(name: &str) -> Result<&'static Script, Refusal> {
+fn find(name: &str) -> Result<&'static Script, PublicError> {
     if SCRIPTS.is_empty() {
-        return Err(Refusal::not_found(
+        return Err(PublicError::not_found(
             "This build has no browser SDK. Run tools/fetch-assets and build again.",
         ));
     }
     match SCRIPTS.binary_search_by_key(&name, |script| script.name) {
         Ok(index) => Ok(&SCRIPTS[index]),
-        Err(_) => Err(Refusal::not_found("There is no such script.")),
+        Err(_) => Err(PublicError::not_found("There is no such script.")),
     }
 }
 
 /// The SDK's main script, uncompressed, for responses that prepend to it.
-pub(crate) fn sdk() -> Result<&'static [u8], Refusal> {
+pub(crate) fn sdk() -> Result<&'static [u8], PublicError> {
     Ok(find("array.js")?.plain)
 }
 
-struct Asked {
+struct ScriptRequest {
     version: Option<String>,
     name: String,
     headers: HeaderMap,
 }
 
-impl FromRequestParts<AppState> for Asked {
-    type Rejection = Refusal;
+impl FromRequestParts<AppState> for ScriptRequest {
+    type Rejection = PublicError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, PublicError> {
         let parameters = RawPathParams::from_request_parts(parts, app)
             .await
-            .map_err(|_| Refusal::not_found("There is no such script."))?;
+            .map_err(|_| PublicError::not_found("There is no such script."))?;
         let named = |wanted: &str| {
             parameters.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.to_owned())
         };
@@ -87,17 +88,17 @@ impl FromRequestParts<AppState> for Asked {
     }
 }
 
-impl Describe for Asked {
+impl DescribeRequest for ScriptRequest {
     fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
 }
 
-struct Served {
+struct ScriptResponse {
     script: &'static Script,
     cache: HeaderValue,
     headers: HeaderMap,
 }
 
-impl IntoResponse for Served {
+impl IntoResponse for ScriptResponse {
     fn into_response(self) -> Response {
         let tag = format!("W/\"{VERSION}\"");
         let known = self.headers.get(header::IF_NONE_MATCH);
@@ -116,7 +117,7 @@ impl IntoResponse for Served {
     }
 }
 
-impl Served {
+impl ScriptResponse {
     fn body(&self) -> Response {
         let (encoding, bytes) = if accepts(&self.headers, "br") {
             (Some("br"), self.script.brotli)
@@ -145,8 +146,8 @@ fn accepts(headers: &HeaderMap, coding: &str) -> bool {
     })
 }
 
-impl Answer for Served {
-    fn answer(operation: &mut Operation, _: &mut SchemaGenerator) {
+impl DescribeResponse for ScriptResponse {
+    fn describe_response(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.response_of(200, "application/javascript");
         operation.empty_response(304);
     }

@@ -13,10 +13,10 @@ use catalog::{Catalog, ProjectRow};
 use model::ProjectId;
 
 /// Cached projects, about 2 kB each.
-const KNOWN_MAX: usize = 10_000;
+const CACHED_PROJECTS_MAX: usize = 10_000;
 /// Cached unknown tokens: a flood of random tokens must not exhaust memory. At the bound all are
 /// evicted; with `TOKEN_BYTES_MAX`, they take 3 MB at most.
-const UNKNOWN_MAX: usize = 10_000;
+const CACHED_UNKNOWN_MAX: usize = 10_000;
 /// No token is longer: longer strings are neither looked up nor cached.
 const TOKEN_BYTES_MAX: usize = 200;
 /// Age at which a cached project is refreshed, in the background.
@@ -31,13 +31,13 @@ pub struct Tokens(Arc<Inner>);
 struct Inner {
     catalog: Catalog,
     began: Instant,
-    known: RwLock<HashMap<Box<str>, Arc<Known>>>,
+    known: RwLock<HashMap<Box<str>, Arc<CachedProject>>>,
     unknown: Mutex<HashMap<Box<str>, Instant>>,
     /// Whether the last lookup failed; only changes are logged.
-    away: AtomicBool,
+    is_unavailable: AtomicBool,
 }
 
-struct Known {
+struct CachedProject {
     project: Arc<ProjectRow>,
     /// Milliseconds after `began`.
     fresh_until: AtomicU64,
@@ -57,13 +57,13 @@ impl Tokens {
             began: Instant::now(),
             known: RwLock::default(),
             unknown: Mutex::default(),
-            away: AtomicBool::new(false),
+            is_unavailable: AtomicBool::new(false),
         }));
         // A weak reference: the catalog would otherwise keep the cache alive.
-        let listening = Arc::downgrade(&tokens.0);
+        let weak = Arc::downgrade(&tokens.0);
         catalog.projects().on_change(move |project| {
-            if let Some(inner) = listening.upgrade() {
-                inner.forget(project);
+            if let Some(inner) = weak.upgrade() {
+                inner.evict(project);
             }
         });
         tokens
@@ -74,14 +74,14 @@ impl Tokens {
         if !may_be_token(token) {
             return Owner::Unknown;
         }
-        if let Some(known) = inner.known(token) {
-            if inner.claims_refresh(&known) {
+        if let Some(cached) = inner.cached(token) {
+            if inner.claims_refresh(&cached) {
                 let (tokens, token) = (self.clone(), token.to_owned());
                 tokio::spawn(async move { tokens.0.look_up(&token).await });
             }
-            return Owner::Known(known.project.clone());
+            return Owner::Known(cached.project.clone());
         }
-        if inner.is_unknown(token) {
+        if inner.is_cached_unknown(token) {
             return Owner::Unknown;
         }
         Box::pin(inner.look_up(token)).await
@@ -137,7 +137,7 @@ impl TokenLookup for Tokens {
     ) -> LookupFuture<'a, KeyOwner> {
         Box::pin(async move {
             let owner = self.owner_of_key(key, project).await;
-            self.0.notice(owner.as_ref().err());
+            self.0.log_availability(owner.as_ref().err());
             owner.unwrap_or(KeyOwner::Unavailable)
         })
     }
@@ -148,16 +148,16 @@ impl Inner {
         self.began.elapsed().as_millis() as u64
     }
 
-    fn known(&self, token: &str) -> Option<Arc<Known>> {
+    fn cached(&self, token: &str) -> Option<Arc<CachedProject>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }
 
     /// Whether this caller must refresh a stale entry; concurrent callers use the stale one.
-    fn claims_refresh(&self, known: &Known) -> bool {
-        let (now, until) = (self.now_ms(), known.fresh_until.load(Ordering::Relaxed));
+    fn claims_refresh(&self, cached: &CachedProject) -> bool {
+        let (now, until) = (self.now_ms(), cached.fresh_until.load(Ordering::Relaxed));
         let next = now + FRESH.as_millis() as u64;
         now >= until
-            && known
+            && cached
                 .fresh_until
                 .compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
@@ -167,22 +167,22 @@ impl Inner {
         self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_unknown(&self, token: &str) -> bool {
+    fn is_cached_unknown(&self, token: &str) -> bool {
         self.unknown().get(token).is_some_and(|since| since.elapsed() < UNKNOWN_FRESH)
     }
 
     async fn look_up(&self, token: &str) -> Owner {
         let version = self.catalog.projects().version();
         let found = self.catalog.projects().row_by_token(token).await;
-        self.notice(found.as_ref().err());
+        self.log_availability(found.as_ref().err());
         match found {
             Ok(Some(project)) => {
                 let project = Arc::new(project);
-                self.remember(token, &project, version);
+                self.cache(token, &project, version);
                 Owner::Known(project)
             }
             Ok(None) => {
-                self.remember_unknown(token, version);
+                self.cache_unknown(token, version);
                 Owner::Unknown
             }
             Err(_) => Owner::Unavailable,
@@ -190,14 +190,14 @@ impl Inner {
     }
 
     /// Caches a project, unless projects changed since the lookup began.
-    fn remember(&self, token: &str, project: &Arc<ProjectRow>, version: u64) {
+    fn cache(&self, token: &str, project: &Arc<ProjectRow>, version: u64) {
         let fresh_until = self.now_ms() + FRESH.as_millis() as u64;
-        let entry = Known { project: project.clone(), fresh_until: fresh_until.into() };
+        let entry = CachedProject { project: project.clone(), fresh_until: fresh_until.into() };
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if self.catalog.projects().version() != version {
             return;
         }
-        if known.len() >= KNOWN_MAX
+        if known.len() >= CACHED_PROJECTS_MAX
             && !known.contains_key(token)
             && let Some(other) = known.keys().next().cloned()
         {
@@ -206,32 +206,32 @@ impl Inner {
         known.insert(token.into(), Arc::new(entry));
     }
 
-    fn remember_unknown(&self, token: &str, version: u64) {
+    fn cache_unknown(&self, token: &str, version: u64) {
         self.known.write().unwrap_or_else(PoisonError::into_inner).remove(token);
         let mut unknown = self.unknown();
         if self.catalog.projects().version() != version {
             return;
         }
-        if unknown.len() >= UNKNOWN_MAX {
+        if unknown.len() >= CACHED_UNKNOWN_MAX {
             unknown.clear();
         }
         unknown.insert(token.into(), Instant::now());
     }
 
-    fn forget(&self, project: ProjectId) {
+    fn evict(&self, project: ProjectId) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, one| one.project.id != project);
+        known.retain(|_, cached| cached.project.id != project);
         drop(known);
         self.unknown().clear();
     }
 
-    fn notice(&self, failure: Option<&catalog::Error>) {
-        let was_away = self.away.swap(failure.is_some(), Ordering::Relaxed);
+    fn log_availability(&self, failure: Option<&catalog::Error>) {
+        let was_unavailable = self.is_unavailable.swap(failure.is_some(), Ordering::Relaxed);
         match failure {
-            Some(error) if !was_away => {
+            Some(error) if !was_unavailable => {
                 tracing::error!(%error, "token lookup failed; only cached tokens are accepted");
             }
-            None if was_away => tracing::info!("token lookup works again"),
+            None if was_unavailable => tracing::info!("token lookup works again"),
             _ => {}
         }
     }
@@ -243,8 +243,8 @@ mod tests {
 
     #[tokio::test]
     async fn invalid_tokens_are_neither_looked_up_nor_cached() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("catalog.sqlite");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("catalog.sqlite");
         let vault = catalog::Vault::new(&catalog::Secret::given("key"));
         let location = catalog::Location::Sqlite(&file);
         let catalog = Catalog::open(location, vault, model::Clock::system()).await.unwrap();
@@ -257,10 +257,10 @@ mod tests {
         assert_eq!(catalog.statements(), before);
         assert!(tokens.0.unknown().is_empty());
 
-        for number in 0..UNKNOWN_MAX + 10 {
-            tokens.0.remember_unknown(&format!("{longest}{number}"), catalog.projects().version());
+        for number in 0..CACHED_UNKNOWN_MAX + 10 {
+            tokens.0.cache_unknown(&format!("{longest}{number}"), catalog.projects().version());
         }
-        assert!(tokens.0.unknown().len() <= UNKNOWN_MAX);
+        assert!(tokens.0.unknown().len() <= CACHED_UNKNOWN_MAX);
         assert!(matches!(tokens.owner(&longest).await, Owner::Unknown));
         assert!(tokens.0.unknown().contains_key(&*longest));
     }

@@ -15,19 +15,19 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::auth::sharing_token::shared_object;
-use crate::dashboards::shape::{Detail, Printed};
-use crate::http::openapi::{Answer, Describe, Operation};
-use crate::insights::answer::{How, answer_all, table};
-use crate::insights::shape::{ShownInsight, anonymise};
-use crate::{App, AppState, Error, Result, Routes, TextId};
+use crate::dashboards::response::{DashboardResponse, PrintableTile};
+use crate::http::openapi::{DescribeRequest, DescribeResponse, Operation};
+use crate::insights::response::{InsightResponse, anonymize};
+use crate::insights::results::{RunOptions, run_all, table};
+use crate::{App, AppState, Error, Result, Routes, StringId};
 
 /// Rows of a table on a page.
 const ROWS_SHOWN_MAX: usize = 200;
 const STYLE: &str = include_str!("shared_pages/page.css");
 /// Prefix of GeoIP properties.
-const PLACES: &str = "$geoip_";
+const GEOIP_PREFIX: &str = "$geoip_";
 /// The attribution that the built-in GeoIP database's license requires.
-const DB_IP: &str = "<footer><a rel=\"noopener noreferrer\" target=\"_blank\" \
+const DB_IP_ATTRIBUTION: &str = "<footer><a rel=\"noopener noreferrer\" target=\"_blank\" \
      href=\"https://db-ip.com\">IP Geolocation by DB-IP</a></footer>";
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
@@ -63,22 +63,22 @@ struct Exported {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Content {
-    Dashboard(Box<Detail>),
-    Insight(Box<ShownInsight>),
+    Dashboard(Box<DashboardResponse>),
+    Insight(Box<InsightResponse>),
 }
 
-async fn shared(id: TextId, query: RawQuery, app: App) -> Result<Opened> {
+async fn shared(id: StringId, query: RawQuery, app: App) -> Result<SharedPage> {
     open(&app, Kind::Scene, &id.0, query).await
 }
 
-async fn embedded(id: TextId, query: RawQuery, app: App) -> Result<Opened> {
+async fn embedded(id: StringId, query: RawQuery, app: App) -> Result<SharedPage> {
     open(&app, Kind::Embed, &id.0, query).await
 }
 
-async fn open(app: &AppState, kind: Kind, asked: &str, query: RawQuery) -> Result<Opened> {
-    let (token, is_json) = asked.strip_suffix(".json").map_or((asked, false), |rest| (rest, true));
-    let Some((content, mut settings)) = find(app, token).await? else {
-        return Ok(if is_json { Opened::NothingJson } else { Opened::Nothing });
+async fn open(app: &AppState, kind: Kind, path: &str, query: RawQuery) -> Result<SharedPage> {
+    let (token, is_json) = path.strip_suffix(".json").map_or((path, false), |rest| (rest, true));
+    let Some((content, mut settings)) = load(app, token).await? else {
+        return Ok(if is_json { SharedPage::NotFoundJson } else { SharedPage::NotFound });
     };
     let parameters = query.0.unwrap_or_default();
     for (name, value) in form_urlencoded::parse(parameters.as_bytes()) {
@@ -88,14 +88,14 @@ async fn open(app: &AppState, kind: Kind, asked: &str, query: RawQuery) -> Resul
     }
     let access_token = token.to_owned();
     let exported = Exported { kind, access_token, content, themes: Vec::new() };
-    let places_by_db_ip = app.settings.places_by_db_ip;
+    let uses_db_ip = app.settings.uses_db_ip;
     Ok(match is_json {
-        true => Opened::Json(exported),
-        false => Opened::Page { exported, settings, places_by_db_ip },
+        true => SharedPage::Json(exported),
+        false => SharedPage::Page { exported, settings, uses_db_ip },
     })
 }
 
-async fn find(app: &AppState, token: &str) -> Result<Option<(Content, Map<String, Value>)>> {
+async fn load(app: &AppState, token: &str) -> Result<Option<(Content, Map<String, Value>)>> {
     let Some(Shared { project, target, settings }) = shared_object(app, token).await? else {
         return Ok(None);
     };
@@ -111,8 +111,8 @@ async fn find(app: &AppState, token: &str) -> Result<Option<(Content, Map<String
             shown.answer(app, &project, Refresh::Blocking, Sights::default()).await;
         }
         Content::Insight(shown) => {
-            let how = How::new(Refresh::Blocking, Sights::default());
-            answer_all(app, &project, vec![(&mut **shown, how)]).await;
+            let how = RunOptions::new(Refresh::Blocking, Sights::default());
+            run_all(app, &project, vec![(&mut **shown, how)]).await;
         }
     }
     Ok(Some((content, settings)))
@@ -127,38 +127,38 @@ async fn content(
         Shareable::Dashboard(id) => {
             let found = app.catalog.dashboards().get(project, id, None, Among::Live).await?;
             let view = app.catalog.dashboards().view(found, None, &Sights::default()).await?;
-            Content::Dashboard(Box::new(Detail::public(view)))
+            Content::Dashboard(Box::new(DashboardResponse::public(view)))
         }
         Shareable::Insight(id) => {
             let name = InsightName::Id(id);
             let mut insight = app.catalog.insights().get(project, &name, None, Among::Live).await?;
-            anonymise(&mut insight, None);
-            Content::Insight(Box::new(ShownInsight::public(insight)))
+            anonymize(&mut insight, None);
+            Content::Insight(Box::new(InsightResponse::public(insight)))
         }
     })
 }
 
-enum Opened {
-    Page { exported: Exported, settings: Map<String, Value>, places_by_db_ip: bool },
+enum SharedPage {
+    Page { exported: Exported, settings: Map<String, Value>, uses_db_ip: bool },
     Json(Exported),
-    Nothing,
-    NothingJson,
+    NotFound,
+    NotFoundJson,
 }
 
-impl IntoResponse for Opened {
+impl IntoResponse for SharedPage {
     fn into_response(self) -> Response {
         let nonce = Uuid::new_v4().simple().to_string();
         let (mut response, kind) = match self {
-            Self::Page { exported, settings, places_by_db_ip } => {
-                let page = page(&exported, &settings, places_by_db_ip, &nonce);
+            Self::Page { exported, settings, uses_db_ip } => {
+                let page = page(&exported, &settings, uses_db_ip, &nonce);
                 (html(StatusCode::OK, page), exported.kind)
             }
             Self::Json(exported) => (axum::Json(&exported).into_response(), exported.kind),
-            Self::Nothing => {
+            Self::NotFound => {
                 let page = frame("Not found", "", "<main><h1>Not found</h1></main>", &nonce);
                 (html(StatusCode::NOT_FOUND, page), Kind::Scene)
             }
-            Self::NothingJson => (Error::not_found().into_response(), Kind::Scene),
+            Self::NotFoundJson => (Error::not_found().into_response(), Kind::Scene),
         };
         protect(response.headers_mut(), kind, &nonce);
         response
@@ -191,21 +191,21 @@ fn protect(headers: &mut HeaderMap, kind: Kind, nonce: &str) {
 }
 
 /// The attribution for GeoIP data, if the page shows any. No setting hides it.
-fn credit(data: &str, places_by_db_ip: bool) -> &'static str {
-    if places_by_db_ip && data.contains(PLACES) { DB_IP } else { "" }
+fn geoip_attribution(data: &str, uses_db_ip: bool) -> &'static str {
+    if uses_db_ip && data.contains(GEOIP_PREFIX) { DB_IP_ATTRIBUTION } else { "" }
 }
 
 fn page(
     exported: &Exported,
     settings: &Map<String, Value>,
-    places_by_db_ip: bool,
+    uses_db_ip: bool,
     nonce: &str,
 ) -> String {
     let is_on = |name: &str| settings.get(name).and_then(Value::as_bool) == Some(true);
     let mut body = String::new();
     let (title, tiles) = match &exported.content {
         Content::Dashboard(dashboard) => {
-            let tiles = dashboard.tiles().iter().filter_map(|tile| tile.printed());
+            let tiles = dashboard.tiles().iter().filter_map(|tile| tile.printable());
             let title = dashboard.title().filter(|name| !name.is_empty()).unwrap_or("Dashboard");
             if !is_on("noHeader") {
                 body += &heading("header", "h1", title, Some(dashboard.description()));
@@ -213,7 +213,7 @@ fn page(
             (title, tiles.map(|tile| print(&tile)).collect())
         }
         Content::Insight(insight) => {
-            (insight.title().unwrap_or("Insight"), print(&Printed::Insight(insight)))
+            (insight.title().unwrap_or("Insight"), print(&PrintableTile::Insight(insight)))
         }
     };
     let tiles: String = tiles;
@@ -222,22 +222,22 @@ fn page(
     if !is_on("whitelabel") {
         body += "<footer>Hedgerow</footer>";
     }
-    body += credit(&data, places_by_db_ip);
+    body += geoip_attribution(&data, uses_db_ip);
     body +=
         &format!("<script type=\"application/json\" id=\"POSTHOG_EXPORTED_DATA\">{data}</script>");
     let theme = settings.get("theme").and_then(Value::as_str).unwrap_or("system");
     frame(title, theme, &body, nonce)
 }
 
-fn print(tile: &Printed<'_>) -> String {
+fn print(tile: &PrintableTile<'_>) -> String {
     match tile {
-        Printed::Insight(insight) => {
+        PrintableTile::Insight(insight) => {
             let title = insight.title().unwrap_or("Insight");
             let heading = heading("header", "h2", title, insight.description());
-            format!("<section>{heading}{}</section>", print_answer(insight))
+            format!("<section>{heading}{}</section>", print_result(insight))
         }
-        Printed::Note(body) => format!("<section class=\"note\">{}</section>", escape(body)),
-        Printed::Button(button) => format!(
+        PrintableTile::Note(body) => format!("<section class=\"note\">{}</section>", escape(body)),
+        PrintableTile::Button(button) => format!(
             "<section><a rel=\"noopener noreferrer nofollow\" target=\"_blank\" href=\"{}\">{}</a>\
              </section>",
             escape(&button.url),
@@ -246,8 +246,8 @@ fn print(tile: &Printed<'_>) -> String {
     }
 }
 
-fn print_answer(insight: &ShownInsight) -> String {
-    let answer = insight.answered();
+fn print_result(insight: &InsightResponse) -> String {
+    let answer = insight.result();
     if let Some(failure) = &answer.failure {
         let why = escape(&failure.message);
         return format!("<p class=\"empty\">This could not be calculated: {why}</p>");
@@ -286,8 +286,8 @@ fn frame(title: &str, theme: &str, body: &str, nonce: &str) -> String {
 
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
+    for character in text.chars() {
+        match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
@@ -305,12 +305,12 @@ fn embedded_json(exported: &Exported) -> String {
     text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-impl Describe for RawQuery {
+impl DescribeRequest for RawQuery {
     fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
 }
 
-impl Answer for Opened {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl DescribeResponse for SharedPage {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response_of(200, "text/html");
         operation.response::<Map<String, Value>>(200, schemas);
         operation.response_of(404, "text/html");
@@ -333,15 +333,15 @@ mod tests {
             placement: Default::default(),
             style: Default::default(),
         };
-        let printed = print(&Printed::Button(&button)) + &print(&Printed::Note(sly));
+        let printed = print(&PrintableTile::Button(&button)) + &print(&PrintableTile::Note(sly));
         assert!(!printed.contains("<script>") && !printed.contains("<b>"), "{printed}");
     }
 
     #[test]
     fn shared_pages_with_geoip_data_have_attribution() {
         let by_country = r#"{"query":{"breakdown":"$geoip_country_code"}}"#;
-        assert!(credit(by_country, true).contains("href=\"https://db-ip.com\""));
-        assert_eq!(credit(by_country, false), "");
-        assert_eq!(credit(r#"{"query":{"breakdown":"plan"}}"#, true), "");
+        assert!(geoip_attribution(by_country, true).contains("href=\"https://db-ip.com\""));
+        assert_eq!(geoip_attribution(by_country, false), "");
+        assert_eq!(geoip_attribution(r#"{"query":{"breakdown":"plan"}}"#, true), "");
     }
 }

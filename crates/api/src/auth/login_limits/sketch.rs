@@ -34,8 +34,8 @@ impl Sketch {
 
     /// Seconds until the key is allowed again; 0 if it is allowed now.
     pub(super) fn wait(&self, key: &impl Hash, now: i64) -> i64 {
-        let waits = self.places(key).map(|place| {
-            let cell = &self.cells[place];
+        let waits = self.indexes_of(key).map(|index| {
+            let cell = &self.cells[index];
             let left = self.seconds - now.saturating_sub(cell.since);
             if cell.count >= self.limit { left.max(0) } else { 0 }
         });
@@ -45,16 +45,16 @@ impl Sketch {
     /// Counts the key once. Only its lowest cells grow (conservative update), which keeps
     /// overestimates of colliding keys small.
     pub(super) fn add(&mut self, key: &impl Hash, now: i64) {
-        let places = self.places(key);
-        for place in places {
-            let cell = &mut self.cells[place];
+        let indexes = self.indexes_of(key);
+        for index in indexes {
+            let cell = &mut self.cells[index];
             if now.saturating_sub(cell.since) >= self.seconds {
                 *cell = Cell { count: 0, since: now };
             }
         }
-        let least = self.least(places);
-        for place in places {
-            let cell = &mut self.cells[place];
+        let least = self.least(indexes);
+        for index in indexes {
+            let cell = &mut self.cells[index];
             if cell.count == least {
                 cell.count = cell.count.saturating_add(1);
                 if cell.count == self.limit {
@@ -65,28 +65,28 @@ impl Sketch {
     }
 
     /// Decrements the key's count by one.
-    pub(super) fn take_back(&mut self, key: &impl Hash) {
+    pub(super) fn decrement(&mut self, key: &impl Hash) {
         self.lower(key, 1);
     }
 
     /// Resets the key's count to zero.
-    pub(super) fn forget(&mut self, key: &impl Hash) {
-        let least = self.least(self.places(key));
+    pub(super) fn reset(&mut self, key: &impl Hash) {
+        let least = self.least(self.indexes_of(key));
         self.lower(key, least);
     }
 
     fn lower(&mut self, key: &impl Hash, by: u32) {
-        for place in self.places(key) {
-            let cell = &mut self.cells[place];
+        for index in self.indexes_of(key) {
+            let cell = &mut self.cells[index];
             cell.count = cell.count.saturating_sub(by);
         }
     }
 
-    fn least(&self, places: [usize; ROWS]) -> u32 {
-        places.into_iter().map(|place| self.cells[place].count).min().unwrap_or(0)
+    fn least(&self, indexes: [usize; ROWS]) -> u32 {
+        indexes.into_iter().map(|index| self.cells[index].count).min().unwrap_or(0)
     }
 
-    fn places(&self, key: &impl Hash) -> [usize; ROWS] {
+    fn indexes_of(&self, key: &impl Hash) -> [usize; ROWS] {
         std::array::from_fn(|row| {
             let cell = self.seeds[row].hash_one(key) as usize % CELLS;
             row * CELLS + cell

@@ -2,110 +2,114 @@ use super::*;
 
 const HOME: &str = "192.0.2.1";
 
-fn tries(logins: &Logins, email: &str, at: i64) -> bool {
-    tries_from(logins, email, stranger(HOME), at)
+fn attempt(logins: &LoginLimiter, email: &str, at: i64) -> bool {
+    attempt_from(logins, email, unknown_network(HOME), at)
 }
 
-fn tries_from(logins: &Logins, email: &str, from: Origin, at: i64) -> bool {
+fn attempt_from(logins: &LoginLimiter, email: &str, from: Origin, at: i64) -> bool {
     logins.attempt(email, from, Timestamp::from_micros(at * 1_000_000)).is_ok()
 }
 
-fn stranger(address: &str) -> Origin {
+fn unknown_network(address: &str) -> Origin {
     Origin { network: Network::of(address.parse().unwrap()), is_known: false }
 }
 
-fn owner(address: &str) -> Origin {
-    Origin { is_known: true, ..stranger(address) }
+fn known_network(address: &str) -> Origin {
+    Origin { is_known: true, ..unknown_network(address) }
 }
 
 /// A distinct network for each number.
-fn nth(number: u32) -> Origin {
+fn nth_network(number: u32) -> Origin {
     Origin { network: Network::of(std::net::Ipv4Addr::from_bits(number).into()), is_known: false }
 }
 
 #[test]
 fn login_is_blocked_for_15_minutes_after_five_failures() {
-    let logins = Logins::new();
+    let logins = LoginLimiter::new();
     for second in 0..5 {
-        assert!(tries(&logins, "a@example.com", second));
+        assert!(attempt(&logins, "a@example.com", second));
     }
-    assert!(!tries(&logins, "A@example.com", 5));
-    assert!(tries(&logins, "b@example.com", 5));
-    assert!(!tries(&logins, "a@example.com", 4 + FORGET_SECONDS - 1));
-    assert!(tries(&logins, "a@example.com", 4 + FORGET_SECONDS));
+    assert!(!attempt(&logins, "A@example.com", 5));
+    assert!(attempt(&logins, "b@example.com", 5));
+    assert!(!attempt(&logins, "a@example.com", 4 + WINDOW_SECONDS - 1));
+    assert!(attempt(&logins, "a@example.com", 4 + WINDOW_SECONDS));
 }
 
 #[test]
 fn successful_login_resets_failures() {
-    let logins = Logins::new();
+    let logins = LoginLimiter::new();
     for _ in 0..20 {
-        assert!(tries(&logins, "a@example.com", 0));
-        logins.succeeded("a@example.com", stranger(HOME));
+        assert!(attempt(&logins, "a@example.com", 0));
+        logins.succeeded("a@example.com", unknown_network(HOME));
     }
     for _ in 0..2 {
         for _ in 0..FAILURES_MAX {
-            assert!(tries(&logins, "a@example.com", 0));
+            assert!(attempt(&logins, "a@example.com", 0));
         }
-        logins.succeeded("a@example.com", stranger(HOME));
+        logins.succeeded("a@example.com", unknown_network(HOME));
     }
 }
 
 #[test]
 fn flood_of_addresses_does_not_evict_failure_counts() {
-    let logins = Logins::new();
+    let logins = LoginLimiter::new();
     for _ in 0..FAILURES_MAX {
-        assert!(tries(&logins, "guessed@example.com", 0));
+        assert!(attempt(&logins, "guessed@example.com", 0));
     }
     // More than the CPU can check within the window.
     let refused = (0..60_000)
         .filter(|number| {
-            !tries_from(&logins, &format!("{number}@example.com"), nth(*number + 1), 1)
+            !attempt_from(&logins, &format!("{number}@example.com"), nth_network(*number + 1), 1)
         })
         .count();
     assert!(refused < 60, "{refused} of 60000 share their cells with others");
-    assert!(!tries(&logins, "guessed@example.com", 2));
+    assert!(!attempt(&logins, "guessed@example.com", 2));
 }
 
 #[test]
 fn attackers_cannot_lock_out_a_known_network() {
-    let logins = Logins::new();
+    let logins = LoginLimiter::new();
     for number in 0..1_000 {
-        tries_from(&logins, "a@example.com", nth(number), 0);
+        attempt_from(&logins, "a@example.com", nth_network(number), 0);
         // An attacker in the owner's own network.
-        tries_from(&logins, &format!("{number}@example.com"), stranger(HOME), 0);
+        attempt_from(&logins, &format!("{number}@example.com"), unknown_network(HOME), 0);
     }
-    assert!(!tries_from(&logins, "a@example.com", stranger("198.51.100.7"), 1));
-    assert!(!tries_from(&logins, "a@example.com", stranger(HOME), 1));
+    assert!(!attempt_from(&logins, "a@example.com", unknown_network("198.51.100.7"), 1));
+    assert!(!attempt_from(&logins, "a@example.com", unknown_network(HOME), 1));
     for _ in 0..FAILURES_MAX {
-        assert!(tries_from(&logins, "a@example.com", owner(HOME), 1));
+        assert!(attempt_from(&logins, "a@example.com", known_network(HOME), 1));
     }
-    assert!(!tries_from(&logins, "a@example.com", owner(HOME), 1), "known, and still counted");
+    assert!(
+        !attempt_from(&logins, "a@example.com", known_network(HOME), 1),
+        "failures from a known network count"
+    );
 }
 
 #[test]
 fn unknown_networks_share_a_limit_per_address() {
-    let logins = Logins::new();
+    let logins = LoginLimiter::new();
     for _ in 0..1_000 {
-        tries(&logins, "a@example.com", 0);
+        attempt(&logins, "a@example.com", 0);
     }
-    let fresh = stranger("198.51.100.7");
-    assert!(tries_from(&logins, "a@example.com", fresh, 1));
+    let fresh = unknown_network("198.51.100.7");
+    assert!(attempt_from(&logins, "a@example.com", fresh, 1));
     logins.succeeded("a@example.com", fresh);
-    let guesses = (0..1_000).filter(|number| tries_from(&logins, "a@example.com", nth(*number), 1));
-    assert_eq!(guesses.count() as u32, STRANGERS_FAILURES_MAX - FAILURES_MAX);
-    assert!(!tries_from(&logins, "a@example.com", fresh, 1));
+    let guesses =
+        (0..1_000).filter(|number| attempt_from(&logins, "a@example.com", nth_network(*number), 1));
+    assert_eq!(guesses.count() as u32, UNKNOWN_NETWORKS_FAILURES_MAX - FAILURES_MAX);
+    assert!(!attempt_from(&logins, "a@example.com", fresh, 1));
 }
 
 #[test]
 fn failures_are_limited_per_network_and_ipv6_site() {
-    let logins = Logins::new();
-    let sprayed = (0..1_000).filter(|number| tries(&logins, &format!("{number}@example.com"), 0));
+    let logins = LoginLimiter::new();
+    let sprayed = (0..1_000).filter(|number| attempt(&logins, &format!("{number}@example.com"), 0));
     assert_eq!(sprayed.count() as u32, NETWORK_FAILURES_MAX);
-    let logins = Logins::new();
+    let logins = LoginLimiter::new();
     let sprayed = (0..1_000).filter(|number| {
         // A different /64 of one /48 each time.
-        let from = stranger(&format!("2001:db8:1:{number:x}::{number:x}"));
-        tries_from(&logins, &format!("{number}@example.com"), from, 0)
+        let from = unknown_network(&format!("2001:db8:1:{number:x}::{number:x}"));
+        attempt_from(&logins, &format!("{number}@example.com"), from, 0)
     });
     assert_eq!(sprayed.count() as u32, NETWORK_FAILURES_MAX);
 }

@@ -8,11 +8,11 @@ use decode::FlagsBody;
 use flags::{RequestRuntime, Selection};
 use uuid::Uuid;
 
-use super::answer::Shape;
+use super::response::ResponseFormat;
 use crate::AppState;
-use crate::http::body_reader::Arrived;
+use crate::http::body_reader::IncomingRequest;
 use crate::http::path::query_parameter;
-use crate::http::public_error::Refusal;
+use crate::http::public_error::PublicError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
@@ -20,8 +20,8 @@ pub(crate) enum Endpoint {
     Decide,
 }
 
-pub(super) struct Asking {
-    pub shape: Shape,
+pub(super) struct RequestOptions {
+    pub format: ResponseFormat,
     /// Whether the response includes the remote config.
     pub config: bool,
     pub request_id: Option<Uuid>,
@@ -34,25 +34,25 @@ const SERVER_SDKS: [&str; 8] = ["python", "ruby", "php", "java", "go", "node", "
 const CLIENT_SDKS: [&str; 4] = ["android", "ios", "react-native", "flutter"];
 const SERVER_TOOLS: [&str; 2] = ["python-requests/", "curl/"];
 /// Headers that only browsers send.
-const OF_BROWSERS: [&str; 4] = ["origin", "referer", "sec-fetch-mode", "sec-fetch-site"];
+const BROWSER_HEADERS: [&str; 4] = ["origin", "referer", "sec-fetch-mode", "sec-fetch-site"];
 
-impl Asking {
+impl RequestOptions {
     pub(super) fn read(head: &Parts, endpoint: Endpoint) -> Self {
         let given = |name: &str| query_parameter(head, name).filter(|text| !text.is_empty());
         let version = given("v").map(|text| text.parse::<i64>().unwrap_or(1));
         let config = given("config").map(|text| is_true(&text));
-        let shape = match (endpoint, version) {
-            (Endpoint::Decide, Some(2)) => Shape::EnabledMap,
-            (Endpoint::Decide, Some(3)) => Shape::Maps { both_spellings: true },
-            (Endpoint::Decide, Some(4..)) => Shape::Flags,
-            (Endpoint::Decide, _) => Shape::Keys,
-            (Endpoint::Flags, Some(2..)) => Shape::Flags,
-            (Endpoint::Flags, None) if config.is_none() => Shape::Flags,
-            (Endpoint::Flags, _) => Shape::Maps { both_spellings: false },
+        let format = match (endpoint, version) {
+            (Endpoint::Decide, Some(2)) => ResponseFormat::EnabledMap,
+            (Endpoint::Decide, Some(3)) => ResponseFormat::Maps { both_spellings: true },
+            (Endpoint::Decide, Some(4..)) => ResponseFormat::Flags,
+            (Endpoint::Decide, _) => ResponseFormat::Keys,
+            (Endpoint::Flags, Some(2..)) => ResponseFormat::Flags,
+            (Endpoint::Flags, None) if config.is_none() => ResponseFormat::Flags,
+            (Endpoint::Flags, _) => ResponseFormat::Maps { both_spellings: false },
         };
         let implied = endpoint == Endpoint::Decide || version.is_none();
         Self {
-            shape,
+            format,
             config: config.unwrap_or(implied),
             request_id: head
                 .headers
@@ -94,7 +94,7 @@ fn runtime(head: &Parts) -> RequestRuntime {
     } else if is_sdk(&SERVER_SDKS) || SERVER_TOOLS.iter().any(|word| agent.contains(word)) {
         RequestRuntime::Server
     } else if is_sdk(&CLIENT_SDKS)
-        || OF_BROWSERS.iter().any(|name| head.headers.contains_key(*name))
+        || BROWSER_HEADERS.iter().any(|name| head.headers.contains_key(*name))
     {
         RequestRuntime::Client
     } else {
@@ -103,7 +103,7 @@ fn runtime(head: &Parts) -> RequestRuntime {
 }
 
 /// Rejects content types that no SDK sends.
-pub(super) fn check_content_type(head: &Parts) -> Result<(), Refusal> {
+pub(super) fn check_content_type(head: &Parts) -> Result<(), PublicError> {
     const KNOWN: [&str; 5] = [
         "application/json",
         "text/plain",
@@ -117,12 +117,12 @@ pub(super) fn check_content_type(head: &Parts) -> Result<(), Refusal> {
     if media.is_empty() || KNOWN.contains(&media.as_str()) {
         return Ok(());
     }
-    Err(Refusal::unknown_content_type(&media))
+    Err(PublicError::unknown_content_type(&media))
 }
 
 /// The address in `X-Forwarded-For`, or in its CGI spelling. Without it there is no GeoIP lookup:
 /// the peer may be a server-side SDK rather than the user.
-pub(super) fn forwarded_address<B>(app: &AppState, sent: &Arrived<B>) -> Option<IpAddr> {
+pub(super) fn forwarded_address<B>(app: &AppState, sent: &IncomingRequest<B>) -> Option<IpAddr> {
     let headers = &sent.head.headers;
     let spelled_for_cgi = headers.get("http_x_forwarded_for");
     if let Some(value) = spelled_for_cgi.filter(|_| !headers.contains_key("x-forwarded-for")) {

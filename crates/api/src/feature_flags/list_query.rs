@@ -14,7 +14,7 @@ use crate::{Error, Result};
 const ELEMENTS_MAX: usize = 100;
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Wanted {
+pub(super) struct FlagListQuery {
     search: Option<String>,
     key: Option<String>,
     /// `true`, `false` or `STALE`.
@@ -32,7 +32,7 @@ pub(super) struct Wanted {
     order: Option<String>,
 }
 
-impl Wanted {
+impl FlagListQuery {
     pub(super) fn filter(&self) -> Result<FlagFilter> {
         let kind = one_of("type", self.r#type.as_ref(), |word| {
             ["boolean", "multivariant", "experiment", "remote_config"]
@@ -105,7 +105,7 @@ fn one_of<'a, T>(
     parse: impl FnOnce(&'a str) -> Option<T>,
 ) -> Result<Option<T>> {
     let Some(text) = given(text) else { return Ok(None) };
-    parse(text).map(Some).ok_or_else(|| Error::no_choice(attr, text))
+    parse(text).map(Some).ok_or_else(|| Error::invalid_choice(attr, text))
 }
 
 /// A JSON list of strings; a malformed one is ignored.

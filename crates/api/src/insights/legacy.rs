@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Insights;
-use super::answer::refresh;
-use crate::{App, Base, Body, Error, Found, Reader, Result, Routes};
+use super::results::refresh;
+use crate::{App, Body, Error, Json, Reader, RequestUrl, Result, Routes};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes
@@ -22,7 +22,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct OldAnswer {
+#[schemars(rename = "OldAnswer")]
+struct LegacyResult {
     result: Value,
     timezone: String,
     last_refresh: model::Timestamp,
@@ -34,15 +35,15 @@ struct OldAnswer {
 
 macro_rules! both_ways {
     ($($get:ident, $post:ident, $kind:ident;)+) => {$(
-        async fn $get(caller: Reader<Insights>, base: Base, app: App) -> Result<Found<OldAnswer>> {
-            answer(&caller, &app, &parameters(&base), LegacyInsightKind::$kind).await
+        async fn $get(caller: Reader<Insights>, url: RequestUrl, app: App) -> Result<Json<LegacyResult>> {
+            answer(&caller, &app, &parameters(&url), LegacyInsightKind::$kind).await
         }
 
         async fn $post(
             caller: Reader<Insights>,
             app: App,
             body: Body<Map<String, Value>>,
-        ) -> Result<Found<OldAnswer>> {
+        ) -> Result<Json<LegacyResult>> {
             answer(&caller, &app, &body.read()?, LegacyInsightKind::$kind).await
         }
     )+};
@@ -55,7 +56,7 @@ both_ways! {
 }
 
 /// Filters of a query string; values that start like JSON are parsed as JSON.
-fn parameters(base: &Base) -> Map<String, Value> {
+fn parameters(url: &RequestUrl) -> Map<String, Value> {
     let value = |text: &str| match text.as_bytes().first() {
         Some(b'[' | b'{' | b'0'..=b'9') | None => {
             serde_json::from_str(text).unwrap_or_else(|_| text.into())
@@ -63,7 +64,7 @@ fn parameters(base: &Base) -> Map<String, Value> {
         Some(_) if text == "true" || text == "false" => (text == "true").into(),
         Some(_) => text.into(),
     };
-    base.prefixed("").map(|(name, text)| (name.to_owned(), value(text))).collect()
+    url.prefixed("").map(|(name, text)| (name.to_owned(), value(text))).collect()
 }
 
 /// The refresh mode, made blocking: these endpoints always return a result.
@@ -79,27 +80,27 @@ async fn answer(
     app: &App,
     filters: &Map<String, Value>,
     kind: LegacyInsightKind,
-) -> Result<Found<OldAnswer>> {
+) -> Result<Json<LegacyResult>> {
     let query = convert_legacy_filters(filters, Some(kind))
         .map_err(|why| match why.attr.is_empty() {
-            true => Error::refused(why.detail),
+            true => Error::bad_request(why.detail),
             false => why.into(),
         })?
-        .ok_or_else(|| Error::refused("There are no filters to answer."))?;
+        .ok_or_else(|| Error::bad_request("There are no filters to answer."))?;
     let refresh = match filters.get("refresh") {
         None | Some(Value::Null) => Refresh::Blocking,
         Some(Value::Bool(anew)) => waiting(&anew.to_string())?,
         Some(Value::String(word)) => waiting(word)?,
-        Some(other) => return Err(Error::no_choice("refresh", &other.to_string())),
+        Some(other) => return Err(Error::invalid_choice("refresh", &other.to_string())),
     };
     let reply = app
         .queries
         .run(&caller.project, QueryRequest::new(query, refresh, caller.sights()))
         .await?;
     let QueryResponse::Ready { result, is_cached, .. } = reply else {
-        return Err(Error::refused("The question has no answer."));
+        return Err(Error::bad_request("The question has no answer."));
     };
-    Ok(Found(OldAnswer {
+    Ok(Json(LegacyResult {
         result: result.results.clone(),
         timezone: result.timezone.clone(),
         last_refresh: result.computed_at,

@@ -10,37 +10,37 @@ use serde_json::json;
 
 use super::Insights;
 use super::overrides::Overrides;
-use super::shape::{ShownInsight, anonymise};
+use super::response::{InsightResponse, anonymize};
 use crate::auth::access::require;
 use crate::auth::caller;
 use crate::auth::credentials;
 use crate::auth::sharing_token::shared_object;
-use crate::http::openapi::{Describe, Operation};
+use crate::http::openapi::{DescribeRequest, Operation};
 use crate::{AppState, Error, Reader, Result};
 
-pub(super) enum Looker {
+pub(super) enum InsightViewer {
     Member(Box<Reader<Insights>>),
-    Guest(Box<Guest>),
+    LinkViewer(Box<LinkViewer>),
 }
 
 /// A client with a sharing token, which sees what the link shows and nothing else.
-pub(super) struct Guest {
+pub(super) struct LinkViewer {
     project: ProjectRow,
     sees: Shareable,
 }
 
-impl Looker {
+impl InsightViewer {
     pub(super) fn project(&self) -> &ProjectRow {
         match self {
             Self::Member(caller) => &caller.project,
-            Self::Guest(guest) => &guest.project,
+            Self::LinkViewer(link) => &link.project,
         }
     }
 
     pub(super) fn user(&self) -> Option<UserId> {
         match self {
             Self::Member(caller) => Some(caller.user.user.id),
-            Self::Guest(_) => None,
+            Self::LinkViewer(_) => None,
         }
     }
 
@@ -48,7 +48,7 @@ impl Looker {
     pub(super) fn dashboard(&self) -> Option<DashboardId> {
         match self {
             Self::Member(_) => None,
-            Self::Guest(guest) => guest.dashboard(),
+            Self::LinkViewer(link) => link.dashboard(),
         }
     }
 
@@ -56,17 +56,17 @@ impl Looker {
     pub(super) fn sights(&self) -> Sights {
         match self {
             Self::Member(caller) => caller.sights(),
-            Self::Guest(_) => Sights::default(),
+            Self::LinkViewer(_) => Sights::default(),
         }
     }
 
     /// Restricts a list to visible insights.
     pub(super) fn narrow(&self, filter: &mut InsightFilter) {
-        let guest = match self {
+        let link = match self {
             Self::Member(caller) => return filter.seen = caller.sights(),
-            Self::Guest(guest) => guest,
+            Self::LinkViewer(link) => link,
         };
-        match guest.sees {
+        match link.sees {
             Shareable::Dashboard(id) => drop(filter.dashboards.insert(id)),
             Shareable::Insight(id) => filter.id = Some(id),
         }
@@ -74,34 +74,34 @@ impl Looker {
 
     /// Rejects an insight that the viewer may not see; with a sharing token as a 404.
     pub(super) fn check(&self, insight: &Insight) -> Result<()> {
-        let guest = match self {
+        let link = match self {
             Self::Member(caller) => {
                 return require(insight.rights(caller.viewer()).level, AccessLevel::Viewer);
             }
-            Self::Guest(guest) => guest,
+            Self::LinkViewer(link) => link,
         };
-        let sees = match guest.sees {
+        let sees = match link.sees {
             Shareable::Dashboard(id) => insight.dashboards.contains(&id),
             Shareable::Insight(id) => insight.id == id,
         };
         if sees { Ok(()) } else { Err(Error::not_found()) }
     }
 
-    pub(super) fn show(&self, mut insight: Insight) -> ShownInsight {
+    pub(super) fn show(&self, mut insight: Insight) -> InsightResponse {
         match self {
-            Self::Member(caller) => ShownInsight::to(caller.viewer(), insight),
-            Self::Guest(guest) => {
-                anonymise(&mut insight, guest.dashboard());
-                ShownInsight::public(insight)
+            Self::Member(caller) => InsightResponse::to(caller.viewer(), insight),
+            Self::LinkViewer(link) => {
+                anonymize(&mut insight, link.dashboard());
+                InsightResponse::public(insight)
             }
         }
     }
 
     /// Rejects overrides with a sharing token.
-    pub(super) fn check_overrides(&self, on_top: &Overrides) -> Result<()> {
+    pub(super) fn check_overrides(&self, overrides: &Overrides) -> Result<()> {
         match self {
-            Self::Guest(_) if !on_top.is_empty() => {
-                Err(Error::refused("A shared link shows an insight as it is."))
+            Self::LinkViewer(_) if !overrides.is_empty() => {
+                Err(Error::bad_request("A shared link shows an insight as it is."))
             }
             _ => Ok(()),
         }
@@ -110,13 +110,13 @@ impl Looker {
     /// A client with a sharing token cannot force a recomputation of cached results.
     pub(super) fn refresh(&self, wanted: Refresh) -> Refresh {
         match (self, wanted) {
-            (Self::Guest(_), wanted) if wanted != Refresh::ForceCache => Refresh::Blocking,
+            (Self::LinkViewer(_), wanted) if wanted != Refresh::ForceCache => Refresh::Blocking,
             _ => wanted,
         }
     }
 }
 
-impl Guest {
+impl LinkViewer {
     fn dashboard(&self) -> Option<DashboardId> {
         match self.sees {
             Shareable::Dashboard(id) => Some(id),
@@ -141,18 +141,20 @@ impl Guest {
     }
 }
 
-impl FromRequestParts<AppState> for Looker {
+impl FromRequestParts<AppState> for InsightViewer {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
         match credentials::sharing_token(parts)? {
-            Some(token) => Ok(Self::Guest(Box::new(Guest::of(parts, app, &token).await?))),
+            Some(token) => {
+                Ok(Self::LinkViewer(Box::new(LinkViewer::of(parts, app, &token).await?)))
+            }
             None => Ok(Self::Member(Box::new(Reader::from_request_parts(parts, app).await?))),
         }
     }
 }
 
-impl Describe for Looker {
+impl DescribeRequest for InsightViewer {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         Reader::<Insights>::describe(operation, schemas);
         operation.query_parameter("sharing_access_token", json!({ "type": "string" }));

@@ -11,23 +11,23 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::AppState;
-use crate::auth::access::Effective;
-use crate::insights::answer::{Failure, How, answer_all};
+use crate::auth::access::EffectiveAccess;
 use crate::insights::overrides::Overrides;
-use crate::insights::shape::ShownInsight;
+use crate::insights::response::InsightResponse;
+use crate::insights::results::{QueryFailure, RunOptions, run_all};
 
 /// A dashboard in a list.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "DashboardBasic")]
-pub(crate) struct Listed {
+pub(crate) struct DashboardItem {
     #[serde(flatten)]
     head: DashboardHead,
     #[serde(flatten)]
-    effective: Effective,
+    effective: EffectiveAccess,
     access_control_version: &'static str,
 }
 
-impl Listed {
+impl DashboardItem {
     pub(super) fn new(head: DashboardHead, viewer: Viewer) -> Self {
         let rights = head.guard().rights(viewer);
         Self::with(head, rights)
@@ -45,9 +45,9 @@ impl Listed {
 /// A dashboard with its tiles.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Dashboard")]
-pub(crate) struct Detail {
+pub(crate) struct DashboardResponse {
     #[serde(flatten)]
-    listed: Listed,
+    listed: DashboardItem,
     filters: Map<String, Value>,
     variables: Option<Map<String, Value>>,
     /// The stored filters, even where the request overrides them.
@@ -56,7 +56,7 @@ pub(crate) struct Detail {
     breakdown_colors: Vec<Value>,
     data_color_theme_id: Option<i64>,
     quick_filter_ids: Vec<Value>,
-    tiles: Vec<ShownTile>,
+    tiles: Vec<TileResponse>,
     /// Write-only fields, which clients expect to read back empty.
     use_template: &'static str,
     use_dashboard: Option<DashboardId>,
@@ -65,36 +65,36 @@ pub(crate) struct Detail {
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Tile")]
-pub(crate) struct ShownTile {
+pub(crate) struct TileResponse {
     id: TileId,
     #[serde(flatten)]
     look: TileLook,
-    insight: Option<ShownInsight>,
+    insight: Option<InsightResponse>,
     text: Option<Note>,
-    button_tile: Option<ShownButton>,
+    button_tile: Option<ButtonTileResponse>,
     order: usize,
     last_refresh: Option<Timestamp>,
     is_cached: bool,
     /// Why the insight has no result.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Failure>,
+    error: Option<QueryFailure>,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ButtonTile")]
-pub(crate) struct ShownButton {
+pub(crate) struct ButtonTileResponse {
     id: ButtonId,
     #[serde(flatten)]
     button: Button,
 }
 
-impl Detail {
+impl DashboardResponse {
     /// `size` is the screen size whose layout orders the tiles.
     pub(super) fn new(view: DashboardView, viewer: Viewer, size: &str) -> Self {
         let rights = view.dashboard.head.guard().rights(viewer);
         let shown = |insight: Insight| {
             let is_seen = insight.rights(viewer).can_view();
-            is_seen.then(|| ShownInsight::to(viewer, insight))
+            is_seen.then(|| InsightResponse::to(viewer, insight))
         };
         Self::with(view, rights, shown, size)
     }
@@ -110,15 +110,15 @@ impl Detail {
             }
         }
         for insight in view.insights.values_mut() {
-            crate::insights::shape::anonymise(insight, Some(own));
+            crate::insights::response::anonymize(insight, Some(own));
         }
-        Self::with(view, Rights::PUBLIC, |insight| Some(ShownInsight::public(insight)), "sm")
+        Self::with(view, Rights::PUBLIC, |insight| Some(InsightResponse::public(insight)), "sm")
     }
 
     fn with(
         view: DashboardView,
         rights: Rights,
-        of_insight: impl Fn(Insight) -> Option<ShownInsight>,
+        of_insight: impl Fn(Insight) -> Option<InsightResponse>,
         size: &str,
     ) -> Self {
         let DashboardView { dashboard, mut tiles, mut insights } = view;
@@ -137,10 +137,10 @@ impl Detail {
                     (Some(insight), None, None)
                 }
                 Shows::Note(note) => (None, Some(*note), None),
-                Shows::Button(id, button) => (None, None, Some(ShownButton { id, button })),
+                Shows::Button(id, button) => (None, None, Some(ButtonTileResponse { id, button })),
             };
             let order = shown.len();
-            shown.push(ShownTile {
+            shown.push(TileResponse {
                 id,
                 look,
                 insight,
@@ -155,7 +155,7 @@ impl Detail {
         let look = dashboard.look;
         let stored = |map: &Map<String, Value>| (!map.is_empty()).then(|| map.clone());
         Self {
-            listed: Listed::with(dashboard.head, rights),
+            listed: DashboardItem::with(dashboard.head, rights),
             persisted_filters: stored(&look.filters),
             persisted_variables: look.variables.as_ref().and_then(stored),
             filters: look.filters,
@@ -170,9 +170,9 @@ impl Detail {
         }
     }
 
-    pub(super) fn overridden(mut self, on_top: Overrides) -> Self {
-        self.filters = on_top.filters.unwrap_or(self.filters);
-        self.variables = on_top.variables.or(self.variables);
+    pub(super) fn overridden(mut self, overrides: Overrides) -> Self {
+        self.filters = overrides.filters.unwrap_or(self.filters);
+        self.variables = overrides.variables.or(self.variables);
         self
     }
 
@@ -188,14 +188,14 @@ impl Detail {
         let board = self.listed.head.id.0;
         let asked = self.tiles.iter_mut().filter_map(|tile| {
             let own = Some(&tile.look.filters_overrides);
-            let how = How::on_tile(refresh, &filters, variables.as_ref(), own, seen.clone());
+            let how = RunOptions::on_tile(refresh, &filters, variables.as_ref(), own, seen.clone());
             Some((tile.insight.as_mut()?, how.of(ObjectKind::Dashboard, board)))
         });
         let asked = asked.collect();
-        answer_all(app, project, asked).await;
+        run_all(app, project, asked).await;
         for tile in &mut self.tiles {
             if let Some(insight) = &tile.insight {
-                let answer = insight.answered();
+                let answer = insight.result();
                 (tile.last_refresh, tile.is_cached) = (answer.last_refresh, answer.is_cached);
                 tile.error = answer.failure.clone();
             }
@@ -212,23 +212,23 @@ impl Detail {
         &self.listed.head.description
     }
 
-    pub(crate) fn tiles(&self) -> &[ShownTile] {
+    pub(crate) fn tiles(&self) -> &[TileResponse] {
         &self.tiles
     }
 }
 
 /// A tile's content, as a shared page prints it.
-pub(crate) enum Printed<'a> {
-    Insight(&'a ShownInsight),
+pub(crate) enum PrintableTile<'a> {
+    Insight(&'a InsightResponse),
     Note(&'a str),
     Button(&'a Button),
 }
 
-impl ShownTile {
-    pub(crate) fn printed(&self) -> Option<Printed<'_>> {
-        let insight = self.insight.as_ref().map(Printed::Insight);
-        let note = || self.text.as_ref().map(|note| Printed::Note(&note.body));
-        let button = || self.button_tile.as_ref().map(|shown| Printed::Button(&shown.button));
+impl TileResponse {
+    pub(crate) fn printable(&self) -> Option<PrintableTile<'_>> {
+        let insight = self.insight.as_ref().map(PrintableTile::Insight);
+        let note = || self.text.as_ref().map(|note| PrintableTile::Note(&note.body));
+        let button = || self.button_tile.as_ref().map(|shown| PrintableTile::Button(&shown.button));
         insight.or_else(note).or_else(button)
     }
 }

@@ -5,24 +5,24 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::answer::InsightAnswer;
-use crate::auth::access::Effective;
+use super::results::InsightResult;
+use crate::auth::access::EffectiveAccess;
 
 /// An insight with its result.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Insight")]
-pub(crate) struct ShownInsight {
+pub(crate) struct InsightResponse {
     #[serde(flatten)]
     insight: Insight,
     #[serde(flatten)]
-    effective: Effective,
+    effective: EffectiveAccess,
     dashboard_tiles: Vec<TilePlace>,
     #[serde(flatten)]
-    answer: InsightAnswer,
+    answer: InsightResult,
     alerts: Vec<Value>,
 }
 
-impl ShownInsight {
+impl InsightResponse {
     /// As a member sees it: with the dashboards that they may view.
     pub(crate) fn to(viewer: Viewer<'_>, mut insight: Insight) -> Self {
         let rights = insight.rights(viewer);
@@ -31,7 +31,7 @@ impl ShownInsight {
         Self::new(insight, rights)
     }
 
-    /// As a shared link shows it; `anonymise` first.
+    /// As a shared link shows it; `anonymize` first.
     pub(crate) fn public(insight: Insight) -> Self {
         Self::new(insight, Rights::PUBLIC)
     }
@@ -45,17 +45,17 @@ impl ShownInsight {
         Self {
             dashboard_tiles: insight.places.iter().map(place).collect(),
             effective: rights.into(),
-            answer: InsightAnswer::default(),
+            answer: InsightResult::default(),
             alerts: Vec::new(),
             insight,
         }
     }
 
-    pub(crate) fn answer(&mut self, answer: InsightAnswer) {
+    pub(crate) fn answer(&mut self, answer: InsightResult) {
         self.answer = answer;
     }
 
-    pub(crate) fn answered(&self) -> &InsightAnswer {
+    pub(crate) fn result(&self) -> &InsightResult {
         &self.answer
     }
 
@@ -76,7 +76,7 @@ impl ShownInsight {
 }
 
 /// Removes users and all dashboards except `on`.
-pub(crate) fn anonymise(insight: &mut Insight, on: Option<DashboardId>) {
+pub(crate) fn anonymize(insight: &mut Insight, on: Option<DashboardId>) {
     (insight.created_by, insight.last_modified_by, insight.last_viewed_at) = (None, None, None);
     insight.places.retain(|place| Some(place.dashboard) == on);
     insight.dashboards.retain(|id| Some(*id) == on);

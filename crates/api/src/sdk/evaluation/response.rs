@@ -12,7 +12,7 @@ use uuid::Uuid;
 const MICROS_PER_MILLI: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum ResponseFormat {
     /// A list of the enabled flags' keys.
     Keys,
     /// A map of the enabled flags to their values.
@@ -24,16 +24,16 @@ pub(super) enum Shape {
 }
 
 pub(super) struct Envelope {
-    shape: Shape,
+    format: ResponseFormat,
     request_id: Uuid,
     evaluated_at: i64,
     config: Option<Map<String, Value>>,
 }
 
 impl Envelope {
-    pub(super) fn new(shape: Shape, request_id: Option<Uuid>, now: Timestamp) -> Self {
+    pub(super) fn new(format: ResponseFormat, request_id: Option<Uuid>, now: Timestamp) -> Self {
         Self {
-            shape,
+            format,
             request_id: request_id.unwrap_or_else(new_id),
             evaluated_at: now.as_micros() / MICROS_PER_MILLI,
             config: None,
@@ -50,8 +50,8 @@ impl Envelope {
     }
 
     pub(super) fn of(self, answers: &Answers<'_>) -> String {
-        match self.shape {
-            Shape::Flags => self.details(answers),
+        match self.format {
+            ResponseFormat::Flags => self.details(answers),
             _ => serde_json::to_string(&Body { envelope: &self, answers }).unwrap_or_default(),
         }
     }
@@ -85,25 +85,27 @@ impl Serialize for Body<'_> {
         let Self { envelope, answers } = self;
         let mut map = serializer.serialize_map(None)?;
         let both = matches!(
-            envelope.shape,
-            Shape::Keys | Shape::EnabledMap | Shape::Maps { both_spellings: true }
+            envelope.format,
+            ResponseFormat::Keys
+                | ResponseFormat::EnabledMap
+                | ResponseFormat::Maps { both_spellings: true }
         );
         map.serialize_entry("errorsWhileComputingFlags", &answers.errors)?;
         if both {
             map.serialize_entry("errorComputingFlags", &answers.errors)?;
         }
         let all = &answers.answers;
-        match envelope.shape {
-            Shape::Keys => map.serialize_entry("featureFlags", &EnabledKeys(all))?,
-            Shape::EnabledMap => {
+        match envelope.format {
+            ResponseFormat::Keys => map.serialize_entry("featureFlags", &EnabledKeys(all))?,
+            ResponseFormat::EnabledMap => {
                 map.serialize_entry("featureFlags", &Values { all, only_enabled: true })?;
             }
-            Shape::Maps { .. } => {
+            ResponseFormat::Maps { .. } => {
                 map.serialize_entry("featureFlags", &Values { all, only_enabled: false })?;
                 map.serialize_entry("featureFlagPayloads", &Payloads(all))?;
             }
             // Serialized by `details`.
-            Shape::Flags => {}
+            ResponseFormat::Flags => {}
         }
         map.serialize_entry("requestId", &envelope.request_id)?;
         map.serialize_entry("evaluatedAt", &envelope.evaluated_at)?;

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::{Persons, key, person};
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::auth::resources::Cohorts;
-use crate::http::openapi::{Answer, Operation};
+use crate::http::openapi::{DescribeResponse, Operation};
 use crate::http::path::given;
-use crate::{App, Error, Found, Query, Reader, Result, Routes, TextId};
+use crate::{App, Error, Json, Query, Reader, Result, Routes, StringId};
 
 /// Values in a response, as for events.
 const VALUES_MAX: usize = 10;
@@ -35,7 +35,7 @@ struct ValuesQuery {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PersonValueListing")]
 struct ValueListing {
-    results: Vec<Counted>,
+    results: Vec<CountedValue>,
     /// Always false: values are computed on request.
     refreshing: bool,
 }
@@ -43,33 +43,37 @@ struct ValueListing {
 /// A value or name, and how many persons or groups have it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "CountedValue")]
-pub(crate) struct Counted {
+pub(crate) struct CountedValue {
     name: String,
     count: i64,
 }
 
-impl From<(String, i64)> for Counted {
+impl From<(String, i64)> for CountedValue {
     fn from((name, count): (String, i64)) -> Self {
         Self { name, count }
     }
 }
 
 /// Cacheable for 10 s: values change slowly, and autocompletion requests them often.
-struct Brief(ValueListing);
+struct BrieflyCached(ValueListing);
 
-impl IntoResponse for Brief {
+impl IntoResponse for BrieflyCached {
     fn into_response(self) -> Response {
         ([(header::CACHE_CONTROL, "max-age=10")], axum::Json(self.0)).into_response()
     }
 }
 
-impl Answer for Brief {
-    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+impl DescribeResponse for BrieflyCached {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<ValueListing>(200, schemas);
     }
 }
 
-async fn values(caller: Reader<Persons>, query: Query<ValuesQuery>, app: App) -> Result<Brief> {
+async fn values(
+    caller: Reader<Persons>,
+    query: Query<ValuesQuery>,
+    app: App,
+) -> Result<BrieflyCached> {
     let containing = given(query.value.as_ref());
     let found = match given(query.key.as_ref()) {
         Some(key) => {
@@ -78,7 +82,7 @@ async fn values(caller: Reader<Persons>, query: Query<ValuesQuery>, app: App) ->
         None => Vec::new(),
     };
     let results = found.into_iter().map(Into::into).collect();
-    Ok(Brief(ValueListing { results, refreshing: false }))
+    Ok(BrieflyCached(ValueListing { results, refreshing: false }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -105,29 +109,29 @@ async fn cohorts(
     _: Reader<Cohorts>,
     query: Query<CohortsQuery>,
     app: App,
-) -> Result<Found<CohortsOfPerson>> {
+) -> Result<Json<CohortsOfPerson>> {
     let id = given(query.person_id.as_ref()).ok_or_else(|| Error::required("person_id"))?;
     let project = caller.project.id;
     let person = app.catalog.persons().get(project, key(id)?).await?;
     let found = app.catalog.persons().cohorts(project, person.person.no).await?;
     let item = |(id, name, count)| CohortItem { id, name, count };
-    Ok(Found(CohortsOfPerson { results: found.into_iter().map(item).collect() }))
+    Ok(Json(CohortsOfPerson { results: found.into_iter().map(item).collect() }))
 }
 
 async fn activity(
     caller: Reader<ActivityLog>,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     page.of_scope(&app, &caller.project, "Person", None).await
 }
 
 async fn activity_of_one(
     caller: Reader<ActivityLog>,
-    id: TextId,
+    id: StringId,
     page: ActivityPage,
     app: App,
-) -> Result<Found<ActivityListing>> {
+) -> Result<Json<ActivityListing>> {
     let found = person(&app, caller.project.id, &id).await?;
     let item_id = Some(found.person.no.0.to_string());
     page.of_scope(&app, &caller.project, "Person", item_id).await

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::definitions::unavailable;
-use super::{FlagFields, Flags, Rights, check_dependencies, check_named};
-use crate::{App, Body, Error, Found, Id, Reader, Result, Routes, Writer};
+use super::{FlagFields, Flags, Rights, check_dependencies, check_references};
+use crate::{App, Body, Error, Id, Json, Reader, Result, Routes, Writer};
 
 /// Time limit of counting, a little below `request_seconds_max`.
 const COUNT_WAIT: Duration = Duration::from_secs(50);
@@ -50,9 +50,9 @@ async fn user_blast_radius(
     caller: Reader<Flags>,
     app: App,
     body: Body<BlastRadiusFields>,
-) -> Result<Found<BlastRadius>> {
+) -> Result<Json<BlastRadius>> {
     let fields = body.read()?;
-    let everybody = match fields.group_type_index {
+    let subjects = match fields.group_type_index {
         None => Everybody::Persons,
         Some(index) if index < GROUP_TYPES_MAX => Everybody::Groups(index),
         Some(_) => {
@@ -63,7 +63,7 @@ async fn user_blast_radius(
     let groups = match (fields.condition, fields.filters) {
         (Some(condition), _) => vec![Value::Object(condition)],
         (None, Some(sent)) if sent.contains_key("groups") => filters::groups(&sent).to_vec(),
-        _ => return Err(Error::refused("A condition is required.")),
+        _ => return Err(Error::bad_request("A condition is required.")),
     };
     let probe = probe(caller.project.id, groups, fields.group_type_index)?;
     let named: Vec<i64> = filters::dependencies(&probe.filters).iter().map(|id| id.0).collect();
@@ -74,14 +74,14 @@ async fn user_blast_radius(
     let set = FlagSet::compile(&definitions, &flags.environment());
     let selection = Selection { keys: Some(vec![PROBE.to_owned()]), ..Selection::default() };
     let (mut affected, mut total, mut failed) = (0, 0, false);
-    let see = |_: &str, context: &flags::Context<'_>| {
+    let count = |_: &str, context: &flags::Context<'_>| {
         let answers = set.evaluate(context, &selection);
         let answer = answers.answers.iter().find(|answer| answer.flag.key == PROBE);
         total += 1;
         affected += u64::from(answer.is_some_and(|answer| answer.enabled));
         failed |= answer.is_some_and(|answer| answer.failure.is_some());
     };
-    let complete = app.flags.scan(&caller.project, everybody, &[&set], COUNT_WAIT, see).await?;
+    let complete = app.flags.scan(&caller.project, subjects, &[&set], COUNT_WAIT, count).await?;
     if failed {
         let detail = "The condition cannot be evaluated.";
         return Err(Error::invalid("filters", "invalid_input", detail));
@@ -89,7 +89,7 @@ async fn user_blast_radius(
     if !complete {
         return Err(Error::timed_out());
     }
-    Ok(Found(BlastRadius { affected, total, users_affected: affected, total_users: total }))
+    Ok(Json(BlastRadius { affected, total, users_affected: affected, total_users: total }))
 }
 
 /// A flag that is enabled wherever one of the conditions matches.
@@ -153,19 +153,18 @@ async fn dry_run(
     id: Id,
     app: App,
     body: Body<FlagFields>,
-) -> Result<Found<DryRun>> {
+) -> Result<Json<DryRun>> {
     let before = app.catalog.flags().get(caller.project.id, FlagId(id.0)).await?;
     Rights::of(&app, &caller).await?.require(&before)?;
     let change: FlagChange = body.read()?.validate()?;
-    check_named(&app, &caller, Some(&before), &change).await?;
+    check_references(&app, &caller, Some(&before), &change).await?;
     let (actor, sight) = (caller.actor(), caller.sight(ObjectKind::FeatureFlag));
     let after = app.catalog.flags().preview(&actor, before.id, &change, &sight).await?;
     let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
     let environment = flags.environment();
-    let old = with(flags.definitions(), &before, &environment);
-    let new = with(flags.definitions(), &after, &environment);
-    let everybody = match after.filters.get("aggregation_group_type_index").and_then(Value::as_u64)
-    {
+    let old = compile_with(flags.definitions(), &before, &environment);
+    let new = compile_with(flags.definitions(), &after, &environment);
+    let subjects = match after.filters.get("aggregation_group_type_index").and_then(Value::as_u64) {
         Some(index) => Everybody::Groups(index as u8),
         None => Everybody::Persons,
     };
@@ -185,12 +184,12 @@ async fn dry_run(
         }
     };
     let compared =
-        app.flags.compare(&caller.project, everybody, (&old, &new), DRY_RUN_WAIT, value).await?;
-    Ok(Found(shown(compared)))
+        app.flags.compare(&caller.project, subjects, (&old, &new), DRY_RUN_WAIT, value).await?;
+    Ok(Json(dry_run_result(compared)))
 }
 
 /// Compiles all flags, with `flag` in place of its stored version.
-fn with(all: &[FlagDefinition], flag: &FeatureFlag, environment: &Environment) -> FlagSet {
+fn compile_with(all: &[FlagDefinition], flag: &FeatureFlag, environment: &Environment) -> FlagSet {
     let mut definitions: Vec<FlagDefinition> =
         all.iter().filter(|known| known.id != flag.id).cloned().collect();
     if !flag.deleted {
@@ -199,7 +198,7 @@ fn with(all: &[FlagDefinition], flag: &FeatureFlag, environment: &Environment) -
     FlagSet::compile(&definitions, environment)
 }
 
-fn shown(compared: Comparison) -> DryRun {
+fn dry_run_result(compared: Comparison) -> DryRun {
     let matrix: Vec<Change> = compared
         .cells
         .into_iter()

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::blank;
+use super::default_dashboard;
 use crate::http::body::{lenient_bool, max_bytes, max_chars, present, tags};
 use crate::insights::overrides::{OVERRIDE_BYTES_MAX, check_filters, check_variables};
 use crate::{Error, Patch, Result};
@@ -90,13 +90,13 @@ pub(super) trait IntoNew {
 
 impl IntoNew for DashboardChange {
     fn into_new(self) -> NewDashboard {
-        let blank = blank();
+        let defaults = default_dashboard();
         NewDashboard {
             name: self.name.flatten(),
-            description: self.description.unwrap_or(blank.description),
-            pinned: self.pinned.unwrap_or(blank.pinned),
-            tags: self.tags.unwrap_or(blank.tags),
-            restriction_level: self.restriction_level.unwrap_or(blank.restriction_level),
+            description: self.description.unwrap_or(defaults.description),
+            pinned: self.pinned.unwrap_or(defaults.pinned),
+            tags: self.tags.unwrap_or(defaults.tags),
+            restriction_level: self.restriction_level.unwrap_or(defaults.restriction_level),
             look: DashboardLook {
                 filters: self.filters.unwrap_or_default(),
                 variables: self.variables.flatten(),
@@ -104,8 +104,8 @@ impl IntoNew for DashboardChange {
                 data_color_theme_id: self.data_color_theme_id.flatten(),
                 quick_filter_ids: self.quick_filter_ids.unwrap_or_default(),
             },
-            deleted: self.deleted.unwrap_or(blank.deleted),
-            ..blank
+            deleted: self.deleted.unwrap_or(defaults.deleted),
+            ..defaults
         }
     }
 }

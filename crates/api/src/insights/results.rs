@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::overrides::Overrides;
-use super::shape::ShownInsight;
+use super::response::InsightResponse;
 use crate::http::csv::{cell, cells_of, rows};
 use crate::queries::status_of;
 use crate::{AppState, Error, Result};
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 2;
 
 /// How to run a query: its refresh mode, overrides and what the caller may see.
 #[derive(Clone, Debug)]
-pub(crate) struct How {
+pub(crate) struct RunOptions {
     pub refresh: Refresh,
     filters: Vec<Map<String, Value>>,
     variables: Map<String, Value>,
@@ -33,7 +33,7 @@ pub(crate) struct How {
     of: Vec<(ObjectKind, i64)>,
 }
 
-impl How {
+impl RunOptions {
     pub(crate) fn new(refresh: Refresh, seen: Sights) -> Self {
         Self { refresh, filters: Vec::new(), variables: Map::new(), seen, of: Vec::new() }
     }
@@ -45,9 +45,9 @@ impl How {
     }
 
     /// Adds the overrides of a request.
-    pub(crate) fn overridden(mut self, on_top: Overrides) -> Self {
-        self.filters.extend(on_top.filters);
-        self.variables = on_top.variables.unwrap_or(self.variables);
+    pub(crate) fn overridden(mut self, overrides: Overrides) -> Self {
+        self.filters.extend(overrides.filters);
+        self.variables = overrides.variables.unwrap_or(self.variables);
         self
     }
 
@@ -66,29 +66,29 @@ impl How {
 }
 
 /// The filters and variables that a dashboard applies to its insights.
-pub(crate) struct OnTop {
+pub(crate) struct DashboardOverrides {
     on: DashboardId,
     look: DashboardLook,
     tiles: HashMap<InsightId, Map<String, Value>>,
 }
 
-impl OnTop {
+impl DashboardOverrides {
     pub(crate) async fn of(app: &AppState, project: ProjectId, on: DashboardId) -> Result<Self> {
         let look = app.catalog.dashboards().get(project, on, None, Among::Live).await?.look;
         Ok(Self { on, look, tiles: app.catalog.dashboards().tile_filters(on).await? })
     }
 
     /// Replaces the dashboard's filters and variables by those of a request.
-    pub(crate) fn overridden(mut self, on_top: Overrides) -> Self {
-        self.look.filters = on_top.filters.unwrap_or(self.look.filters);
-        self.look.variables = on_top.variables.or(self.look.variables);
+    pub(crate) fn overridden(mut self, overrides: Overrides) -> Self {
+        self.look.filters = overrides.filters.unwrap_or(self.look.filters);
+        self.look.variables = overrides.variables.or(self.look.variables);
         self
     }
 
-    pub(crate) fn how(&self, refresh: Refresh, insight: InsightId, seen: Sights) -> How {
+    pub(crate) fn how(&self, refresh: Refresh, insight: InsightId, seen: Sights) -> RunOptions {
         let DashboardLook { filters, variables, .. } = &self.look;
         let own = self.tiles.get(&insight);
-        let how = How::on_tile(refresh, filters, variables.as_ref(), own, seen);
+        let how = RunOptions::on_tile(refresh, filters, variables.as_ref(), own, seen);
         how.of(ObjectKind::Dashboard, self.on.0)
     }
 }
@@ -98,13 +98,14 @@ pub(crate) fn refresh(text: Option<&str>) -> Result<Refresh> {
     match text.unwrap_or_default() {
         "" | "false" => Ok(Refresh::ForceCache),
         "true" => Ok(Refresh::ForceBlocking),
-        word => Refresh::parse(word).ok_or_else(|| Error::no_choice("refresh", word)),
+        word => Refresh::parse(word).ok_or_else(|| Error::invalid_choice("refresh", word)),
     }
 }
 
 /// The result fields of an insight; all null if no result is cached.
 #[derive(Default, Serialize, JsonSchema)]
-pub(crate) struct InsightAnswer {
+#[schemars(rename = "InsightAnswer")]
+pub(crate) struct InsightResult {
     pub result: Option<Value>,
     #[serde(rename = "hasMore")]
     has_more: Option<bool>,
@@ -119,24 +120,24 @@ pub(crate) struct InsightAnswer {
     query_status: Option<Value>,
     /// Shown by tiles and shared pages.
     #[serde(skip)]
-    pub failure: Option<Failure>,
+    pub failure: Option<QueryFailure>,
 }
 
 /// Why there is no result.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TileError")]
-pub(crate) struct Failure {
+pub(crate) struct QueryFailure {
     #[serde(rename = "type")]
     kind: &'static str,
     pub message: String,
 }
 
-impl InsightAnswer {
+impl InsightResult {
     pub(crate) async fn of(
         app: &AppState,
         project: &ProjectRow,
         query: query::Result<Option<Value>>,
-        how: &How,
+        how: &RunOptions,
     ) -> Result<Self> {
         let Some(query) = query? else { return Ok(Self::default()) };
         let mut asked = QueryRequest::new(query, how.refresh, how.seen.clone());
@@ -167,11 +168,11 @@ impl InsightAnswer {
     }
 
     /// Like `of`, with a failure as part of the result: one insight must not fail a dashboard.
-    pub(crate) async fn or_why(
+    pub(crate) async fn or_failure(
         app: &AppState,
         project: &ProjectRow,
         query: query::Result<Option<Value>>,
-        how: &How,
+        how: &RunOptions,
     ) -> Self {
         match Self::of(app, project, query, how).await {
             Ok(answer) => answer,
@@ -180,7 +181,8 @@ impl InsightAnswer {
                     "id": "", "query_async": false, "team_id": project.id, "error": true,
                     "complete": true, "error_message": error.detail(), "results": null,
                 });
-                let failure = Failure { kind: error.kind(), message: error.detail().to_owned() };
+                let failure =
+                    QueryFailure { kind: error.kind(), message: error.detail().to_owned() };
                 Self { query_status: Some(status), failure: Some(failure), ..Self::default() }
             }
         }
@@ -188,7 +190,7 @@ impl InsightAnswer {
 }
 
 /// The query of an insight, converted from legacy filters if it is stored so.
-pub(crate) fn question(insight: &Insight) -> query::Result<Option<Value>> {
+pub(crate) fn insight_query(insight: &Insight) -> query::Result<Option<Value>> {
     match &insight.query {
         Some(query) => Ok(Some(Value::Object(query.clone().into_fields()))),
         None => convert_legacy_filters(&insight.filters, None)
@@ -197,28 +199,29 @@ pub(crate) fn question(insight: &Insight) -> query::Result<Option<Value>> {
 }
 
 /// Runs the queries of many insights, `AT_ONCE` at a time.
-pub(crate) async fn answer_all(
+pub(crate) async fn run_all(
     app: &AppState,
     project: &ProjectRow,
-    mut asked: Vec<(&mut ShownInsight, How)>,
+    mut asked: Vec<(&mut InsightResponse, RunOptions)>,
 ) {
-    let own = |(shown, how): &(&mut ShownInsight, How)| {
+    let own = |(shown, how): &(&mut InsightResponse, RunOptions)| {
         let insight = shown.insight();
-        (question(insight), how.clone().of(ObjectKind::Insight, insight.id.0))
+        (insight_query(insight), how.clone().of(ObjectKind::Insight, insight.id.0))
     };
-    let questions: Vec<(query::Result<Option<Value>>, How)> = asked.iter().map(own).collect();
+    let questions: Vec<(query::Result<Option<Value>>, RunOptions)> =
+        asked.iter().map(own).collect();
     let answers = stream::iter(questions).map(|(query, how)| {
         let (app, project) = (app.clone(), project.clone());
-        async move { InsightAnswer::or_why(&app, &project, query, &how).await }
+        async move { InsightResult::or_failure(&app, &project, query, &how).await }
     });
-    let answers: Vec<InsightAnswer> = answers.buffered(AT_ONCE).collect().await;
+    let answers: Vec<InsightResult> = answers.buffered(AT_ONCE).collect().await;
     for ((shown, _), answer) in asked.iter_mut().zip(answers) {
         shown.answer(answer);
     }
 }
 
 /// An insight's result as a table, with a header.
-pub(crate) fn table(answer: &InsightAnswer) -> Vec<Vec<String>> {
+pub(crate) fn table(answer: &InsightResult) -> Vec<Vec<String>> {
     let Some(result) = &answer.result else { return Vec::new() };
     if let Some(columns) = &answer.columns {
         return rows(columns, result);
