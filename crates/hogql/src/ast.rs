@@ -1,6 +1,6 @@
-//! A statement as written: nothing is looked up yet.
+//! The syntax tree: no name is resolved yet.
 //!
-//! What differs only in spelling is one tree: `==` and `=`, `x::T` and `CAST(x AS T)`, parentheses.
+//! Spellings of one meaning share one tree: `==` and `=`, `x::T` and `CAST(x AS T)`, parentheses.
 
 use crate::error::Span;
 
@@ -39,7 +39,7 @@ pub enum WithValue {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     Select(Box<Select>),
-    /// Applied from left to right; an `INTERSECT`, which binds tighter, is an operand of its own.
+    /// Left-associative; `INTERSECT` binds tighter and is a nested operand.
     Set {
         first: Box<Query>,
         rest: Vec<(SetOp, Query)>,
@@ -123,7 +123,7 @@ pub enum On {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayJoin {
-    /// `LEFT ARRAY JOIN`: a row without elements stays.
+    /// `LEFT ARRAY JOIN`: retains rows with empty arrays.
     pub keep_empty: bool,
     pub arrays: Vec<Column>,
 }
@@ -162,7 +162,7 @@ pub enum FrameUnit {
     Range,
 }
 
-/// In the order in which they may follow each other.
+/// In the order from the earliest to the latest bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     UnboundedPreceding,
@@ -189,11 +189,11 @@ pub enum ExprKind {
     Literal(Literal),
     /// `*` or `t.*`: a column, or the argument of `count`.
     Star(Option<Name>),
-    /// `a.b.c`; which of them is a table, a column or a property is not known yet.
+    /// `a.b.c`; the resolver decides which part is a table, a column or a property.
     Field(Vec<Name>),
     /// `{a.b}`
     Placeholder(Vec<Name>),
-    /// `.name` of what is not a field.
+    /// `.name` of an expression that is not a field.
     Member(Box<Expr>, Name),
     /// `.1`
     Element(Box<Expr>, u64),
@@ -201,7 +201,7 @@ pub enum ExprKind {
     Index(Box<Expr>, Box<Expr>),
     Unary(UnaryOp, Box<Expr>),
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
-    /// Two operands or more, none of them the same operation.
+    /// At least two operands; nested operands of the same operation are flattened.
     Logic(LogicOp, Vec<Expr>),
     IsNull {
         expr: Box<Expr>,
@@ -242,7 +242,7 @@ pub enum ExprKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub name: Name,
-    /// The first list of `quantile(0.5)(x)`.
+    /// `0.5` in `quantile(0.5)(x)`.
     pub parameters: Vec<Expr>,
     pub distinct: bool,
     pub args: Vec<Expr>,
@@ -264,7 +264,7 @@ impl PartialEq for Literal {
             (Self::Null, Self::Null) => true,
             (Self::Bool(a), Self::Bool(b)) => a == b,
             (Self::Int(a), Self::Int(b)) => a == b,
-            // One NaN is as good as another here.
+            // All NaNs are the same literal.
             (Self::Float(a), Self::Float(b)) => a == b || (a.is_nan() && b.is_nan()),
             (Self::String(a), Self::String(b)) => a == b,
             _ => false,
@@ -374,11 +374,11 @@ impl Unit {
         }
     }
 
-    /// In either number, in any case.
+    /// Singular or plural, case-insensitive.
     pub fn parse(word: &str) -> Option<Self> {
         let lower = word.to_ascii_lowercase();
-        let one = lower.strip_suffix('s').unwrap_or(&lower);
-        Self::ALL.into_iter().find(|unit| unit.as_str() == one)
+        let singular = lower.strip_suffix('s').unwrap_or(&lower);
+        Self::ALL.into_iter().find(|unit| unit.as_str() == singular)
     }
 }
 

@@ -1,10 +1,10 @@
-//! Why a statement is refused. Every message is for the person who wrote it.
+//! Errors in a statement. Every message addresses the author of the statement.
 
 use std::fmt;
 
-/// Bytes of the text, from `start` up to `end`.
+/// A byte range of the text, `start..end`.
 ///
-/// All spans are equal: two trees are equal when they say the same, wherever they say it.
+/// All spans compare equal, so that comparing trees ignores positions.
 #[derive(Clone, Copy, Default)]
 pub struct Span {
     pub start: u32,
@@ -13,11 +13,11 @@ pub struct Span {
 
 impl Span {
     pub fn new(start: usize, end: usize) -> Self {
-        // The text's bound is far below u32::MAX.
+        // `TEXT_BYTES_MAX` is far below u32::MAX.
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// From the beginning of this to the end of `other`.
+    /// From the start of this span to the end of `other`.
     pub fn to(self, other: Self) -> Self {
         Self { start: self.start, end: other.end }
     }
@@ -37,7 +37,7 @@ impl fmt::Debug for Span {
     }
 }
 
-/// A place in a text, as a person counts: lines and columns (in characters) from 1.
+/// A position in the text: line and column (in characters) count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     pub byte: usize,
@@ -64,7 +64,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// What is wrong, without where.
+/// The cause of an error, without its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     #[error("Syntax error: expected {expected}, found {found}")]
@@ -77,22 +77,24 @@ pub enum Reason {
     Unsupported(String),
     #[error("Unknown placeholder {{{0}}}")]
     Placeholder(String),
-    #[error("Unknown {what} '{name}'{}", hint(.near))]
-    Unknown { what: &'static str, name: String, near: Option<String> },
+    #[error("Unknown {what} '{name}'{}", hint(.suggestion))]
+    Unknown { what: &'static str, name: String, suggestion: Option<String> },
     /// The contract fixes this wording (query 5.6).
-    #[error("Unsupported function call '{name}(...)'{}", hint(.near))]
-    UnknownFunction { name: String, near: Option<String> },
+    #[error("Unsupported function call '{name}(...)'{}", hint(.suggestion))]
+    UnknownFunction { name: String, suggestion: Option<String> },
     #[error("{0}")]
     Invalid(String),
 }
 
-fn hint(near: &Option<String>) -> String {
-    near.as_ref().map_or_else(String::new, |near| format!(". Did you mean '{near}'?"))
+fn hint(suggestion: &Option<String>) -> String {
+    suggestion
+        .as_ref()
+        .map_or_else(String::new, |suggestion| format!(". Did you mean '{suggestion}'?"))
 }
 
-/// A refusal and the place it points at.
+/// An error and its position.
 ///
-/// The place is missing only when the cause is not in the text: a value, or a tree built by hand.
+/// There is no position if the cause is not in the text: a value, or a tree built in code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}{}", at.map_or_else(String::new, |at| format!(" (at {at})")))]
 pub struct Error {
@@ -102,9 +104,9 @@ pub struct Error {
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A refusal as the parts of this crate hand it on; the text turns it into an [`Error`].
+/// An error with a span, as used within this crate; [`Self::in_text`] turns it into an [`Error`].
 ///
-/// Boxed, because it is a part of every result of functions that call themselves.
+/// Boxed, because every recursive function returns it: it keeps stack frames small.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault(Box<(Reason, Span)>);
 

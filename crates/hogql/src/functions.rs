@@ -1,4 +1,4 @@
-//! Every function there is: one table for resolving, evaluating and documenting.
+//! The function table: signatures for resolving, evaluating and documenting.
 
 mod aggregates;
 mod arrays;
@@ -11,20 +11,20 @@ use std::sync::LazyLock;
 
 use crate::types::{Kind, Type, bits, integer};
 
-/// What is known of a function before any call.
+/// The signature of a function.
 #[derive(Debug)]
 pub struct Function {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
     pub kind: FunctionKind,
-    /// How many parameters `f(parameters)(arguments)` takes, at least and at most.
+    /// Minimum and maximum number of parameters in `f(parameters)(arguments)`.
     pub parameters: (usize, usize),
     pub lambda: Lambda,
-    /// Beside the lambda.
+    /// Arguments, without the lambda.
     pub args: &'static [Arg],
-    /// How many of the last arguments may be left out.
+    /// How many trailing arguments are optional.
     pub optional: usize,
-    /// Whether the last argument may be given again and again.
+    /// Whether the last argument is variadic.
     pub repeats: bool,
     pub returns: Returns,
     pub nulls: Nulls,
@@ -33,13 +33,13 @@ pub struct Function {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionKind {
     Scalar,
-    /// Also takes `OVER`, and `If` behind its name with a condition as last argument.
+    /// Also takes `OVER`, and the `If` combinator: a name suffix and a condition as last argument.
     Aggregate,
     /// Only with `OVER`.
     Window,
 }
 
-/// A lambda before the other arguments, which are then arrays that it is applied to.
+/// Whether the first argument is a lambda, which applies to the arrays that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lambda {
     None,
@@ -60,35 +60,35 @@ pub enum Arg {
     Array,
     Map,
     Tuple,
-    /// `'day'`, known before anything runs.
+    /// A constant unit of time, such as `'day'`.
     Unit,
-    /// The name of a time zone, known before anything runs.
+    /// A constant time zone name.
     Zone,
-    /// A text known before anything runs.
+    /// A constant string.
     ConstString,
-    /// A number known before anything runs.
+    /// A constant integer.
     ConstInt,
-    /// A member's name or an element's number.
+    /// A member's name or an element's index.
     Key,
 }
 
-/// The kind of the result, by the arguments' types. With a lambda, or instead of one that was
-/// left out, its result's type comes first.
+/// How the result type follows from the argument types. For functions with a lambda, the type of the
+/// lambda's result (or of the elements, without one) precedes the arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum Returns {
     Kind(Fixed),
-    /// The type of the argument with this number.
+    /// The type of the argument at this index.
     Arg(usize),
-    /// The type of the elements of the argument with this number.
+    /// The element type of the argument at this index.
     Element(usize),
-    /// An array of the type of the argument with this number.
+    /// An array of the type of the argument at this index.
     ArrayOf(usize),
-    /// The type that holds the arguments from this number on.
+    /// The common type of the arguments from this index on.
     Common(usize),
     By(fn(&[Type]) -> Option<Type>),
 }
 
-/// Kinds that a constant table can name.
+/// Result kinds that can be named in a const.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fixed {
     Bool,
@@ -132,16 +132,16 @@ impl Fixed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
-    /// Null if an argument is; an array if it has one to give is empty then.
+    /// Null if an argument is; a result that is an array is then empty.
     Strict,
-    /// As strict, and null for a text that it cannot read.
+    /// As strict, and null for a string that it cannot parse.
     OrNull,
-    /// The function has its own idea of null; the result's type says whether it may be null.
-    Own,
-    /// Skips nulls; never null: a count of no rows is 0.
+    /// The function handles nulls itself; its result type tells whether it may be null.
+    Custom,
+    /// Skips nulls and is never null: the count of no rows is 0.
     SkipToZero,
-    /// Skips nulls. Of no rows it is null if an argument may be null, and the default of its type
-    /// otherwise, as in ClickHouse with `aggregate_functions_null_for_empty = 0`.
+    /// Skips nulls. Over no rows it is null if an argument is nullable, otherwise the default of its
+    /// type, as in ClickHouse with `aggregate_functions_null_for_empty = 0`.
     Skip,
 }
 
@@ -189,18 +189,18 @@ impl Function {
         Self { kind, ..self }
     }
 
-    /// How many arguments it takes, without a lambda; no upper bound if the last repeats.
+    /// Minimum and maximum number of arguments, without a lambda; no maximum if variadic.
     pub fn arity(&self) -> (usize, Option<usize>) {
         let max = (!self.repeats).then_some(self.args.len());
         (self.args.len() - self.optional, max)
     }
 
-    /// What is wanted of the argument with this number.
+    /// The requirement on the argument at this index.
     pub fn arg(&self, no: usize) -> Option<Arg> {
         self.args.get(no).or_else(|| self.args.last().filter(|_| self.repeats)).copied()
     }
 
-    /// The type of a call. None if these arguments do not go together.
+    /// The type of a call. None if the argument types do not match.
     pub fn result(&self, args: &[Type]) -> Option<Type> {
         let any_null = args.iter().any(|arg| arg.nullable);
         let plain = |index: usize| args.get(index).cloned();
@@ -213,7 +213,7 @@ impl Function {
             Returns::By(rule) => rule(args)?,
         };
         Some(match self.nulls {
-            Nulls::Own => result,
+            Nulls::Custom => result,
             Nulls::Strict => result.or_null(any_null),
             Nulls::OrNull => {
                 let unread = args.first().is_some_and(|arg| arg.kind.is_string());
@@ -225,17 +225,17 @@ impl Function {
     }
 }
 
-/// The type that holds all of these.
+/// The common type of all of these.
 pub(crate) fn common(types: &[Type]) -> Option<Type> {
     let (first, rest) = types.split_first()?;
-    rest.iter().try_fold(first.clone(), |common, one| common.common(one))
+    rest.iter().try_fold(first.clone(), |common, ty| common.common(ty))
 }
 
-fn not_null(one: Type) -> Type {
-    Type { nullable: false, ..one }
+fn not_null(ty: Type) -> Type {
+    Type { nullable: false, ..ty }
 }
 
-/// Of `sum` and its kin: the widest of its sort, so that it does not overflow soon.
+/// Result of `sum` and similar aggregates: the widest type of the same family, against overflow.
 fn widest(types: &[Type]) -> Option<Type> {
     let kind = match &types.first()?.kind {
         Kind::Float => Kind::Float,
@@ -247,15 +247,15 @@ fn widest(types: &[Type]) -> Option<Type> {
     Some(kind.into())
 }
 
-/// By name as written; else, where that names only one, in any case.
+/// Looks up the exact name, then the case-insensitive name unless it is ambiguous.
 pub fn function_named(name: &str) -> Option<&'static Function> {
     let index = &*INDEX;
-    let found =
+    let function =
         index.exact.get(name).or_else(|| index.folded.get(&name.to_ascii_lowercase())?.as_ref());
-    found.copied()
+    function.copied()
 }
 
-/// All of them, in the order of the table.
+/// All functions, in the order of the table.
 pub fn functions() -> impl Iterator<Item = &'static Function> {
     let families = [
         aggregates::AGGREGATES,
@@ -274,7 +274,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
 
 struct Index {
     exact: HashMap<&'static str, &'static Function>,
-    /// None where two names differ only in case.
+    /// By lower-case name; None if several functions share it.
     folded: HashMap<String, Option<&'static Function>>,
 }
 
@@ -286,8 +286,8 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
             index
                 .folded
                 .entry(name.to_ascii_lowercase())
-                .and_modify(|found| {
-                    *found = found.filter(|other| std::ptr::eq(*other, function));
+                .and_modify(|entry| {
+                    *entry = entry.filter(|other| std::ptr::eq(*other, function));
                 })
                 .or_insert(Some(function));
         }
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_means_one_function_and_every_rule_fits_its_arguments() {
+    fn function_names_are_unique_and_signatures_consistent() {
         let mut names = Vec::new();
         for function in functions() {
             names.push(function.name);

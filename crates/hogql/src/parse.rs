@@ -1,4 +1,4 @@
-//! Tokens to a tree, by recursive descent.
+//! The recursive-descent parser.
 
 mod expr;
 mod primary;
@@ -9,9 +9,9 @@ pub(crate) use expr::Level;
 use crate::ast::{Expr, Name, Query, TypeName};
 use crate::error::{Checked, Fault, Reason, Result, Span};
 use crate::limits::{LIST_MAX, NESTING_MAX};
-use crate::token::{Placed, Token, tokenize};
+use crate::token::{SpannedToken, Token, tokenize};
 
-/// Words that are never a name without quotes.
+/// Reserved words: names only in quotes.
 pub(crate) const RESERVED: &[&str] = &[
     "and",
     "array",
@@ -71,7 +71,7 @@ pub(crate) fn is_reserved(word: &str) -> bool {
     RESERVED.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()
 }
 
-/// A whole statement.
+/// Parses a statement.
 pub fn parse(text: &str) -> Result<Query> {
     Parser::run(text, |parser| {
         let query = parser.query()?;
@@ -80,22 +80,22 @@ pub fn parse(text: &str) -> Result<Query> {
     })
 }
 
-/// An expression alone, as filters, breakdowns and lists of events take them.
+/// Parses an expression, as in filters, breakdowns and event lists.
 pub fn parse_expr(text: &str) -> Result<Expr> {
     Parser::run(text, Parser::expr)
 }
 
-/// A type alone, as `JSONExtract` takes it in a text.
+/// Parses a type name, as in the last argument of `JSONExtract`.
 pub(crate) fn parse_type(text: &str) -> Result<TypeName> {
     Parser::run(text, Parser::type_name)
 }
 
 struct Parser {
-    tokens: Vec<Placed>,
+    tokens: Vec<SpannedToken>,
     at: usize,
-    /// How deep the parser is in itself.
+    /// Recursion depth of the parser.
     depth: usize,
-    /// How high the tallest tree is that the expression being read has so far.
+    /// Height of the tallest subtree of the current expression so far.
     height: usize,
 }
 
@@ -117,20 +117,20 @@ impl Parser {
     }
 
     fn peek(&self, ahead: usize) -> &Token {
-        self.tokens.get(self.at + ahead).map_or(&Token::End, |placed| &placed.token)
+        self.tokens.get(self.at + ahead).map_or(&Token::End, |spanned| &spanned.token)
     }
 
     fn span(&self) -> Span {
-        self.tokens.get(self.at).map_or_else(Span::default, |placed| placed.span)
+        self.tokens.get(self.at).map_or_else(Span::default, |spanned| spanned.span)
     }
 
-    /// Of the token read last.
+    /// Span of the last consumed token.
     fn last_span(&self) -> Span {
         self.tokens[self.at.saturating_sub(1)].span
     }
 
     fn advance(&mut self) {
-        // The last token is the end; nothing lies behind it.
+        // The last token is `End`; the parser never advances past it.
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
@@ -183,7 +183,7 @@ impl Parser {
         found
     }
 
-    /// All of them, or none.
+    /// Consumes all of these words, or none.
     fn eat_words(&mut self, keywords: &[&str]) -> bool {
         let found =
             keywords.iter().enumerate().all(|(ahead, keyword)| self.word_ahead(ahead, keyword));
@@ -201,7 +201,7 @@ impl Parser {
         }
     }
 
-    /// A name, if one stands here.
+    /// Consumes a name, if the next token is one.
     fn try_name(&mut self) -> Option<Name> {
         let text = match self.token() {
             Token::Word(word) if !is_reserved(word) => word.clone(),
@@ -217,7 +217,7 @@ impl Parser {
         self.try_name().ok_or_else(|| self.unexpected(expected))
     }
 
-    /// Behind a dot every word is a name.
+    /// After a dot, every word is a name.
     fn member(&mut self) -> Checked<Name> {
         if let Token::Word(word) = self.token() {
             let name = Name::new(word.clone(), self.span());
@@ -256,7 +256,7 @@ impl Parser {
         if self.eat(close) { Ok(items) } else { Err(self.unexpected(format!("',' or '{close}'"))) }
     }
 
-    /// Reads one level deeper, and counts how high what was read is.
+    /// Parses one level deeper and tracks the height of the parsed tree.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Checked<T>) -> Checked<T> {
         if self.depth >= NESTING_MAX {
             return Err(self.too_deep());
@@ -269,7 +269,7 @@ impl Parser {
         Ok(parsed)
     }
 
-    /// What was read becomes a part of a larger tree.
+    /// Grows the height by one: the parsed tree becomes a child.
     fn grow(&mut self) -> Checked<()> {
         self.height += 1;
         if self.height > NESTING_MAX { Err(self.too_deep()) } else { Ok(()) }

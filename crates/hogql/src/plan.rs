@@ -1,6 +1,6 @@
-//! What a statement asks for, checked: every name found, every type known, every project named.
+//! The checked plan: names resolved, types known, every table bound to its project.
 //!
-//! The crate's head says what a lowering may rely on.
+//! The crate's documentation lists the invariants that a lowering may rely on.
 
 mod print;
 
@@ -15,23 +15,24 @@ use crate::types::Type;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub project: ProjectId,
-    /// Moments are shown, cut and read in it unless their type names another.
+    /// The project's time zone, in which date-times are displayed, truncated and parsed unless their
+    /// type names another.
     pub zone: String,
     pub ctes: Vec<Relation>,
     pub root: Relation,
     pub page: Page,
 }
 
-/// Which rows of the root are the answer.
+/// Which rows of the root are the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     /// At most `limits::ROWS_MAX`.
     pub limit: u64,
     pub offset: u64,
-    /// False if the statement had no limit: the answer then says whether there is more.
+    /// Whether the statement has a limit. If not, the result reports whether there are more rows.
     pub has_limit: bool,
-    /// Whether the statement may have more rows than an answer: the answer then says if any were
-    /// left out, though it has a limit.
+    /// Whether the statement's limit exceeds `limits::ROWS_MAX`. If so, the result reports whether
+    /// rows were dropped, although there is a limit.
     pub capped: bool,
 }
 
@@ -51,25 +52,25 @@ pub struct Output {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     Select(Box<Select>),
-    /// Applied from left to right, columns by position, each cast to the type of the whole.
+    /// Left-associative; columns match by position and are cast to the common type.
     Set {
         first: Box<Relation>,
         rest: Vec<(SetOp, Relation)>,
     },
 }
 
-/// In the order in which its parts apply.
+/// Fields are in the order of evaluation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Select {
-    /// Numbered from 0 as they stand; none is one row without columns.
+    /// Indexed from 0. Without sources there is one row without columns.
     pub sources: Vec<JoinedSource>,
     pub unnests: Vec<Unnest>,
     pub filter: Option<Expr>,
     pub grouping: Option<Grouping>,
-    /// Of what `grouping` gives; numbered on from `unnests`.
+    /// Unnests of grouped rows; their indices continue those of `unnests`.
     pub late_unnests: Vec<Unnest>,
     pub windows: Vec<WindowCall>,
-    /// As many as the relation's columns.
+    /// One per column of the relation.
     pub columns: Vec<Expr>,
     pub distinct: bool,
     pub order: Vec<Order>,
@@ -81,34 +82,33 @@ pub struct Select {
 #[derive(Clone, Debug, PartialEq)]
 pub struct JoinedSource {
     pub source: Source,
-    /// To the sources before it; the first has none.
+    /// How it joins the sources before it; None for the first.
     pub kind: Option<JoinKind>,
     pub on: Option<Expr>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// Rows of this project only: a table cannot be named without one.
+    /// Only rows of this project: there is no table without a project.
     Table(Table, ProjectId),
-    /// 0 up to this.
+    /// The numbers from 0 to this, exclusive.
     Numbers(u64),
     Query(Box<Relation>),
-    /// By number in the plan.
+    /// By index in the plan.
     Cte(usize),
 }
 
-/// A row for each element: of several arrays the first elements together, then the second, …
-/// Several unnests give each combination.
+/// One row per element. Several arrays of one unnest are zipped; several unnests form a cross product.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unnest {
     pub arrays: Vec<Expr>,
-    /// A row without elements stays, with the defaults of their types.
+    /// Retains a row whose arrays are empty, with the defaults of the element types.
     pub keep_empty: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grouping {
-    /// None is one group, also of no rows.
+    /// Without keys there is one group, even of no rows.
     pub keys: Vec<Expr>,
     pub aggregates: Vec<Aggregate>,
     pub having: Option<Expr>,
@@ -119,9 +119,9 @@ pub struct Aggregate {
     pub function: FunctionRef,
     pub parameters: Vec<Value>,
     pub distinct: bool,
-    /// None for `count()`.
+    /// Empty for `count()`.
     pub args: Vec<Expr>,
-    /// Only rows where this holds count (`sumIf`).
+    /// Restricts the aggregate to rows where this is true (`sumIf`).
     pub filter: Option<Expr>,
 }
 
@@ -131,7 +131,7 @@ pub struct WindowCall {
     pub call: Aggregate,
     pub partition: Vec<Expr>,
     pub order: Vec<Order>,
-    /// Without one: up to the current row's peers if there is an order, else the partition.
+    /// Default: up to the current row's peers if there is an order, otherwise the partition.
     pub frame: Option<(FrameUnit, Bound, Bound)>,
 }
 
@@ -153,37 +153,37 @@ pub struct LimitBy {
 pub struct Expr {
     pub kind: ExprKind,
     pub ty: Type,
-    /// For errors that only show when it runs, such as a bad pattern.
+    /// For errors at run time, such as an invalid pattern.
     pub span: Span,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {
     Value(Value),
-    /// Of a table.
+    /// A column of a table, reached through lazy joins.
     Column {
         source: usize,
         via: Vec<LazyJoin>,
         name: &'static str,
     },
-    /// Of a query or a common table expression, by position.
+    /// A column of a query or a common table expression, by index.
     Output {
         source: usize,
         column: usize,
     },
-    /// Out of a JSON object: text without quotes, NULL for what is missing, `null` or `''`; of
-    /// another type if the property is defined so, then NULL for what cannot be read as it.
+    /// A member of a JSON object: a string without quotes; NULL if it is missing, `null` or `''`. If
+    /// the property's definition has another type, of that type; NULL if it cannot be parsed.
     Property {
         of: Box<Expr>,
         path: Vec<Step>,
     },
-    /// An element of an unnest, by its number and the array's.
+    /// An element of an unnest: index of the unnest, and of the array in it.
     Element(usize, usize),
-    /// Of the select's grouping.
+    /// A key of the select's grouping, by index.
     Key(usize),
     Aggregate(usize),
     Window(usize),
-    /// Of the innermost lambda around it that has a parameter with this number.
+    /// The parameter with this number of the innermost enclosing lambda that has one.
     Param(usize),
     Lambda {
         params: Vec<usize>,
@@ -202,7 +202,7 @@ pub enum ExprKind {
         expr: Box<Expr>,
         negated: bool,
     },
-    /// Never null: a null is in no set.
+    /// Never null: a null is a member of no set.
     In {
         expr: Box<Expr>,
         set: Set,
@@ -214,9 +214,9 @@ pub enum ExprKind {
         or_null: bool,
     },
     Interval(Box<Expr>, Unit),
-    /// The only column of the only row; NULL of no rows.
+    /// A scalar subquery: the only column of the only row; NULL without rows.
     Query(Box<Relation>),
-    /// Only while names are resolved; no plan has them.
+    /// Only during resolution; no plan contains these three.
     AggregateCall(Box<Aggregate>),
     WindowCall(Box<WindowCall>),
     Unnested {
@@ -227,7 +227,7 @@ pub enum ExprKind {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Set {
     List(Vec<Expr>),
-    /// An array, which may differ by row.
+    /// An array, which may vary by row.
     Array(Box<Expr>),
     Query(Box<Relation>),
     Cohort(CohortId),
@@ -236,7 +236,7 @@ pub enum Set {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Key(String),
-    /// From 1.
+    /// Index from 1.
     Index(u64),
 }
 
@@ -267,8 +267,8 @@ impl PartialEq for Value {
     }
 }
 
-/// Never null, other than in SQL: `Equal` holds for two nulls and `NotEqual` for exactly one;
-/// the others do not hold when a side is null, except the negated ones, which then do.
+/// Never null, unlike in SQL: `Equal` is true for two nulls and `NotEqual` for exactly one. With a
+/// null side, the other comparisons are false and their negations true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     Equal,
@@ -287,7 +287,7 @@ pub enum Comparison {
     NotIMatch,
 }
 
-/// A line of the table of functions.
+/// An entry of the function table.
 #[derive(Clone, Copy, Debug)]
 pub struct FunctionRef(pub &'static Function);
 

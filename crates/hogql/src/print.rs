@@ -1,6 +1,6 @@
-//! A tree as text again: what answers show as `hogql`, and the names of columns without alias.
+//! Prints a syntax tree as HogQL: the `hogql` of results, and names of columns without an alias.
 //!
-//! Parsing the text gives the same tree.
+//! Parsing the output gives the same tree.
 
 mod statement;
 
@@ -12,18 +12,18 @@ use crate::token::{is_word, is_word_start};
 
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // An operand on its own needs no parentheses, and a lambda may stand here.
+        // At the top level, nothing needs parentheses, not even a lambda.
         self.kind.fmt(f)
     }
 }
 
-/// An operand that must bind at least this tightly.
+/// An operand, in parentheses if it binds less tightly than this level.
 struct At<'a>(&'a Expr, Level);
 
 impl fmt::Display for At<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(expr, level) = self;
-        if level_of(&expr.kind).is_none_or(|own| own < *level) {
+        if level_of(&expr.kind).is_none_or(|level_of_expr| level_of_expr < *level) {
             write!(f, "({expr})")
         } else {
             expr.kind.fmt(f)
@@ -31,7 +31,7 @@ impl fmt::Display for At<'_> {
     }
 }
 
-/// How tightly an expression holds together; none for a lambda, which is no operand at all.
+/// The precedence of an expression; None for a lambda, which cannot be an operand.
 fn level_of(kind: &ExprKind) -> Option<Level> {
     Some(match kind {
         ExprKind::Lambda(..) => return None,
@@ -49,7 +49,7 @@ fn level_of(kind: &ExprKind) -> Option<Level> {
     })
 }
 
-/// What something is taken out of: a dot behind a number would be a part of it.
+/// The base of a member access: a number needs parentheses, or the dot would belong to it.
 struct Base<'a>(&'a Expr);
 
 impl fmt::Display for Base<'_> {
@@ -79,7 +79,7 @@ impl fmt::Display for ExprKind {
             Self::Element(base, index) => write!(f, "{}.{index}", Base(base)),
             Self::Index(base, index) => write!(f, "{}[{index}]", Base(base)),
             Self::Unary(UnaryOp::Not, operand) => write!(f, "NOT {}", At(operand, Level::Not)),
-            // `--` would begin a comment.
+            // `--` would start a comment.
             Self::Unary(UnaryOp::Negate, operand) => write!(f, "-{}", At(operand, Level::Postfix)),
             Self::Binary(op, left, right) => {
                 let level = Level::of(*op);
@@ -135,7 +135,7 @@ impl fmt::Display for ExprKind {
                     Self::Literal(Literal::Int(_) | Literal::Float(_)) | Self::Field(_) => {
                         write!(f, "INTERVAL {count} {unit}")
                     }
-                    // A text would be taken for the whole interval.
+                    // A bare string would parse as the whole interval.
                     _ => write!(f, "INTERVAL ({count}) {unit}"),
                 }
             }
@@ -185,7 +185,7 @@ fn join<T: fmt::Display>(
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not as a name: `left` is reserved, and the name of a function.
+        // Not quoted as a name: `left` is both reserved and a function.
         f.write_str(&self.name.text)?;
         if !self.parameters.is_empty() {
             f.write_char('(')?;

@@ -1,14 +1,14 @@
-//! Names to what they mean, and types to everything: a tree becomes a [`Plan`].
+//! Resolves names and types: turns a syntax tree into a [`Plan`].
 
 mod access;
 mod call;
 mod coerce;
 mod expr;
 mod extract;
-mod near;
 mod scope;
 mod select;
 mod source;
+mod suggest;
 mod windows;
 
 use std::collections::{BTreeMap, HashMap};
@@ -24,30 +24,30 @@ use scope::{Named, Scope};
 
 pub use call::has_aggregate;
 
-/// What a statement's meaning depends on beside its text.
+/// The project's schema: what the meaning of a statement depends on besides its text.
 #[derive(Clone, Debug)]
 pub struct Project {
     pub id: ProjectId,
     /// The name of its time zone.
     pub zone: String,
-    /// Types of groups by name.
+    /// Index of each group type, by name.
     pub groups: BTreeMap<String, u8>,
-    /// Types of properties that are more than text.
+    /// Types of the properties that are not strings.
     pub properties: HashMap<(PropertyOwner, String), PropertyType>,
     pub cohorts: BTreeMap<CohortId, String>,
 }
 
-/// What `{filters}` stands for.
+/// The value of the `{filters}` placeholder.
 #[derive(Clone, Debug, Default)]
 pub struct Filters {
-    /// Both bounds belong to the range.
+    /// The range is inclusive.
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
-    /// In the fields of the table that is filtered.
+    /// Refers to fields of the filtered table.
     pub condition: Option<ast::Expr>,
 }
 
-/// `text` is what `query` was parsed from, for the places in errors; empty if it was built by hand.
+/// `text` is the source of `query`, for positions in errors; empty if the tree was built in code.
 /// Without filters, `{filters}` is true.
 pub fn resolve(
     query: &ast::Query,
@@ -71,9 +71,9 @@ pub fn resolve(
     Ok(Plan { project: project.id, zone, ctes: resolver.ctes, root, page })
 }
 
-/// The outermost limit is the answer's, with a default and a bound of its own. A limit at the end
-/// of a set binds to its last select, in PostHog's grammar as in ClickHouse's, and stays there; the
-/// default is for statements that say nothing.
+/// Takes the outermost limit as the page of the result, with its default and maximum. A limit at the
+/// end of a set operation binds to its last select, as in PostHog's and ClickHouse's grammar, and
+/// stays there; the default applies to statements without any limit.
 fn take_page(root: &mut Relation) -> Page {
     let has_limit = ends_with_limit(root);
     let (limit, offset) = match &mut root.body {
@@ -97,9 +97,9 @@ struct Resolver<'a> {
     project: &'a Project,
     filters: Option<&'a Filters>,
     ctes: Vec<Relation>,
-    /// What `WITH` names, innermost last.
+    /// Names of `WITH`, innermost last.
     named: Vec<(&'a str, Named<'a>)>,
-    /// Of the selects around; only the last one's fields can be seen.
+    /// Scopes of the enclosing selects; only fields of the last are visible.
     scopes: Vec<Scope<'a>>,
     nodes: usize,
     depth: usize,
@@ -120,7 +120,7 @@ impl<'a> Resolver<'a> {
             }
             let named = match &with.value {
                 ast::WithValue::Query(query) => {
-                    let relation = self.deeper(with.name.span, |one| one.query(query))?;
+                    let relation = self.deeper(with.name.span, |resolver| resolver.query(query))?;
                     self.ctes.push(relation);
                     Named::Cte(self.ctes.len() - 1)
                 }
@@ -141,12 +141,12 @@ impl<'a> Resolver<'a> {
         first: &'a ast::Query,
         rest: &'a [(ast::SetOp, ast::Query)],
     ) -> Checked<Relation> {
-        let first = self.deeper(Span::default(), |one| one.query(first))?;
+        let first = self.deeper(Span::default(), |resolver| resolver.query(first))?;
         let mut columns = first.columns.clone();
         let mut relations = Vec::new();
         for (op, query) in rest {
             let span = span_of(query);
-            let relation = self.deeper(span, |one| one.query(query))?;
+            let relation = self.deeper(span, |resolver| resolver.query(query))?;
             if relation.columns.len() != columns.len() {
                 let message = format!(
                     "The parts of a union need equally many columns: {} and {}",
@@ -168,7 +168,7 @@ impl<'a> Resolver<'a> {
         Ok(Relation { columns, body: Body::Set { first: Box::new(first), rest: relations } })
     }
 
-    /// Counts what a plan grows by.
+    /// Counts nodes towards [`PLAN_NODES_MAX`].
     fn charge(&mut self, nodes: usize, span: Span) -> Checked<()> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > PLAN_NODES_MAX {
@@ -178,7 +178,7 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// Resolves a part of what stands at `span`, within the bounds of a plan.
+    /// Resolves a child of the node at `span`, one nesting level deeper, within the plan's limits.
     fn deeper<T>(
         &mut self,
         span: Span,

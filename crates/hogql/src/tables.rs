@@ -1,4 +1,4 @@
-//! The tables, their columns, and the fields that lead from one to another.
+//! The tables, their columns, and the lazy joins between them.
 
 use model::definition::PropertyOwner;
 
@@ -15,20 +15,20 @@ pub enum Table {
     Sessions,
 }
 
-/// A field that is a row of another table.
+/// A field that refers to a row of another table, as PostHog's lazy joins do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LazyJoin {
-    /// One or none.
+    /// At most one row.
     Person,
-    /// From an event: exactly one. From a person: one for each distinct id.
+    /// From an event: exactly one row. From a person: one row per distinct id.
     DistinctId,
-    /// By the event's session id: one or none.
+    /// By the event's session id: at most one row.
     Session,
-    /// By the event's key for the type of group with this index: one or none.
+    /// By the event's key for the group type at this index: at most one row.
     Group(u8),
 }
 
-/// Stands in every table but is no column of `*`: a statement may read it, not choose it.
+/// In every table, but not part of `*`. A statement can read it; it cannot select another project.
 pub(crate) const PROJECT_COLUMN: &str = "team_id";
 
 impl Table {
@@ -78,10 +78,10 @@ impl Table {
         found.map(|(column, holds)| (*column, holds.ty(self)))
     }
 
-    /// Where a field leads, apart from groups by the names of their types.
+    /// The lazy join of a field, except groups by the name of their type.
     pub fn link(self, name: &str) -> Option<LazyJoin> {
         match (self, name) {
-            // No snapshot of the person is kept with an event: `poe` is the person.
+            // Events store no snapshot of the person: `poe` (person on events) is the person.
             (Self::Events, "person" | "poe") => Some(LazyJoin::Person),
             (Self::Events, "pdi") | (Self::Persons, "pdi") => Some(LazyJoin::DistinctId),
             (Self::Events, "session") => Some(LazyJoin::Session),
@@ -97,7 +97,7 @@ impl Table {
         }
     }
 
-    /// What else `*` gives: names and the fields behind them.
+    /// Further columns of `*`: names and the fields they refer to.
     pub const fn star_fields(self) -> &'static [(&'static str, [&'static str; 2])] {
         match self {
             Self::Events => &[
@@ -108,7 +108,7 @@ impl Table {
         }
     }
 
-    /// The column that a range of dates filters.
+    /// The column that a date range filters.
     pub const fn time_column(self) -> Option<&'static str> {
         match self {
             Self::Events => Some("timestamp"),
@@ -129,7 +129,7 @@ impl LazyJoin {
         }
     }
 
-    /// Whether a column behind it may be missing: an event without profile, session or group.
+    /// Whether a column of the joined row is nullable: an event may lack a profile, session or group.
     pub fn is_nullable(self, column: &str) -> bool {
         match self {
             Self::Person => column != "id",
@@ -147,7 +147,7 @@ impl LazyJoin {
     }
 }
 
-/// What a stored column holds.
+/// The type of a stored column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
     String,
@@ -180,7 +180,7 @@ impl ColumnType {
                 let owner = match table {
                     Table::Events => Some(PropertyOwner::Event),
                     Table::Persons => Some(PropertyOwner::Person),
-                    // Of which type a row's group is, only the row says.
+                    // The group type differs by row.
                     _ => None,
                 };
                 Kind::Json(owner).into()

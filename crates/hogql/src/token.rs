@@ -1,11 +1,11 @@
-//! Text to tokens.
+//! The lexer.
 
 use crate::error::{Checked, Fault, Reason, Span};
 use crate::limits::{TEXT_BYTES_MAX, TOKENS_MAX};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
-    /// A keyword, or a name without quotes.
+    /// A keyword or an unquoted name.
     Word(String),
     /// A name in backticks or double quotes: never a keyword.
     Quoted(String),
@@ -17,18 +17,18 @@ pub(crate) enum Token {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Placed {
+pub(crate) struct SpannedToken {
     pub token: Token,
     pub span: Span,
 }
 
-/// Longest first: the first that fits is taken.
+/// Longest first, for longest match.
 const SYMBOLS: &[&str] = &[
     "=~*", "!~*", "->", "::", "??", "||", "==", "=~", "!=", "!~", "<>", "<=", ">=", "(", ")", "[",
     "]", "{", "}", ",", ";", ".", "+", "-", "*", "/", "%", "=", "<", ">", "?", ":",
 ];
 
-pub(crate) fn tokenize(text: &str) -> Checked<Vec<Placed>> {
+pub(crate) fn tokenize(text: &str) -> Checked<Vec<SpannedToken>> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Fault::too_large("bytes", TEXT_BYTES_MAX, Span::default()));
     }
@@ -41,14 +41,14 @@ pub(crate) fn tokenize(text: &str) -> Checked<Vec<Placed>> {
     Ok(lexer.tokens)
 }
 
-/// Names and texts up to the first mistake.
+/// Identifiers and string literals up to the first lexical error.
 pub(crate) fn identifiers_and_strings(text: &str) -> Vec<String> {
     if text.len() > TEXT_BYTES_MAX {
         return Vec::new();
     }
     let mut lexer = Lexer { text, at: 0, tokens: Vec::new() };
     while lexer.tokens.len() <= TOKENS_MAX && lexer.next().unwrap_or(false) {}
-    let word = |placed: Placed| match placed.token {
+    let word = |spanned: SpannedToken| match spanned.token {
         Token::Word(word) | Token::Quoted(word) | Token::String(word) => Some(word),
         Token::Int(_) | Token::Float(_) | Token::Symbol(_) | Token::End => None,
     };
@@ -58,11 +58,11 @@ pub(crate) fn identifiers_and_strings(text: &str) -> Vec<String> {
 struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    tokens: Vec<Placed>,
+    tokens: Vec<SpannedToken>,
 }
 
 impl Lexer<'_> {
-    /// Whether there is more.
+    /// Reads one token; false at the end.
     fn next(&mut self) -> Checked<bool> {
         self.skip_blanks()?;
         let start = self.at;
@@ -92,7 +92,7 @@ impl Lexer<'_> {
     }
 
     fn push(&mut self, token: Token, start: usize) {
-        self.tokens.push(Placed { token, span: Span::new(start, self.at) });
+        self.tokens.push(SpannedToken { token, span: Span::new(start, self.at) });
     }
 
     fn fault(&self, message: &'static str, start: usize) -> Fault {
@@ -127,7 +127,7 @@ impl Lexer<'_> {
         Ok(Token::Quoted(name))
     }
 
-    /// Escapes are ClickHouse's: an unknown one keeps its backslash, so `'\d+'` is a pattern.
+    /// ClickHouse's escapes: an unknown one retains its backslash, so that `'\d+'` is a regex.
     fn quoted(&mut self, quote: char, unterminated: &'static str) -> Checked<String> {
         let start = self.at;
         let mut chars = self.text[start..].char_indices().skip(1).peekable();
@@ -163,7 +163,7 @@ impl Lexer<'_> {
         Err(self.fault(unterminated, start))
     }
 
-    /// After something that has elements, `.1` takes the first of them; elsewhere it is a tenth.
+    /// After an operand, `.1` is element access; elsewhere it is the number 0.1.
     fn starts_fraction(&self) -> bool {
         let digit = self.rest()[1..].starts_with(|c: char| c.is_ascii_digit());
         let has_elements = self.tokens.last().is_some_and(|last| match &last.token {

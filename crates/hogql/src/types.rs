@@ -1,4 +1,4 @@
-//! The types of values, in ClickHouse's vocabulary.
+//! Types of values, named as in ClickHouse.
 
 use std::fmt;
 
@@ -10,23 +10,23 @@ use crate::error::{Checked, Fault};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
     pub kind: Kind,
-    /// Never set for arrays, tuples and maps: where they would be null they are empty.
+    /// Never set for arrays, tuples and maps, which are empty instead of null.
     pub nullable: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Of `NULL` alone; fits everywhere.
+    /// The type of the literal `NULL`; compatible with every type.
     Null,
     Bool,
-    /// By bits: 8, 16, 32 or 64.
+    /// Width in bits: 8, 16, 32 or 64.
     UInt(u8),
     Int(u8),
     Float,
-    /// By digits behind the point.
+    /// Scale: digits after the decimal point.
     Decimal(u8),
     String,
-    /// Text that holds an object of properties, and whose they are if that is known.
+    /// A string with a JSON object of properties, and their owner if known.
     Json(Option<PropertyOwner>),
     Uuid,
     Date,
@@ -39,15 +39,15 @@ pub enum Kind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DateTimeType {
-    /// Digits of the fraction of a second.
+    /// Fractional digits of a second.
     pub precision: u8,
-    /// The project's if none.
+    /// None means the project's time zone.
     pub zone: Option<String>,
 }
 
 impl Kind {
     pub const DATE_TIME: Self = Self::DateTime(DateTimeType { precision: 0, zone: None });
-    /// As events are stored.
+    /// The type of stored timestamps.
     pub const TIMESTAMP: Self = Self::DateTime(DateTimeType { precision: 6, zone: None });
 
     pub const fn is_number(&self) -> bool {
@@ -95,7 +95,7 @@ impl Type {
         }
     }
 
-    /// The type that holds the values of both.
+    /// The common type of both, which can represent the values of either.
     pub fn common(&self, other: &Self) -> Option<Self> {
         let kind = match (&self.kind, &other.kind) {
             (Kind::Null, kind) | (kind, Kind::Null) => {
@@ -124,7 +124,7 @@ impl Type {
         Some(Self::from(kind).or_null(self.nullable || other.nullable))
     }
 
-    /// Whether a cast can make one of the other; whether it does, some values only show later.
+    /// Whether a cast exists; it may still fail for some values at run time.
     pub fn casts_to(&self, to: &Self) -> bool {
         let scalar = |kind: &Kind| kind.may_be_null() && !matches!(kind, Kind::Interval(_));
         match (&self.kind, &to.kind) {
@@ -142,7 +142,7 @@ impl Type {
         }
     }
 
-    /// As answers name it, for a project in `zone`.
+    /// The name in results, for a project in `zone`.
     pub fn name(&self, zone: &str) -> String {
         let name = match &self.kind {
             Kind::Null => "Nothing".to_owned(),
@@ -155,11 +155,11 @@ impl Type {
             Kind::Uuid => "UUID".to_owned(),
             Kind::Date => "Date".to_owned(),
             Kind::DateTime(DateTimeType { precision: 0, zone: None }) => "DateTime".to_owned(),
-            Kind::DateTime(DateTimeType { precision: 0, zone: Some(own) }) => {
-                format!("DateTime('{own}')")
+            Kind::DateTime(DateTimeType { precision: 0, zone: Some(type_zone) }) => {
+                format!("DateTime('{type_zone}')")
             }
-            Kind::DateTime(DateTimeType { precision, zone: own }) => {
-                format!("DateTime64({precision}, '{}')", own.as_deref().unwrap_or(zone))
+            Kind::DateTime(DateTimeType { precision, zone: type_zone }) => {
+                format!("DateTime64({precision}, '{}')", type_zone.as_deref().unwrap_or(zone))
             }
             Kind::Interval(unit) => {
                 let unit = unit.as_str();
@@ -198,7 +198,7 @@ fn common_number(a: &Kind, b: &Kind) -> Kind {
     }
 }
 
-/// Whether it has a sign, and its bits; a Bool counts as the smallest integer.
+/// Signedness and width of an integer kind; Bool counts as `UInt8`.
 pub(crate) const fn bits(kind: &Kind) -> (bool, u8) {
     match kind {
         Kind::Int(bits) => (true, *bits),
@@ -212,7 +212,7 @@ pub(crate) fn integer(signed: bool, bits: u8) -> Kind {
     if signed { Kind::Int(bits) } else { Kind::UInt(bits) }
 }
 
-/// The type that a cast names.
+/// The type with the name that a cast gives.
 pub(crate) fn named(name: &TypeName) -> Checked<Type> {
     let span = name.name.span;
     let text = name.name.text.as_str();
@@ -240,13 +240,13 @@ pub(crate) fn named(name: &TypeName) -> Checked<Type> {
         "date" => plain(Kind::Date),
         "datetime" | "timestamp" => match &name.args[..] {
             [] => Ok(Kind::DATE_TIME.into()),
-            [TypeArg::String(zone)] => moment(0, Some(zone)).ok_or_else(bad),
+            [TypeArg::String(zone)] => date_time(0, Some(zone)).ok_or_else(bad),
             _ => Err(bad()),
         },
         "datetime64" => match &name.args[..] {
-            [TypeArg::Int(precision)] => moment(*precision, None).ok_or_else(bad),
+            [TypeArg::Int(precision)] => date_time(*precision, None).ok_or_else(bad),
             [TypeArg::Int(precision), TypeArg::String(zone)] => {
-                moment(*precision, Some(zone)).ok_or_else(bad)
+                date_time(*precision, Some(zone)).ok_or_else(bad)
             }
             _ => Err(bad()),
         },
@@ -281,7 +281,7 @@ pub(crate) fn named(name: &TypeName) -> Checked<Type> {
     }
 }
 
-pub(crate) fn moment(precision: u64, zone: Option<&str>) -> Option<Type> {
+pub(crate) fn date_time(precision: u64, zone: Option<&str>) -> Option<Type> {
     let known = zone.is_none_or(model::is_time_zone);
     (precision <= 9 && known).then(|| {
         let moment = DateTimeType { precision: precision as u8, zone: zone.map(str::to_owned) };

@@ -1,4 +1,4 @@
-//! Ours against ClickHouse, on the expressions of `expressions.txt`.
+//! Compares results with ClickHouse (chDB), for the expressions in `expressions.txt`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ const LINES: &str = include_str!("expressions.txt");
 pub(crate) struct Line {
     pub ours: String,
     theirs: String,
-    /// Our own answer, and the reason.
+    /// Our result where it differs on purpose, and the reason.
     differs: Option<(Value, String)>,
     refused: bool,
 }
@@ -40,7 +40,7 @@ pub(crate) fn lines() -> Vec<Line> {
     lines.map(line).collect()
 }
 
-/// Where `tools/install-test-deps` puts Python's packages.
+/// The Python of `tools/install-test-deps`.
 fn python() -> PathBuf {
     let folder = std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
@@ -50,7 +50,7 @@ fn python() -> PathBuf {
     folder.join("venv/bin/python")
 }
 
-/// The answers of ClickHouse, or why it refuses.
+/// ClickHouse's results, or its errors.
 fn theirs(texts: &[String]) -> Vec<Result<Value, String>> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/oracle.py");
     let mut child = Command::new(python())
@@ -71,7 +71,7 @@ fn theirs(texts: &[String]) -> Vec<Result<Value, String>> {
     answers.into_iter().map(one).collect()
 }
 
-/// They show moments otherwise than answers do.
+/// ClickHouse formats date-times differently from our results.
 fn has_moment(ty: &Type) -> bool {
     match &ty.kind {
         Kind::DateTime(_) => true,
@@ -81,7 +81,7 @@ fn has_moment(ty: &Type) -> bool {
     }
 }
 
-/// Equal, but for the last digits of floats and how whole ones are written.
+/// Equal, except for the last digits of floats and the notation of integral ones.
 fn same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Number(a), Value::Number(b)) => {
@@ -99,7 +99,7 @@ fn same(ours: &Value, theirs: &Value) -> bool {
 }
 
 #[test]
-fn expressions_mean_what_they_mean_in_clickhouse() {
+fn expressions_agree_with_clickhouse() {
     let mut lines = lines();
     for line in &mut lines {
         let moment = compiled(&line.ours).is_ok_and(|program| has_moment(program.ty()));

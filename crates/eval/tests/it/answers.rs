@@ -1,5 +1,5 @@
-//! Answers that ClickHouse cannot vouch for: the encoding of values, the project's zone, nulls,
-//! properties, refusals and bounds.
+//! Results that are not compared with ClickHouse: JSON encoding, the project's time zone, nulls,
+//! properties, errors and limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ fn check(cases: &[(&str, Value)]) {
 
 // contract: query 3.1
 #[test]
-fn values_are_shown_as_the_contract_says() {
+fn json_encoding_of_values_follows_the_contract() {
     check(&[
         ("toDate('2024-03-01')", json!("2024-03-01")),
         ("toDateTime('2024-03-01 10:00:00')", json!("2024-03-01T10:00:00+01:00")),
@@ -56,7 +56,7 @@ fn values_are_shown_as_the_contract_says() {
 
 // contract: query 5.5
 #[test]
-fn the_present_and_texts_are_in_the_projects_zone() {
+fn now_and_parsed_times_use_the_project_time_zone() {
     assert_eq!(NOW / 1_000_000, 1_715_985_015);
     check(&[
         ("now()", json!("2024-05-18T00:30:15+02:00")),
@@ -78,7 +78,7 @@ fn the_present_and_texts_are_in_the_projects_zone() {
 }
 
 #[test]
-fn weeks_begin_where_the_project_says() {
+fn week_start_follows_the_project_setting() {
     let context = eval::Context { week_starts_monday: true, ..(*context()).clone() };
     let expr = column("toStartOfWeek(toDate('2024-05-18'))", "").unwrap();
     let program = eval::Program::compile(&expr, &context.into(), &mut |_| None).unwrap();
@@ -89,7 +89,7 @@ fn weeks_begin_where_the_project_says() {
 
 // contract: query 5.1
 #[test]
-fn logic_is_three_valued_and_comparisons_are_not() {
+fn logic_is_three_valued_and_comparisons_are_never_null() {
     check(&[
         ("NULL = 1", json!(0)),
         ("1 = NULL", json!(0)),
@@ -115,7 +115,7 @@ fn logic_is_three_valued_and_comparisons_are_not() {
 }
 
 #[test]
-fn what_is_not_asked_does_not_fail() {
+fn unselected_branches_are_not_evaluated() {
     check(&[
         ("1 = 0 and intDiv(1, 0) = 1", json!(0)),
         ("1 = 1 or intDiv(1, 0) = 1", json!(1)),
@@ -127,7 +127,7 @@ fn what_is_not_asked_does_not_fail() {
 }
 
 #[test]
-fn lambdas_see_what_is_around_them() {
+fn lambdas_capture_enclosing_columns_and_parameters() {
     check(&[
         ("arrayMap(x -> arrayMap(y -> x * 10 + y, [1, 2]), [3, 4])", json!([[31, 32], [41, 42]])),
         ("arrayMap(x -> arrayFilter(y -> y > x, [1, 2, 3]), [1, 2])", json!([[2, 3], [3]])),
@@ -139,7 +139,7 @@ fn lambdas_see_what_is_around_them() {
 }
 
 #[test]
-fn null_texts_give_empty_arrays() {
+fn null_strings_split_to_empty_arrays() {
     check(&[
         ("splitByChar(',', nullIf('a', 'a'))", json!([])),
         ("JSONExtractArrayRaw(nullIf('a', 'a'))", json!([])),
@@ -149,7 +149,7 @@ fn null_texts_give_empty_arrays() {
 }
 
 #[test]
-fn refusals_say_what_is_wrong_and_where() {
+fn evaluation_errors_have_messages_and_spans() {
     for (expr, message, place) in [
         ("now() > 'yesterday'", "'yesterday' cannot be read as", "'yesterday'"),
         ("toDate('2024-01-01') = '2024-13-01'", "'2024-13-01' cannot be read as", "'2024-13-01'"),
@@ -173,7 +173,7 @@ fn refusals_say_what_is_wrong_and_where() {
 }
 
 #[test]
-fn deep_expressions_fit_on_a_small_stack() {
+fn deep_expressions_fit_a_small_stack() {
     let deep = |open: &str, inner: &str, close: &str| {
         (0..30).fold(inner.to_owned(), |inner, _| format!("{open}{inner}{close}"))
     };
@@ -193,7 +193,7 @@ fn deep_expressions_fit_on_a_small_stack() {
 }
 
 #[test]
-fn results_are_bounded() {
+fn result_sizes_are_bounded() {
     for expr in [
         "range(100000000)",
         "range(9223372036854775807)",
@@ -218,8 +218,8 @@ fn results_are_bounded() {
 }
 
 #[test]
-fn what_is_worked_out_in_parts_is_the_same_as_at_once() {
-    // More elements than a call works on at once.
+fn chunked_calls_return_the_same_as_whole_calls() {
+    // More elements than one chunk of a call.
     let many = "arrayFilter(x -> x % 2 = 0, range(300000))";
     for (expr, expected) in [
         ("arraySum(x -> x * 2, many)", json!(44_999_700_000_u64)),
@@ -242,7 +242,7 @@ fn what_is_worked_out_in_parts_is_the_same_as_at_once() {
 }
 
 #[test]
-fn a_program_ends_when_nobody_waits_any_more() {
+fn cancelled_program_ends_with_an_error() {
     let flag = Arc::new(AtomicBool::new(false));
     let cancellation = eval::Cancellation::new(flag.clone());
     let context = Arc::new(eval::Context { cancellation, ..(*context()).clone() });

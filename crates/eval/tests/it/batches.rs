@@ -1,4 +1,4 @@
-//! Programs over columns: leaves, properties, dictionaries, filters.
+//! Programs over batches: inputs, properties, dictionaries, filters.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const PROPERTIES: [Option<&str>; 6] = [
     None,
 ];
 
-/// Reads `$session_id`, which may be null, as the first input, `properties` as the second, `timestamp` as the third.
+/// Inputs: `$session_id` (nullable) is the first, `properties` the second, `timestamp` the third.
 fn leaf(expr: &Expr) -> Option<usize> {
     match &expr.kind {
         ExprKind::Column { name: "$session_id", .. } => Some(0),
@@ -62,7 +62,7 @@ fn inputs() -> Vec<ArrayRef> {
     ]
 }
 
-/// The same, with the event as a dictionary that has an entry which no row uses.
+/// The same, with the event dictionary-encoded; no row uses one of the entries.
 fn coded() -> Vec<ArrayRef> {
     let mut inputs = inputs();
     let keys =
@@ -74,7 +74,7 @@ fn coded() -> Vec<ArrayRef> {
 
 // contract: query 5.2
 #[test]
-fn properties_are_texts_unless_they_are_defined_otherwise() {
+fn properties_are_strings_unless_defined_otherwise() {
     for (expr, expected) in [
         ("properties.plan", json!(["pro", null, null, "escaped \"q\"", null, null])),
         ("properties.amount", json!([12.5, 7.0, null, 1000.0, null, null])),
@@ -105,7 +105,7 @@ fn properties_are_texts_unless_they_are_defined_otherwise() {
 }
 
 #[test]
-fn half_characters_in_json_are_replaced() {
+fn unpaired_surrogates_in_json_become_replacement_characters() {
     let texts: ArrayRef = Arc::new(StringArray::from(vec![
         r#"{"a":"x\ud800y\n\ud83d\ude00\udc00"}"#,
         r#"{"a":"\u0041\/\\"}"#,
@@ -116,7 +116,7 @@ fn half_characters_in_json_are_replaced() {
 }
 
 #[test]
-fn an_input_may_stand_for_a_property() {
+fn property_may_be_an_input() {
     let ask = |expr: &str| {
         let expr = column(expr, " from events").unwrap();
         let mut asked = Vec::new();
@@ -142,7 +142,7 @@ fn an_input_may_stand_for_a_property() {
 }
 
 #[test]
-fn dictionaries_give_what_their_texts_give() {
+fn dictionary_inputs_give_the_same_results_as_plain_strings() {
     for expr in [
         "event",
         "upper(event)",
@@ -169,13 +169,13 @@ fn dictionaries_give_what_their_texts_give() {
         let program = program(expr);
         let expected = rows(&program, &inputs());
         assert_eq!(rows(&program, &coded()), expected, "{expr}");
-        // Now from what it remembers.
+        // Now from the memoized entries.
         assert_eq!(rows(&program, &coded()), expected, "{expr}");
     }
 }
 
 #[test]
-fn a_dictionary_is_shared_by_many_small_batches() {
+fn memo_is_shared_by_batches_with_one_dictionary() {
     let program = program("upper(event)");
     let inputs = coded();
     let whole = program.run(&inputs, 6).unwrap();
@@ -192,7 +192,7 @@ fn a_dictionary_is_shared_by_many_small_batches() {
 }
 
 #[test]
-fn entries_that_no_row_has_cannot_fail() {
+fn fallible_calls_skip_unused_dictionary_entries() {
     let program = program("10 % toIntOrZero(event)");
     let values: ArrayRef = Arc::new(StringArray::from(vec!["0", "3"]));
     let keys = arrow_array::Int32Array::from(vec![1, 1, 1]);
@@ -201,7 +201,7 @@ fn entries_that_no_row_has_cannot_fail() {
 }
 
 #[test]
-fn filters_hold_only_where_the_condition_is_true() {
+fn filter_is_false_for_null_and_zero() {
     for (condition, expected) in [
         ("event = 'a'", [true, false, false, true, false, false]),
         ("event like '%'", [true, true, false, true, true, true]),
@@ -227,7 +227,7 @@ fn filters_hold_only_where_the_condition_is_true() {
 
 // contract: query 5.5
 #[test]
-fn moments_are_cut_where_the_wall_clock_of_the_project_says() {
+fn timestamps_truncate_in_the_project_time_zone() {
     for (expr, expected) in [
         ("toHour(timestamp)", json!([1, 3, 4, 3, 3, 18])),
         (
@@ -252,7 +252,7 @@ fn moments_are_cut_where_the_wall_clock_of_the_project_says() {
 }
 
 #[test]
-fn captured_columns_are_repeated_for_each_element() {
+fn captured_columns_repeat_per_element() {
     for (expr, expected) in [
         (
             "arrayMap(x -> concat(x, coalesce(event, '-')), ['1', '2'])",
@@ -280,7 +280,7 @@ fn captured_columns_are_repeated_for_each_element() {
 }
 
 #[test]
-fn no_rows_give_no_rows() {
+fn empty_batches_give_empty_results() {
     let empty: Vec<ArrayRef> = inputs().iter().map(|input| input.slice(0, 0)).collect();
     for expr in ["1", "event", "[event]", "event = 'a'", "intDiv(1, 0)", "arrayMap(x -> x, [1])"] {
         assert_eq!(program(expr).run(&empty, 0).unwrap().len(), 0, "{expr}");
@@ -289,14 +289,14 @@ fn no_rows_give_no_rows() {
 }
 
 #[test]
-fn what_needs_no_input_is_constant() {
+fn expression_without_inputs_is_constant() {
     assert!(program("1 + length('abc')").is_constant());
     assert!(!program("1 + length(event)").is_constant());
     assert_eq!(program("event = 'a' or timestamp > now()").inputs(), [0, 2]);
 }
 
 #[test]
-fn an_input_of_another_type_is_an_error() {
+fn input_of_another_type_is_an_error() {
     let numbers: Vec<ArrayRef> = vec![Arc::new(Float64Array::from(vec![1.0]))];
     let refused = program("upper(event)").run(&numbers, 1).unwrap_err();
     assert!(matches!(refused, eval::Error::InputType { .. }), "{refused}");

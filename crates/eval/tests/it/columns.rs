@@ -1,4 +1,4 @@
-//! What holds for constants holds for columns, and nothing that resolves can panic.
+//! Columns give the same results as constants, and no resolved expression panics.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{column, context};
 
 const ROWS: usize = 3;
 
-/// Puts an input in the place of each value that need not be written in the query.
+/// Replaces each literal that need not be constant by an input.
 fn with_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) {
     match &mut expr.kind {
         ExprKind::Value(Value::Null) => {}
@@ -57,14 +57,14 @@ fn with_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) {
     }
 }
 
-/// The value in some rows of a longer array, so that nothing begins at its first.
+/// The value in a slice of a longer array, so that offsets do not start at 0.
 fn repeated(value: &Expr) -> ArrayRef {
     let one = Program::compile(value, &context(), &mut |_| None).unwrap().run(&[], 1).unwrap();
     let again = UInt32Array::from(vec![0; ROWS + 2]);
     arrow_select::take::take(&one, &again, None).unwrap().slice(1, ROWS)
 }
 
-/// As texts that many rows share.
+/// As dictionary-encoded strings.
 fn coded(array: &ArrayRef) -> ArrayRef {
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int32Type;
@@ -78,7 +78,7 @@ fn coded(array: &ArrayRef) -> ArrayRef {
 }
 
 #[test]
-fn columns_give_what_constants_give() {
+fn columns_give_the_same_results_as_constants() {
     let mut wrong = Vec::new();
     for line in lines() {
         let Ok(mut expr) = column(&line.ours, "") else { continue };
@@ -228,7 +228,7 @@ fn samples(function: &Function, no: usize) -> Vec<&'static str> {
     }
 }
 
-/// Calls by what their lines take, at most so many of a function.
+/// Calls generated from the signatures, with a maximum per function.
 fn calls(function: &'static Function, most: usize) -> Vec<String> {
     let (min, max) = function.arity();
     let mut calls = Vec::new();
@@ -236,7 +236,7 @@ fn calls(function: &'static Function, most: usize) -> Vec<String> {
     for count in min..=most_args {
         let choices: Vec<Vec<&str>> = (0..count).map(|no| samples(function, no)).collect();
         let all: usize = choices.iter().map(Vec::len).product();
-        // A step that shares no factor with how many there are meets all kinds of them.
+        // A step that is coprime to the number of combinations samples all kinds of them.
         let step = (all / most).max(1) | 1;
         for mut number in (0..all).step_by(step) {
             let mut args = Vec::new();
@@ -287,10 +287,10 @@ fn run_both_ways(mut expr: Expr) {
 }
 
 #[test]
-fn no_call_panics() {
+fn no_function_call_panics() {
     let (mut run, mut wrong) = (0, Vec::new());
     for function in functions().filter(|function| function.kind == FunctionKind::Scalar) {
-        // A plan has rows for each element in its place.
+        // The resolver turns `arrayJoin` into an unnest.
         if function.name == "arrayJoin" {
             continue;
         }

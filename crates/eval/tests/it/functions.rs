@@ -1,4 +1,4 @@
-//! The table of functions, called as its lines say.
+//! Calls every function of the table as its signature permits.
 
 use eval::Program;
 use hogql::functions::{Arg, Function, FunctionKind, Lambda, functions};
@@ -26,11 +26,11 @@ fn sample(function: &Function, no: usize) -> &'static str {
     }
 }
 
-/// Each function with as few arguments as it takes, and with as many.
+/// Each function with its minimum and maximum number of arguments.
 fn calls() -> Vec<String> {
     let mut calls = Vec::new();
     for function in functions().filter(|function| function.kind == FunctionKind::Scalar) {
-        // A plan has rows for each element in its place.
+        // The resolver turns `arrayJoin` into an unnest.
         if function.name == "arrayJoin" {
             continue;
         }
@@ -48,7 +48,7 @@ fn calls() -> Vec<String> {
 }
 
 #[test]
-fn every_scalar_function_is_evaluated() {
+fn every_scalar_function_is_implemented() {
     let mut wrong = Vec::new();
     for call in calls() {
         let expr = column(&call, "").unwrap_or_else(|error| panic!("{call}: {error}"));
@@ -66,7 +66,7 @@ fn every_scalar_function_is_evaluated() {
 }
 
 #[test]
-fn nulls_of_no_type_go_everywhere_a_value_may() {
+fn untyped_null_is_accepted_for_every_argument() {
     for function in functions().filter(|function| function.kind == FunctionKind::Scalar) {
         if function.lambda != Lambda::None || function.name == "arrayJoin" {
             continue;
@@ -75,7 +75,7 @@ fn nulls_of_no_type_go_everywhere_a_value_may() {
         for null in 0..min {
             let args = (0..min).map(|no| if no == null { "NULL" } else { sample(function, no) });
             let call = format!("{}({})", function.name, args.collect::<Vec<_>>().join(", "));
-            // Some arguments must be written as what they are.
+            // Some arguments must be constants.
             let Ok(expr) = column(&call, "") else { continue };
             let run = Program::compile(&expr, &context(), &mut |_| None)
                 .and_then(|program| program.run(&[], 2));

@@ -1,4 +1,4 @@
-//! What a program may hold, and how soon it ends when nobody waits any more.
+//! Memory limits, and how soon a cancelled program ends.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ fn rows(rows: usize) -> [ArrayRef; 1] {
     [Arc::new(StringArray::from_iter_values((0..rows).map(|row| format!("event {row}"))))]
 }
 
-/// Compiled and run over some rows; the most it held.
+/// Compiles and runs over 256 rows; the tracker has the peak memory.
 fn run(expr: &str, bytes_max: usize) -> (Result<ArrayRef, Error>, MemoryTracker) {
     let memory = QueryMemoryPool::new(usize::MAX).tracker(bytes_max);
     let context = within(Cancellation::default().with_memory(memory.clone()));
@@ -34,7 +34,7 @@ fn run(expr: &str, bytes_max: usize) -> (Result<ArrayRef, Error>, MemoryTracker)
 }
 
 #[test]
-fn every_buffer_of_a_program_is_counted_before_it_outgrows_the_account() {
+fn buffers_are_charged_before_they_exceed_the_memory_limit() {
     for expr in [
         "repeat(event, 10000)",
         "repeat('constant', 1000000)",
@@ -70,7 +70,7 @@ fn every_buffer_of_a_program_is_counted_before_it_outgrows_the_account() {
 }
 
 #[test]
-fn what_a_program_needs_fits_an_account_of_its_size() {
+fn program_fits_a_memory_limit_of_its_size() {
     for (expr, bytes_max) in [
         ("repeat(event, 1000)", 12 * MEBI),
         ("arraySum(range(1000 + length(event)))", 24 * MEBI),
@@ -83,7 +83,7 @@ fn what_a_program_needs_fits_an_account_of_its_size() {
 }
 
 #[test]
-fn constants_and_patterns_are_counted_as_long_as_the_program_lives() {
+fn constants_and_patterns_are_charged_while_the_program_lives() {
     let memory = QueryMemoryPool::new(usize::MAX).tracker(64 * MEBI);
     let context = within(Cancellation::default().with_memory(memory.clone()));
     let constant = compile("concat(event, repeat('x', 10000000))", &context).unwrap();
@@ -107,7 +107,7 @@ fn constants_and_patterns_are_counted_as_long_as_the_program_lives() {
     assert!(memory.peak_bytes() <= 64 * MEBI);
 }
 
-/// Looks until the end, and looks when it is stopped at the third.
+/// Cancellation checks of a full run, and of a run cancelled at the third check.
 fn looks(expr: &str, rows_of: usize) -> (usize, usize) {
     let count = |cancellation: Cancellation, expected: bool| {
         let context = within(cancellation.clone());
@@ -121,7 +121,7 @@ fn looks(expr: &str, rows_of: usize) -> (usize, usize) {
 }
 
 #[test]
-fn a_program_ends_by_work_done_after_it_was_stopped() {
+fn cancelled_program_ends_after_bounded_work() {
     for (expr, rows) in [
         ("indexOf(range(1000000), length(event) + 2000000)", 64),
         ("has(range(1000000), length(event) + 2000000)", 64),
@@ -135,7 +135,7 @@ fn a_program_ends_by_work_done_after_it_was_stopped() {
     ] {
         let (all, stopped) = looks(expr, rows);
         assert!(all > 6, "{expr} looks only {all} times");
-        // The calls around it look once more each on the way out.
+        // Each enclosing call checks once more on the way out.
         assert!(stopped <= 6, "{expr} goes on for {stopped} looks of {all}");
     }
 }

@@ -1,4 +1,4 @@
-//! Expressions from their text to their answers.
+//! Expressions, from text to results.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ use model::ProjectId;
 use model::definition::{PropertyOwner, PropertyType};
 use serde_json::Value;
 
-/// 2024-05-17 22:30:15.5 UTC, in Berlin the next day.
+/// 2024-05-17 22:30:15.5 UTC, which is the next day in Berlin.
 const NOW: i64 = 1_715_985_015_500_000;
 
 fn project() -> Project {

@@ -1,4 +1,4 @@
-//! Aggregates and window functions.
+//! Signatures of aggregates and window functions.
 
 use super::{Arg, Fixed, Function, FunctionKind, Nulls, Returns, function, not_null, widest};
 use crate::types::{Kind, Type};
@@ -14,12 +14,12 @@ const fn skip(name: &'static str, args: &'static [Arg], returns: Returns) -> Fun
 }
 
 const fn window(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
-    function(name, args, returns).kind(FunctionKind::Window).nulls(Nulls::Own)
+    function(name, args, returns).kind(FunctionKind::Window).nulls(Nulls::Custom)
 }
 
 const COUNT: Returns = Returns::Kind(Fixed::UInt64);
 const FLOAT: Returns = Returns::Kind(Fixed::Float);
-/// Nulls are skipped, so none is among the elements.
+/// An array whose elements are not nullable, since the aggregate skips nulls.
 const ARRAY: Returns = Returns::By(|types| Some(Type::array(not_null(types.first()?.clone()))));
 
 pub(super) const AGGREGATES: &[Function] = &[
@@ -86,7 +86,7 @@ fn sum_map(types: &[Type]) -> Option<Type> {
     }
 }
 
-/// Null beyond the first and the last row, unless a default is given: PostHog makes the value
+/// `lag` and `lead`: null outside the partition unless a default is given; PostHog makes the value
 /// nullable.
 fn neighbour(types: &[Type]) -> Option<Type> {
     match types {
@@ -96,7 +96,7 @@ fn neighbour(types: &[Type]) -> Option<Type> {
     }
 }
 
-/// The type's default outside of the frame, unless one is given.
+/// The type's default outside the frame, unless the call gives one.
 fn in_frame(types: &[Type]) -> Option<Type> {
     match types {
         [one, _, default] => one.common(default),

@@ -1,4 +1,4 @@
-//! Arrays, tuples and maps.
+//! Signatures of array, tuple and map functions.
 
 use super::{Arg, Fixed, Function, Lambda, Nulls, Returns, common, function, not_null, widest};
 use crate::types::{Kind, Type, bits, integer};
@@ -7,13 +7,13 @@ use Arg::{Any, Array, ConstInt, Int, Map, Tuple};
 
 const YES_NO: Returns = Returns::Kind(Fixed::UInt8);
 const SIZE: Returns = Returns::Kind(Fixed::UInt32);
-/// With a lambda the first type is its result's; the first array comes behind it.
+/// Index 1 is the first array: index 0 is the type of the lambda's result.
 const SAME: Returns = Returns::Arg(1);
 const ONE: Returns = Returns::Element(1);
 
-/// Takes a lambda, then arrays of one length.
+/// A higher-order function: a lambda, then arrays of equal length.
 const fn with(name: &'static str, lambda: Lambda, returns: Returns) -> Function {
-    function(name, &[Array], returns).repeats().lambda(lambda).nulls(Nulls::Own)
+    function(name, &[Array], returns).repeats().lambda(lambda).nulls(Nulls::Custom)
 }
 
 const fn same(name: &'static str, args: &'static [Arg]) -> Function {
@@ -21,13 +21,13 @@ const fn same(name: &'static str, args: &'static [Arg]) -> Function {
 }
 
 pub(super) const ARRAYS: &[Function] = &[
-    function("array", &[Any], Returns::By(array)).optional(1).repeats().nulls(Nulls::Own),
-    // A row for each element: the resolver makes a plan's `Unnest` of it.
-    function("arrayJoin", &[Array], Returns::Element(0)).nulls(Nulls::Own),
-    function("has", &[Array, Any], Returns::By(has)).nulls(Nulls::Own),
+    function("array", &[Any], Returns::By(array)).optional(1).repeats().nulls(Nulls::Custom),
+    // One row per element: the resolver turns it into a plan's `Unnest`.
+    function("arrayJoin", &[Array], Returns::Element(0)).nulls(Nulls::Custom),
+    function("has", &[Array, Any], Returns::By(has)).nulls(Nulls::Custom),
     function("hasAny", &[Array, Array], Returns::By(alike)),
     function("hasAll", &[Array, Array], Returns::By(alike)),
-    function("indexOf", &[Array, Any], Returns::By(index_of)).nulls(Nulls::Own),
+    function("indexOf", &[Array, Any], Returns::By(index_of)).nulls(Nulls::Custom),
     with("arrayMap", Lambda::Required, Returns::ArrayOf(0)),
     with("arrayFilter", Lambda::Required, SAME),
     with("arrayExists", Lambda::Optional, YES_NO),
@@ -46,11 +46,11 @@ pub(super) const ARRAYS: &[Function] = &[
     function("arrayUniq", &[Array], SIZE).repeats(),
     function("arrayConcat", &[Array], Returns::Common(0)).repeats(),
     same("arraySlice", &[Array, Int, Int]).optional(1),
-    function("arrayPushBack", &[Array, Any], Returns::By(push)).nulls(Nulls::Own),
-    function("arrayPushFront", &[Array, Any], Returns::By(push)).nulls(Nulls::Own),
+    function("arrayPushBack", &[Array, Any], Returns::By(push)).nulls(Nulls::Custom),
+    function("arrayPushFront", &[Array, Any], Returns::By(push)).nulls(Nulls::Custom),
     same("arrayPopBack", &[Array]),
     same("arrayPopFront", &[Array]),
-    function("arrayElement", &[Any, Any], Returns::By(element)).nulls(Nulls::Own),
+    function("arrayElement", &[Any, Any], Returns::By(element)).nulls(Nulls::Custom),
     function("arrayEnumerate", &[Array], Returns::By(|_| Some(Type::array(Kind::UInt(32).into())))),
     function("arrayZip", &[Array], Returns::By(zip)).repeats(),
     function("arrayFlatten", &[Array], Returns::By(flatten)),
@@ -59,10 +59,10 @@ pub(super) const ARRAYS: &[Function] = &[
     function("arrayIntersect", &[Array], Returns::Common(0)).repeats(),
     same("arrayCompact", &[Array]),
     function("range", &[Int, Int, Int], Returns::By(range)).optional(2),
-    function("tuple", &[Any], Returns::By(tuple)).optional(1).repeats().nulls(Nulls::Own),
-    // Which element it is, the resolver knows.
-    function("tupleElement", &[Tuple, ConstInt], Returns::Arg(0)).nulls(Nulls::Own),
-    function("map", &[Any], Returns::By(map)).optional(1).repeats().nulls(Nulls::Own),
+    function("tuple", &[Any], Returns::By(tuple)).optional(1).repeats().nulls(Nulls::Custom),
+    // The resolver computes the type of the selected element.
+    function("tupleElement", &[Tuple, ConstInt], Returns::Arg(0)).nulls(Nulls::Custom),
+    function("map", &[Any], Returns::By(map)).optional(1).repeats().nulls(Nulls::Custom),
     function("mapKeys", &[Map], Returns::By(|types| Some(Type::array(pair(types)?.0.clone())))),
     function("mapValues", &[Map], Returns::By(|types| Some(Type::array(pair(types)?.1.clone())))),
 ];
@@ -74,7 +74,7 @@ fn array(types: &[Type]) -> Option<Type> {
     common(types).map(Type::array)
 }
 
-/// What is looked for must be of the elements' sort.
+/// The searched value must have a common type with the elements.
 fn has(types: &[Type]) -> Option<Type> {
     push(types).map(|_| Kind::UInt(8).into())
 }
@@ -91,7 +91,7 @@ fn push(types: &[Type]) -> Option<Type> {
     Some(Type::array(types.first()?.element()?.common(types.get(1)?)?))
 }
 
-/// Of an array by number, of a map by key; null where there is none.
+/// The element type of an array (by index) or of a map (by key).
 fn element(types: &[Type]) -> Option<Type> {
     let [from, by] = types else { return None };
     match &from.kind {

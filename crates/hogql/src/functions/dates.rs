@@ -1,5 +1,5 @@
-//! Dates and moments. What they show and where they cut is in the project's zone, unless the
-//! moment's type names another.
+//! Signatures of date and time functions. They use the project's time zone unless the argument's type
+//! names another.
 
 use super::scalars::moved;
 use super::{Arg, Fixed, Function, Returns, function};
@@ -17,7 +17,7 @@ const fn day_of(name: &'static str) -> Function {
     function(name, &[Time], Returns::Kind(Fixed::Date))
 }
 
-/// Keeps a zone that the argument names.
+/// Retains the zone of the argument's type.
 const fn start_of(name: &'static str) -> Function {
     function(name, &[Time], Returns::By(start))
 }
@@ -99,13 +99,13 @@ pub(super) const DATES: &[Function] = &[
     interval("toIntervalYear", Returns::By(|_| Some(Kind::Interval(Unit::Year).into()))),
     function("formatDateTime", &[Time, ConstString, Zone], Returns::Kind(Fixed::String))
         .optional(1),
-    // The zone is a part of the type, which the resolver sets.
+    // The zone is part of the result type, which the resolver sets.
     function("toTimeZone", &[Time, Zone], Returns::Arg(0)),
     start_of("timeSlot"),
     part("monthName", Fixed::String),
 ];
 
-/// Whole seconds, in the zone that the argument has.
+/// A date-time of whole seconds, in the zone of the argument.
 fn start(types: &[Type]) -> Option<Type> {
     let kind = match &types.first()?.kind {
         Kind::DateTime(moment) => {
@@ -127,7 +127,7 @@ fn start_of_interval(types: &[Type]) -> Option<Type> {
     }
 }
 
-/// The resolver knows the unit, and that a date moved by hours is a moment.
+/// The resolver adjusts the type by the unit: a date plus hours is a date-time.
 fn date_add(types: &[Type]) -> Option<Type> {
     Some(types.get(2)?.kind.clone().into())
 }

@@ -1,4 +1,4 @@
-//! Conditions, conversions, arithmetic.
+//! Signatures of conditional, conversion and arithmetic functions.
 
 use super::{Arg, Fixed, Function, Nulls, Returns, common, function, not_null};
 use crate::types::{Kind, Type, bits, integer};
@@ -12,16 +12,16 @@ const MAYBE: Returns = Returns::By(|types| Some(types.first()?.clone().or_null(t
 const WHOLE: Returns = Returns::Kind(Fixed::Int64);
 
 pub(super) const CONDITIONS: &[Function] = &[
-    function("if", &[Condition, Any, Any], Returns::Common(1)).nulls(Nulls::Own),
-    function("multiIf", &[Any, Any, Any], Returns::By(multi_if)).repeats().nulls(Nulls::Own),
-    function("coalesce", &[Any], Returns::By(coalesce)).repeats().nulls(Nulls::Own),
-    function("ifNull", &[Any, Any], Returns::By(coalesce)).nulls(Nulls::Own),
-    function("nullIf", &[Any, Any], MAYBE).nulls(Nulls::Own),
-    function("isNull", &[Any], YES_NO).nulls(Nulls::Own),
-    function("isNotNull", &[Any], YES_NO).nulls(Nulls::Own),
+    function("if", &[Condition, Any, Any], Returns::Common(1)).nulls(Nulls::Custom),
+    function("multiIf", &[Any, Any, Any], Returns::By(multi_if)).repeats().nulls(Nulls::Custom),
+    function("coalesce", &[Any], Returns::By(coalesce)).repeats().nulls(Nulls::Custom),
+    function("ifNull", &[Any, Any], Returns::By(coalesce)).nulls(Nulls::Custom),
+    function("nullIf", &[Any, Any], MAYBE).nulls(Nulls::Custom),
+    function("isNull", &[Any], YES_NO).nulls(Nulls::Custom),
+    function("isNotNull", &[Any], YES_NO).nulls(Nulls::Custom),
     function("assumeNotNull", &[Any], Returns::By(|types| Some(not_null(types.first()?.clone()))))
-        .nulls(Nulls::Own),
-    function("toNullable", &[Any], MAYBE).nulls(Nulls::Own),
+        .nulls(Nulls::Custom),
+    function("toNullable", &[Any], MAYBE).nulls(Nulls::Custom),
     function("greatest", &[Any, Any], Returns::Common(0)).repeats(),
     function("least", &[Any, Any], Returns::Common(0)).repeats(),
     function("isNaN", &[Number], YES_NO),
@@ -51,8 +51,8 @@ pub(super) const CONVERSIONS: &[Function] = &[
     function("parseDateTimeBestEffort", &[Any, Zone], Returns::Kind(Fixed::DateTime))
         .optional(1)
         .nulls(Nulls::OrNull),
-    function("toJSONString", &[Any], STRING).nulls(Nulls::Own),
-    function("toTypeName", &[Any], STRING).nulls(Nulls::Own),
+    function("toJSONString", &[Any], STRING).nulls(Nulls::Custom),
+    function("toTypeName", &[Any], STRING).nulls(Nulls::Custom),
     function("hex", &[Any], STRING),
     function("unhex", &[String], STRING),
     function("cityHash64", &[Any], Returns::Kind(Fixed::UInt64)).repeats(),
@@ -88,7 +88,7 @@ pub(super) const ARITHMETIC: &[Function] = &[
     function("e", &[], FLOAT),
 ];
 
-/// Conditions and values by turns, and a value for the rest. The resolver checks the conditions.
+/// `multiIf`: conditions and values alternate, then the default. The resolver checks the conditions.
 fn multi_if(types: &[Type]) -> Option<Type> {
     if types.len().is_multiple_of(2) {
         return None;
@@ -98,14 +98,14 @@ fn multi_if(types: &[Type]) -> Option<Type> {
     common(&values)
 }
 
-/// Null only if all of them may be.
+/// `coalesce`: nullable only if all arguments are.
 fn coalesce(types: &[Type]) -> Option<Type> {
     let nullable = types.iter().all(|one| one.nullable);
     let common = common(types)?;
     Some(Type { nullable, ..common })
 }
 
-/// One size up, as ClickHouse does, so that one operation does not overflow.
+/// The next wider type, as in ClickHouse, so that one operation does not overflow.
 fn wider(types: &[Type], signed: bool) -> Option<Type> {
     let [a, b] = types else { return None };
     let kind = match (&a.kind, &b.kind) {
@@ -119,7 +119,7 @@ fn wider(types: &[Type], signed: bool) -> Option<Type> {
     Some(kind.into())
 }
 
-/// A moment and an interval, a date and days, two numbers.
+/// `+` and `-`: a time and an interval, a date and days, or two numbers.
 fn plus(types: &[Type]) -> Option<Type> {
     let [a, b] = types else { return None };
     match (&a.kind, &b.kind) {
@@ -137,7 +137,7 @@ fn minus(types: &[Type]) -> Option<Type> {
     }
 }
 
-/// No larger than what is divided.
+/// Integer division: the width of the dividend, signed if either side is.
 fn int_div(types: &[Type]) -> Option<Type> {
     let [a, b] = types else { return None };
     if !a.kind.is_integer() || !b.kind.is_integer() {
@@ -159,7 +159,7 @@ fn steps(kind: &Kind) -> bool {
     matches!(kind, Kind::Interval(_)) || kind.is_integer()
 }
 
-/// A date moved by hours is a moment.
+/// A date plus hours or shorter units is a date-time.
 pub(crate) fn moved(time: &Kind, by: &Kind) -> Type {
     use crate::ast::Unit;
     let within_a_day = matches!(by, Kind::Interval(Unit::Second | Unit::Minute | Unit::Hour));

@@ -1,4 +1,4 @@
-//! Texts, JSON and URLs.
+//! Signatures of string, JSON and URL functions.
 
 use super::{Arg, Fixed, Function, Nulls, Returns, function};
 use crate::types::{Kind, Type};
@@ -11,7 +11,7 @@ const YES_NO: Returns = Returns::Kind(Fixed::UInt8);
 const COUNT: Returns = Returns::Kind(Fixed::UInt64);
 
 pub(super) const STRINGS: &[Function] = &[
-    // Of an array too.
+    // Accepts an array as well.
     function("length", &[Any], Returns::By(length)),
     function("lengthUTF8", &[String], COUNT),
     function("empty", &[Any], Returns::By(emptiness)),
@@ -57,7 +57,7 @@ pub(super) const STRINGS: &[Function] = &[
     function("ascii", &[String], Returns::Kind(Fixed::Int32)),
 ];
 
-/// Where nothing is found the answer is the type's default, so nothing but a null text gives null.
+/// A missing value becomes the type's default, so that only a null string returns null.
 pub(super) const JSON: &[Function] = &[
     function("JSONExtractString", &[String, Key], STRING).optional(1).repeats(),
     function("JSONExtractInt", &[String, Key], Returns::Kind(Fixed::Int64)).optional(1).repeats(),
@@ -70,8 +70,8 @@ pub(super) const JSON: &[Function] = &[
     function("JSONExtractKeysAndValuesRaw", &[String, Key], Returns::By(keys_and_values))
         .optional(1)
         .repeats(),
-    // Its last argument names the type, which the resolver reads.
-    function("JSONExtract", &[String, Key], STRING).repeats().nulls(Nulls::Own),
+    // The last argument names the result type, which the resolver parses.
+    function("JSONExtract", &[String, Key], STRING).repeats().nulls(Nulls::Custom),
     function("JSONHas", &[String, Key], YES_NO).optional(1).repeats(),
     function("JSONLength", &[String, Key], COUNT).optional(1).repeats(),
     function("JSONType", &[String, Key], STRING).optional(1).repeats(),

@@ -1,4 +1,4 @@
-//! Operators, by precedence.
+//! Parses operators by precedence climbing.
 
 use super::Parser;
 use crate::ast::{BinaryOp, Expr, ExprKind, LogicOp, Name, UnaryOp};
@@ -6,7 +6,7 @@ use crate::error::{Checked, Fault};
 use crate::limits::LIST_MAX;
 use crate::token::Token;
 
-/// What binds tighter is greater. The order is upstream's, `??` under comparisons included.
+/// Precedence; tighter levels are greater. The order is upstream's, with `??` below comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Ternary,
@@ -22,7 +22,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// The level of a right operand, where operators group from the left.
+    /// The level of the right operand of a left-associative operator.
     pub(crate) const fn above(self) -> Self {
         match self {
             Self::Ternary => Self::Or,
@@ -62,7 +62,7 @@ impl Parser {
         })
     }
 
-    /// `x ->` or `(x, y) ->`, up to the arrow.
+    /// Consumes `x` or `(x, y)` if `->` follows; otherwise consumes nothing.
     fn lambda_params(&mut self) -> Option<Vec<Name>> {
         let start = self.at;
         let open = self.eat("(");
@@ -110,7 +110,7 @@ impl Parser {
         Ok(Expr { kind: ExprKind::Unary(op, Box::new(operand)), span })
     }
 
-    /// `left` with the operator behind it and that one's operands, or `left` and false.
+    /// Parses an operator after `left` and its operands. False, with `left` unchanged, if there is none.
     fn operator(&mut self, left: Expr, level: Level) -> Checked<(Expr, bool)> {
         let start = left.span;
         if level <= Level::Ternary && self.eat("?") {
@@ -142,7 +142,7 @@ impl Parser {
         Ok((Expr { kind: ExprKind::Binary(op, Box::new(left), Box::new(right)), span }, true))
     }
 
-    /// Long filters are wide, not deep.
+    /// Flattens chains of `AND` or `OR`, so that long filters are wide and not deep.
     fn logic(&mut self, op: LogicOp, first: Expr, level: Level) -> Checked<(Expr, bool)> {
         let start = first.span;
         let mut operands = Vec::new();
@@ -161,7 +161,7 @@ impl Parser {
         Ok((Expr { kind: ExprKind::Logic(op, operands), span }, true))
     }
 
-    /// `IS`, `BETWEEN` or `IN`, if one of them stands here, and whether `NOT` stands before it.
+    /// `IS`, `BETWEEN` or `IN`, if one comes next, and whether `NOT` precedes it.
     fn word_operator(&mut self) -> Option<(&'static str, bool)> {
         if self.eat_word("is") {
             return Some(("is", false));
@@ -198,7 +198,7 @@ impl Parser {
         Ok(ExprKind::In { expr, set, negated })
     }
 
-    /// The operator that stands here and how many tokens it has.
+    /// The next operator and its number of tokens.
     fn binary_op(&self) -> Option<(BinaryOp, usize)> {
         if let Token::Symbol(symbol) = self.token() {
             let op = match *symbol {

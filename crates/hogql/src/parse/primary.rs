@@ -1,4 +1,4 @@
-//! What operators stand between: literals, names, calls, and what is taken out of them.
+//! Parses primary expressions: literals, names, calls, and member access.
 
 use super::expr::Level;
 use super::{Parser, is_reserved};
@@ -6,7 +6,7 @@ use crate::ast::{Call, Expr, ExprKind, Literal, Name, Over, TypeArg, TypeName, U
 use crate::error::{Checked, Fault, Span};
 use crate::token::Token;
 
-/// Words that begin or divide a clause: never the name of a function, whatever follows.
+/// Clause keywords, which are never the name of a function.
 const CLAUSES: &[&str] = &[
     "as",
     "asc",
@@ -121,7 +121,7 @@ impl Parser {
         Ok(ExprKind::Placeholder(chain))
     }
 
-    /// A subquery, a tuple, or an expression in parentheses, whose `(` has been read.
+    /// A subquery, a tuple, or a parenthesized expression, after its `(`.
     fn parenthesis(&mut self, start: Span) -> Checked<Expr> {
         let kind = if self.starts_query() {
             let query = self.query()?;
@@ -182,7 +182,7 @@ impl Parser {
         Ok(ExprKind::Field(vec![Name::new(word, start)]))
     }
 
-    /// `DATE '2024-01-01'` is a call.
+    /// `DATE '2024-01-01'` parses as a call.
     fn typed_text(&mut self, word: &str, start: Span) -> ExprKind {
         self.advance();
         let function = if word == "date" { "toDate" } else { "toDateTime" };
@@ -200,7 +200,7 @@ impl Parser {
         }))
     }
 
-    /// Behind the first `(`.
+    /// The rest of a call, after the first `(`.
     fn call(&mut self, name: Name) -> Checked<ExprKind> {
         let mut parameters = Vec::new();
         let (mut distinct, mut args) = self.args()?;
@@ -276,7 +276,7 @@ impl Parser {
     pub(super) fn type_name(&mut self) -> Checked<TypeName> {
         self.nested(|parser| {
             let name = match parser.token() {
-                // `Array(String)`: reserved elsewhere, a type here.
+                // `Array(String)`: `array` is reserved elsewhere, but names a type here.
                 Token::Word(word) => Name::new(word.clone(), parser.span()),
                 _ => return Err(parser.unexpected("a type")),
             };

@@ -1,4 +1,4 @@
-//! Statements.
+//! Parses statements.
 
 use super::Parser;
 use crate::ast::{
@@ -138,7 +138,7 @@ impl Parser {
         if self.eat_words(keywords) { Err(Fault::unsupported(what, span)) } else { Ok(()) }
     }
 
-    /// A comma may follow the last one.
+    /// Allows a trailing comma.
     fn columns(&mut self) -> Checked<Vec<Column>> {
         let mut columns = vec![self.column()?];
         while self.eat(",") {
@@ -300,7 +300,7 @@ impl Parser {
         Ok(Order { expr, descending, nulls_first })
     }
 
-    /// `LIMIT n [OFFSET m] [BY …]`, of which the form with `BY` may stand before the other.
+    /// `LIMIT n [OFFSET m] [BY …]`; the form with `BY` may precede a plain one.
     fn limits(&mut self, select: &mut Select) -> Checked<()> {
         while self.is_word("limit") && select.limit.is_none() {
             self.advance();

@@ -1,4 +1,4 @@
-//! A plan in one line, for tests and logs: ` | ` stands between its steps.
+//! Prints a plan on one line, for tests and logs; ` | ` separates its steps.
 
 use std::fmt::{self, Display, Formatter, Result, Write};
 

@@ -1,4 +1,4 @@
-//! Statements as text.
+//! Prints statements.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What is taken out of values: members, elements, properties; and `{filters}`.
+//! Resolves members, elements and properties of values, and `{filters}`.
 
 use model::definition::PropertyType;
 
@@ -75,7 +75,7 @@ impl<'a> Resolver<'a> {
         self.apply("arrayElement", vec![base, index], span)
     }
 
-    /// Typed by its definition; what lies within a property is text.
+    /// A property has the type of its definition; a nested member is a string.
     fn property(&mut self, base: Expr, step: Step, span: Span) -> Expr {
         let (of, path) = match base.kind {
             ExprKind::Property { of, mut path } => {
@@ -100,7 +100,7 @@ impl<'a> Resolver<'a> {
         Expr { kind: ExprKind::Property { of, path }, ty, span }
     }
 
-    /// The range and the condition, on the first table of the select.
+    /// `{filters}`: the date range and the condition, on the first table of the select.
     pub(super) fn filters(&mut self, span: Span) -> Checked<Expr> {
         let Some(filters) = self.filters else {
             return Ok(literal_expr(&Literal::Bool(true), span));
@@ -131,7 +131,7 @@ impl<'a> Resolver<'a> {
             let scope = self.scope();
             let outside = std::mem::replace(&mut scope.only_first, true);
             let params = std::mem::take(&mut scope.params);
-            // The condition has no place in the text.
+            // The condition has no position in the text.
             let condition = self.condition_of(condition).map_err(|fault| fault.at(span))?;
             let scope = self.scope();
             scope.only_first = outside;
@@ -145,7 +145,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// An object of properties, or what was taken out of one and may itself be an object.
+/// Whether a value is a properties object or a member of one, which may itself be an object.
 fn has_properties(expr: &Expr) -> bool {
     matches!(expr.ty.kind, Kind::Json(_)) || matches!(expr.kind, ExprKind::Property { .. })
 }

@@ -1,7 +1,7 @@
-//! Calls.
+//! Resolves function calls.
 
-use super::near::near;
 use super::scope::Clause;
+use super::suggest::suggest;
 use super::{Resolver, windows};
 use crate::ast::{self, ExprKind as Ast, Literal, LogicOp, Unit};
 use crate::error::{Checked, Fault, Reason, Span};
@@ -11,9 +11,9 @@ use crate::parse::parse_type;
 use crate::plan::{Expr, ExprKind, FunctionRef, Value};
 use crate::resolve::expr::logic;
 use crate::types::{DateTimeType, Kind, Type, named};
-use crate::walk::exprs_of_expr;
+use crate::visit::exprs_of_expr;
 
-/// Functions whose lambda answers yes or no.
+/// Functions whose lambda is a predicate.
 const PREDICATES: &[&str] =
     &["arrayAll", "arrayCount", "arrayExists", "arrayFilter", "arrayFirst", "arrayLast"];
 
@@ -29,7 +29,7 @@ impl<'a> Resolver<'a> {
             (call.distinct, "DISTINCT"),
             (!call.parameters.is_empty(), "parameters before its arguments"),
         ];
-        if let Some((_, what)) = refused.into_iter().find(|(found, _)| *found) {
+        if let Some((_, what)) = refused.into_iter().find(|(applies, _)| *applies) {
             return Err(Fault::invalid(format!("{name} takes no {what}"), call.name.span));
         }
         if function.lambda != Lambda::None {
@@ -56,7 +56,7 @@ impl<'a> Resolver<'a> {
         args.collect()
     }
 
-    /// Functions whose result depends on more than the types of their arguments.
+    /// Functions whose result type depends on more than their argument types.
     fn special(
         &mut self,
         function: &'static Function,
@@ -167,7 +167,7 @@ impl<'a> Resolver<'a> {
         let mut params = Vec::new();
         for (name, ty) in names.iter().zip(elements) {
             let scope = self.scope();
-            // By depth: the same lambda, resolved again for an alias, is equal.
+            // Numbered by depth: resolving the same lambda again for an alias gives an equal plan.
             let id = scope.params.len();
             params.push(id);
             scope.params.push((&name.text, id, ty));
@@ -185,7 +185,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Whether an expression needs its rows grouped: in a list of conditions, such ones go to `HAVING`.
+/// Whether an expression contains an aggregate: such conditions belong into `HAVING`.
 pub fn has_aggregate(expr: &ast::Expr) -> bool {
     fn visit(expr: &mut ast::Expr) -> Result<(), ()> {
         match &expr.kind {
@@ -201,7 +201,7 @@ fn is_aggregate(name: &ast::Name) -> bool {
     named_function(name).is_ok_and(|(function, _)| function.kind == FunctionKind::Aggregate)
 }
 
-/// The function, and whether `If` stands behind its name.
+/// The function, and whether the name has the `If` combinator.
 fn named_function(name: &ast::Name) -> Checked<(&'static Function, bool)> {
     let text = name.text.as_str();
     if let Some(function) = function_named(text) {
@@ -215,13 +215,13 @@ fn named_function(name: &ast::Name) -> Checked<(&'static Function, bool)> {
     {
         return Ok((function, true));
     }
-    let near = near(text, functions().map(|function| function.name));
-    Err(Fault::new(Reason::UnknownFunction { name: text.to_owned(), near }, name.span))
+    let suggestion = suggest(text, functions().map(|function| function.name));
+    Err(Fault::new(Reason::UnknownFunction { name: text.to_owned(), suggestion }, name.span))
 }
 
-pub(super) fn check_arity(function: &Function, found: usize, span: Span) -> Checked<()> {
+pub(super) fn check_arity(function: &Function, count: usize, span: Span) -> Checked<()> {
     let (min, max) = function.arity();
-    if found >= min && max.is_none_or(|max| found <= max) {
+    if count >= min && max.is_none_or(|max| count <= max) {
         return Ok(());
     }
     let wanted = match max {
@@ -229,11 +229,11 @@ pub(super) fn check_arity(function: &Function, found: usize, span: Span) -> Chec
         Some(max) => format!("{min} to {max}"),
         None => format!("at least {min}"),
     };
-    let message = format!("{} takes {wanted} argument(s), found {found}", function.name);
+    let message = format!("{} takes {wanted} argument(s), found {count}", function.name);
     Err(Fault::invalid(message, span))
 }
 
-/// A unit of time, as a text or as a word of its own.
+/// A unit of time: a string or a bare word.
 fn unit(arg: &ast::Expr) -> Checked<Expr> {
     let word = match &arg.kind {
         Ast::Literal(Literal::String(text)) => Some(text.as_str()),
@@ -249,7 +249,7 @@ fn unit(arg: &ast::Expr) -> Checked<Expr> {
     Ok(Expr { kind, ty: Kind::String.into(), span: arg.span })
 }
 
-/// The type of a result that constant arguments decide.
+/// The result type, where constant arguments determine it.
 fn special_kind(function: &Function, args: &[Expr], span: Span) -> Checked<Option<Type>> {
     let text = |no: usize| match args.get(no).map(|arg| &arg.kind) {
         Some(ExprKind::Value(Value::String(text))) => Some(text.clone()),
@@ -259,9 +259,9 @@ fn special_kind(function: &Function, args: &[Expr], span: Span) -> Checked<Optio
         Some(ExprKind::Value(Value::UInt(digits))) if *digits <= max => Ok(*digits as u8),
         _ => Err(Fault::invalid(format!("Expected a number of digits up to {max}"), span)),
     };
-    let moment = |precision, zone| Some(Kind::DateTime(DateTimeType { precision, zone }).into());
+    let date_time = |precision, zone| Some(Kind::DateTime(DateTimeType { precision, zone }).into());
     Ok(match function.name {
-        "now" => moment(0, text(0)),
+        "now" => date_time(0, text(0)),
         "dateTrunc" => match text(0).as_deref().and_then(Unit::parse) {
             Some(Unit::Week | Unit::Month | Unit::Quarter | Unit::Year) => Some(Kind::Date.into()),
             _ => None,
@@ -270,11 +270,11 @@ fn special_kind(function: &Function, args: &[Expr], span: Span) -> Checked<Optio
             let unit = text(0).as_deref().and_then(Unit::parse);
             unit.zip(args.get(2)).map(|(unit, time)| moved(&time.ty.kind, &Kind::Interval(unit)))
         }
-        "toDateTime" | "parseDateTimeBestEffort" => moment(0, text(1)),
-        "toDateTime64" => moment(digits(1, 9)?, text(2)),
+        "toDateTime" | "parseDateTimeBestEffort" => date_time(0, text(1)),
+        "toDateTime64" => date_time(digits(1, 9)?, text(2)),
         "toTimeZone" => match args.first().map(|time| &time.ty.kind) {
-            Some(Kind::DateTime(own)) => moment(own.precision, text(1)),
-            _ => moment(0, text(1)),
+            Some(Kind::DateTime(of)) => date_time(of.precision, text(1)),
+            _ => date_time(0, text(1)),
         },
         "toDecimal" => Some(Kind::Decimal(digits(1, 38)?).into()),
         "JSONExtract" => {

@@ -1,8 +1,8 @@
-//! Values of one type where another is wanted.
+//! Implicit casts.
 //!
-//! Texts that are written in a query are read as what they are compared with. Properties have the
-//! type of their definition, which may be missing: they too are read as what is wanted, and are
-//! null where that fails. Nothing else changes its type by itself.
+//! A string literal is cast to the type it is compared with. A property has the type of its
+//! definition, which may be missing: it is cast to the expected type as well, and is null where that
+//! fails. Nothing else is cast implicitly.
 
 use super::Resolver;
 use super::expr::cast;
@@ -12,27 +12,27 @@ use crate::plan::{Expr, ExprKind, Value};
 use crate::types::{Kind, Type};
 
 impl Resolver<'_> {
-    /// Two sides that can be compared.
+    /// Casts both sides of a comparison to comparable types.
     pub(super) fn align(&mut self, left: Expr, right: Expr, span: Span) -> Checked<[Expr; 2]> {
         if left.ty.common(&right.ty).is_some() {
             return Ok([left, right]);
         }
-        if let Some(kind) = read_as(&left, &right) {
-            return Ok([left, reread(right, kind)]);
+        if let Some(kind) = implicit_kind(&left, &right) {
+            return Ok([left, cast_implicitly(right, kind)]);
         }
-        if let Some(kind) = read_as(&right, &left) {
-            return Ok([reread(left, kind), right]);
+        if let Some(kind) = implicit_kind(&right, &left) {
+            return Ok([cast_implicitly(left, kind), right]);
         }
         Err(Fault::invalid(format!("{} cannot be compared with {}", left.ty, right.ty), span))
     }
 
-    /// An element of a list that `left` may be in: here only the element can change.
+    /// Casts an element of an `IN` list to the type of `left`, which stays as it is.
     pub(super) fn align_item(&mut self, left: &Expr, item: Expr) -> Checked<Expr> {
         if left.ty.common(&item.ty).is_some() {
             return Ok(item);
         }
-        if let Some(kind) = read_as(left, &item) {
-            return Ok(reread(item, kind));
+        if let Some(kind) = implicit_kind(left, &item) {
+            return Ok(cast_implicitly(item, kind));
         }
         let literal = matches!(item.kind, ExprKind::Value(_));
         if left.ty.kind.is_string() && literal {
@@ -41,7 +41,7 @@ impl Resolver<'_> {
         Err(Fault::invalid(format!("{} cannot be in a list of {}", left.ty, item.ty), item.span))
     }
 
-    /// An argument as its function wants it.
+    /// Casts an argument to what its function requires.
     pub(super) fn coerce(&mut self, expr: Expr, wanted: Arg) -> Checked<Expr> {
         let kind = &expr.ty.kind;
         let fits = match wanted {
@@ -93,14 +93,14 @@ impl Resolver<'_> {
         match reread_as {
             Some(kind) => Ok(cast(expr, kind.into(), property)),
             None => {
-                let message = format!("Expected {}, found {}", wanted_name(wanted), expr.ty);
+                let message = format!("Expected {}, found {}", expected_name(wanted), expr.ty);
                 Err(Fault::invalid(message, expr.span))
             }
         }
     }
 }
 
-fn wanted_name(wanted: Arg) -> &'static str {
+fn expected_name(wanted: Arg) -> &'static str {
     match wanted {
         Arg::Any => "a value",
         Arg::String => "a text",
@@ -120,8 +120,8 @@ fn wanted_name(wanted: Arg) -> &'static str {
     }
 }
 
-/// What `other` must be read as to be compared with `one`, if it can be.
-fn read_as(one: &Expr, other: &Expr) -> Option<Kind> {
+/// The kind to which `other` must be cast to be compared with `one`, if possible.
+fn implicit_kind(one: &Expr, other: &Expr) -> Option<Kind> {
     let literal = matches!(other.kind, ExprKind::Value(Value::String(_)));
     let property = matches!(other.kind, ExprKind::Property { .. });
     let one_is_property = matches!(one.kind, ExprKind::Property { .. });
@@ -130,7 +130,7 @@ fn read_as(one: &Expr, other: &Expr) -> Option<Kind> {
             Some(Kind::TIMESTAMP)
         }
         Kind::Uuid if other.ty.kind.is_string() => Some(Kind::Uuid),
-        // A flag that is not defined as one holds the text `true`.
+        // A boolean property without a definition holds the string `true`.
         kind if kind.is_string() && one_is_property && other.ty.kind == Kind::Bool => {
             Some(Kind::String)
         }
@@ -142,8 +142,8 @@ fn read_as(one: &Expr, other: &Expr) -> Option<Kind> {
     }
 }
 
-/// A text in the query that is no time is a mistake; a property that is none is null.
-fn reread(expr: Expr, kind: Kind) -> Expr {
+/// Casts implicitly. A string literal that is not a time is an error; a property becomes null.
+fn cast_implicitly(expr: Expr, kind: Kind) -> Expr {
     let is_literal = matches!(expr.kind, ExprKind::Value(_));
     let or_null = !(is_literal && (kind.is_time() || kind == Kind::String));
     cast(expr, Type::from(kind), or_null)

@@ -1,19 +1,19 @@
-//! Expressions.
+//! Resolves expressions.
 
 use model::CohortId;
 
 use super::Resolver;
-use super::near::near;
+use super::suggest::suggest;
 use crate::ast::{self, BinaryOp, ExprKind as Ast, Literal, LogicOp, UnaryOp};
 use crate::error::{Checked, Fault, Reason, Span};
-use crate::fill::is_filters;
 use crate::functions::{Arg, function_named};
+use crate::placeholders::is_filters;
 use crate::plan::{Comparison, Expr, ExprKind, FunctionRef, Set, Value};
 use crate::types::{Kind, Type, named};
 
 impl<'a> Resolver<'a> {
     pub(super) fn expr(&mut self, expr: &'a ast::Expr) -> Checked<Expr> {
-        self.deeper(expr.span, |one| one.by_kind(expr))
+        self.deeper(expr.span, |resolver| resolver.by_kind(expr))
     }
 
     fn by_kind(&mut self, expr: &'a ast::Expr) -> Checked<Expr> {
@@ -110,7 +110,7 @@ impl<'a> Resolver<'a> {
         self.coerce(resolved, Arg::Condition)
     }
 
-    /// A call of a function that an operator or a bracket stands for.
+    /// The function call that an operator or a bracket abbreviates.
     fn builtin(&mut self, name: &'static str, args: &'a [ast::Expr], span: Span) -> Checked<Expr> {
         let args = args.iter().map(|arg| self.expr(arg)).collect::<Checked<Vec<Expr>>>()?;
         self.apply(name, args, span)
@@ -118,7 +118,7 @@ impl<'a> Resolver<'a> {
 
     pub(super) fn apply(&mut self, name: &str, args: Vec<Expr>, span: Span) -> Checked<Expr> {
         let Some(function) = function_named(name) else {
-            let reason = Reason::UnknownFunction { name: name.to_owned(), near: None };
+            let reason = Reason::UnknownFunction { name: name.to_owned(), suggestion: None };
             return Err(Fault::new(reason, span));
         };
         let types: Vec<Type> = args.iter().map(|arg| arg.ty.clone()).collect();
@@ -173,12 +173,12 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Properties that are not defined as numbers are read as numbers here.
+    /// Arithmetic casts properties without a numeric definition to numbers.
     fn arithmetic(&mut self, name: &str, sides: [Expr; 2], span: Span) -> Checked<Expr> {
-        let fits = |one: &Expr| {
-            one.ty.kind.is_time() || matches!(one.ty.kind, Kind::Interval(_) | Kind::Null)
+        let is_temporal = |expr: &Expr| {
+            expr.ty.kind.is_time() || matches!(expr.ty.kind, Kind::Interval(_) | Kind::Null)
         };
-        let timely = matches!(name, "plus" | "minus") && sides.iter().any(fits);
+        let timely = matches!(name, "plus" | "minus") && sides.iter().any(is_temporal);
         let [left, right] = sides;
         let args = if timely {
             vec![left, right]
@@ -191,7 +191,7 @@ impl<'a> Resolver<'a> {
     fn compare(&mut self, op: BinaryOp, sides: [Expr; 2], span: Span) -> Checked<Expr> {
         let comparison = comparison(op);
         let [left, right] = sides;
-        // `a = NULL` asks whether it is.
+        // `a = NULL` means `a IS NULL`.
         let for_null = matches!(op, BinaryOp::Equal | BinaryOp::NotEqual);
         if for_null && (is_null(&left) || is_null(&right)) {
             let expr = Box::new(if is_null(&right) { left } else { right });
@@ -246,7 +246,7 @@ impl<'a> Resolver<'a> {
         let left = self.expr(expr)?;
         match &set.kind {
             Ast::Query(query) => {
-                let relation = self.deeper(set.span, |one| one.query(query))?;
+                let relation = self.deeper(set.span, |resolver| resolver.query(query))?;
                 let wanted = match &left.ty.kind {
                     Kind::Tuple(items) => &items[..],
                     _ => std::slice::from_ref(&left.ty),
@@ -264,7 +264,7 @@ impl<'a> Resolver<'a> {
                 }
                 Ok(in_expr(left, Set::Query(Box::new(relation)), negated, span))
             }
-            // Of tuples, `((1, 2))` is a list of one.
+            // For tuples, `((1, 2))` is a list with one element.
             Ast::Tuple(items) | Ast::Array(items)
                 if !matches!(left.ty.kind, Kind::Tuple(_))
                     || items.iter().all(|item| matches!(item.kind, Ast::Tuple(_))) =>
@@ -293,18 +293,20 @@ impl<'a> Resolver<'a> {
 
     fn cohort(&mut self, cohort: &'a ast::Expr) -> Checked<CohortId> {
         let known = &self.project.cohorts;
-        let (name, found, near) = match &cohort.kind {
+        let (name, id, suggestion) = match &cohort.kind {
             Ast::Literal(Literal::Int(id)) => {
-                let found = i64::try_from(*id).ok().map(CohortId);
-                (id.to_string(), found.filter(|id| known.contains_key(id)), None)
+                let cohort_id = i64::try_from(*id).ok().map(CohortId);
+                (id.to_string(), cohort_id.filter(|id| known.contains_key(id)), None)
             }
             Ast::Literal(Literal::String(name)) => {
-                let found = known.iter().find(|(_, other)| *other == name).map(|(id, _)| *id);
-                (name.clone(), found, near(name, known.values().map(String::as_str)))
+                let cohort_id = known.iter().find(|(_, other)| *other == name).map(|(id, _)| *id);
+                (name.clone(), cohort_id, suggest(name, known.values().map(String::as_str)))
             }
             _ => return Err(Fault::invalid("A cohort is named by its id or name", cohort.span)),
         };
-        found.ok_or_else(|| Fault::new(Reason::Unknown { what: "cohort", name, near }, cohort.span))
+        id.ok_or_else(|| {
+            Fault::new(Reason::Unknown { what: "cohort", name, suggestion }, cohort.span)
+        })
     }
 
     fn conditional(&mut self, parts: [&'a ast::Expr; 3], span: Span) -> Checked<Expr> {
@@ -350,7 +352,7 @@ pub(super) fn literal_expr(literal: &Literal, span: Span) -> Expr {
     Expr { kind: ExprKind::Value(value), ty: kind.into(), span }
 }
 
-/// The smallest type that holds it, as in ClickHouse.
+/// The narrowest integer type that fits, as in ClickHouse.
 fn unsigned_bits(value: u64) -> u8 {
     match 64 - value.leading_zeros() {
         0..=8 => 8,
@@ -392,7 +394,7 @@ pub(super) fn logic(op: LogicOp, operands: Vec<Expr>, span: Span) -> Expr {
     Expr { kind, ty, span }
 }
 
-/// Of flags a flag, of anything else a number.
+/// The result type of logic: Bool for booleans, otherwise a number.
 fn logic_type(operands: &[Expr]) -> Type {
     let all_bool = operands.iter().all(|operand| operand.ty.kind == Kind::Bool);
     let kind = if all_bool { Kind::Bool } else { Kind::UInt(8) };

@@ -1,4 +1,4 @@
-//! Aggregates, window functions and `arrayJoin`s, out of the expressions that use them.
+//! Extracts aggregates, window functions and `arrayJoin`s from expressions into lists.
 
 use super::select::grouping;
 use crate::error::{Checked, Fault, Span};
@@ -6,11 +6,11 @@ use crate::limits::CALLS_MAX;
 use crate::plan::{Aggregate, Expr, ExprKind, Order, Select, Set, Unnest, WindowCall};
 
 pub(super) struct Extract {
-    /// None if rows are not grouped.
+    /// None if the select does not aggregate.
     keys: Option<Vec<Expr>>,
     aggregates: Vec<Aggregate>,
     windows: Vec<WindowCall>,
-    /// How many there are before the grouping.
+    /// How many unnests precede the grouping.
     early: usize,
     late: Vec<Unnest>,
 }
@@ -75,20 +75,20 @@ impl Extract {
         let Expr { kind, mut ty, span } = expr;
         let kind = match kind {
             ExprKind::AggregateCall(call) => {
-                // A group has rows; only a condition or nulls can leave none of them.
+                // A group is never empty; only an `If` condition or nulls can skip all its rows.
                 let has_keys = self.keys.as_ref().is_some_and(|keys| !keys.is_empty());
                 let sure = call.filter.is_none() && call.args.iter().all(|arg| !arg.ty.nullable);
                 ty.nullable &= !(has_keys && sure);
-                ExprKind::Aggregate(place(&mut self.aggregates, *call, span)?)
+                ExprKind::Aggregate(intern(&mut self.aggregates, *call, span)?)
             }
             ExprKind::WindowCall(window) => {
                 let window = self.window(*window)?;
-                ExprKind::Window(place(&mut self.windows, window, span)?)
+                ExprKind::Window(intern(&mut self.windows, window, span)?)
             }
             ExprKind::Unnested { array } => {
                 let array = self.expr(*array)?;
                 let unnest = Unnest { arrays: vec![array], keep_empty: false };
-                ExprKind::Element(self.early + place(&mut self.late, unnest, span)?, 0)
+                ExprKind::Element(self.early + intern(&mut self.late, unnest, span)?, 0)
             }
             ExprKind::Column { name, .. } if self.keys.is_some() => {
                 return Err(not_grouped(&format!("'{name}'"), span));
@@ -96,7 +96,7 @@ impl Extract {
             ExprKind::Output { .. } | ExprKind::Element(..) if self.keys.is_some() => {
                 return Err(not_grouped("This value", span));
             }
-            other => each_part(other, &mut |part| self.expr(part))?,
+            other => map_children(other, &mut |part| self.expr(part))?,
         };
         Ok(Expr { kind, ty, span })
     }
@@ -106,7 +106,7 @@ impl Extract {
         call.args = each(call.args, &mut |part| self.expr(part))?;
         call.filter = call.filter.map(|filter| self.expr(filter)).transpose()?;
         let partition = each(partition, &mut |part| self.expr(part))?;
-        let order = order.into_iter().map(|one| Ok(Order { expr: self.expr(one.expr)?, ..one }));
+        let order = order.into_iter().map(|item| Ok(Order { expr: self.expr(item.expr)?, ..item }));
         Ok(WindowCall { call, partition, order: order.collect::<Checked<_>>()?, frame })
     }
 }
@@ -116,7 +116,7 @@ fn not_grouped(what: &str, span: Span) -> Fault {
     Fault::invalid(message, span)
 }
 
-/// What a select gives, after rows are grouped.
+/// The expressions of a select that are evaluated after grouping.
 fn outputs(plan: &mut Select) -> impl Iterator<Item = &mut Expr> {
     let by = plan.limit_by.iter_mut().flat_map(|limit_by| &mut limit_by.by);
     plan.columns.iter_mut().chain(plan.order.iter_mut().map(|order| &mut order.expr)).chain(by)
@@ -132,41 +132,41 @@ fn replace(expr: &mut Expr, change: impl FnOnce(Expr) -> Checked<Expr>) -> Check
     Ok(())
 }
 
-/// Elements of arrays that rows have before they are grouped.
+/// Extracts the `arrayJoin`s that apply before grouping: those whose array has no aggregate.
 fn unnest(expr: Expr, unnests: &mut Vec<Unnest>) -> Checked<Expr> {
     let Expr { kind, ty, span } = expr;
-    let kind = match each_part(kind, &mut |part| unnest(part, unnests))? {
+    let kind = match map_children(kind, &mut |part| unnest(part, unnests))? {
         ExprKind::Unnested { array } if !has_aggregate(&array) => {
-            let one = Unnest { arrays: vec![*array], keep_empty: false };
-            ExprKind::Element(place(unnests, one, span)?, 0)
+            let unnest = Unnest { arrays: vec![*array], keep_empty: false };
+            ExprKind::Element(intern(unnests, unnest, span)?, 0)
         }
         other => other,
     };
     Ok(Expr { kind, ty, span })
 }
 
-/// The number of what is equal, or of a new place.
-fn place<T: PartialEq>(all: &mut Vec<T>, one: T, span: Span) -> Checked<usize> {
-    if let Some(found) = all.iter().position(|other| *other == one) {
-        return Ok(found);
+/// The index of an equal item, or of a new one (common subexpressions are shared).
+fn intern<T: PartialEq>(items: &mut Vec<T>, item: T, span: Span) -> Checked<usize> {
+    if let Some(index) = items.iter().position(|other| *other == item) {
+        return Ok(index);
     }
-    if all.len() >= CALLS_MAX {
+    if items.len() >= CALLS_MAX {
         return Err(Fault::too_large("aggregates and windows in a select", CALLS_MAX, span));
     }
-    all.push(one);
-    Ok(all.len() - 1)
+    items.push(item);
+    Ok(items.len() - 1)
 }
 
 fn has_aggregate(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::AggregateCall(_) => true,
-        ExprKind::Property { of: one, .. }
-        | ExprKind::Lambda { body: one, .. }
-        | ExprKind::Not(one)
-        | ExprKind::IsNull { expr: one, .. }
-        | ExprKind::Cast { expr: one, .. }
-        | ExprKind::Interval(one, _)
-        | ExprKind::Unnested { array: one } => has_aggregate(one),
+        ExprKind::Property { of: child, .. }
+        | ExprKind::Lambda { body: child, .. }
+        | ExprKind::Not(child)
+        | ExprKind::IsNull { expr: child, .. }
+        | ExprKind::Cast { expr: child, .. }
+        | ExprKind::Interval(child, _)
+        | ExprKind::Unnested { array: child } => has_aggregate(child),
         ExprKind::Call { args: parts, .. } | ExprKind::And(parts) | ExprKind::Or(parts) => {
             parts.iter().any(has_aggregate)
         }
@@ -202,8 +202,8 @@ fn each(parts: Vec<Expr>, change: Change<'_>) -> Checked<Vec<Expr>> {
     parts.into_iter().map(change).collect()
 }
 
-/// The same with other parts. Subqueries are whole by themselves.
-fn each_part(kind: ExprKind, change: Change<'_>) -> Checked<ExprKind> {
+/// Maps the direct children of an expression. Subqueries are not entered.
+fn map_children(kind: ExprKind, change: Change<'_>) -> Checked<ExprKind> {
     let boxed = |part: Box<Expr>, change: Change<'_>| change(*part).map(Box::new);
     Ok(match kind {
         ExprKind::Property { of, path } => ExprKind::Property { of: boxed(of, change)?, path },
@@ -243,7 +243,7 @@ fn each_part(kind: ExprKind, change: Change<'_>) -> Checked<ExprKind> {
             window.call.filter = window.call.filter.map(&mut *change).transpose()?;
             window.partition = each(window.partition, change)?;
             let order = window.order.into_iter();
-            let order = order.map(|one| Ok(Order { expr: change(one.expr)?, ..one }));
+            let order = order.map(|item| Ok(Order { expr: change(item.expr)?, ..item }));
             window.order = order.collect::<Checked<_>>()?;
             ExprKind::WindowCall(window)
         }

@@ -1,9 +1,9 @@
-//! What a name can mean at a place.
+//! Name resolution within a select.
 
 use std::collections::HashMap;
 
 use super::Resolver;
-use super::near::near;
+use super::suggest::suggest;
 use crate::ast;
 use crate::error::{Checked, Fault, Reason};
 use crate::plan::{Expr, ExprKind, Output};
@@ -16,45 +16,45 @@ pub(super) enum Named<'a> {
     Scalar(&'a ast::Expr),
 }
 
-/// Of one select.
+/// The names visible in one select.
 #[derive(Default)]
 pub(super) struct Scope<'a> {
     pub sources: Vec<ScopeSource>,
     pub aliases: HashMap<&'a str, &'a ast::Expr>,
-    /// Aliases whose own expressions are being resolved: there, the name is a column's.
+    /// Aliases whose expressions are being resolved: within them, the name refers to a column.
     pub open: Vec<&'a str>,
     pub params: Vec<(&'a str, usize, Type)>,
-    /// Of `ARRAY JOIN`: the number of the array and the type of its elements.
+    /// Names of `ARRAY JOIN`: index of the array and type of its elements.
     pub elements: Vec<(String, usize, Type)>,
     pub windows: &'a [(ast::Name, ast::Window)],
-    /// Columns that joins have made one of two.
+    /// Columns merged by `USING`.
     pub using: Vec<(&'a str, ast::JoinKind)>,
-    /// Filters see the first source and nothing else.
+    /// While `{filters}` is resolved: only the first source is visible.
     pub only_first: bool,
     pub clause: Clause,
 }
 
-/// What may stand at a place.
+/// The clause being resolved, which determines what may occur in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Clause {
-    /// Joins and array joins, which make the rows.
+    /// Joins and array joins, which produce the rows.
     #[default]
     Source,
-    /// Rows, before they are grouped.
+    /// `WHERE` and `GROUP BY`: rows before grouping.
     Row,
-    /// Within the arguments of an aggregate.
+    /// Arguments of an aggregate.
     Aggregate,
-    /// Within the parts of a window.
+    /// Partition and order of a window.
     Window,
-    /// Columns, `HAVING`, `ORDER BY`: everything.
+    /// Columns, `HAVING`, `ORDER BY`: everything is allowed.
     Output,
 }
 
 pub(super) struct ScopeSource {
-    /// Its alias, or the name of its table.
+    /// The alias, or the name of the table.
     pub name: Option<String>,
     pub columns: Columns,
-    /// On the side of an outer join that may be missing.
+    /// On the nullable side of an outer join.
     pub nullable: bool,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Resolver<'a> {
         };
         if let Some((source, column, deeper)) = self.qualified(first, rest) {
             return match self.in_source(source, column, deeper, expr)? {
-                Some(found) => Ok(found),
+                Some(resolved) => Ok(resolved),
                 None => Err(self.unknown_field(column, Some(source))),
             };
         }
@@ -103,19 +103,19 @@ impl<'a> Resolver<'a> {
         let scope = self.scope();
         let sources =
             if scope.only_first { 1.min(scope.sources.len()) } else { scope.sources.len() };
-        let mut found = None;
+        let mut resolved = None;
         for source in 0..sources {
             if let Some(other) = self.in_source(source, first, rest, expr)? {
-                found = Some(match found {
+                resolved = Some(match resolved {
                     Some(before) => self.merged(first, before, other)?,
                     None => other,
                 });
             }
         }
-        found.ok_or_else(|| self.unknown_field(first, None))
+        resolved.ok_or_else(|| self.unknown_field(first, None))
     }
 
-    /// `table.column`, unless the first name is a lambda's parameter.
+    /// Resolves `table.column`, unless the first name is a lambda parameter.
     fn qualified(
         &mut self,
         first: &'a ast::Name,
@@ -131,7 +131,7 @@ impl<'a> Resolver<'a> {
         (source == 0 || !scope.only_first).then_some((source, column, deeper))
     }
 
-    /// A name that two sources have is one column after `USING`.
+    /// A name in two sources is ambiguous, unless `USING` merged them.
     fn merged(&mut self, name: &ast::Name, before: Expr, other: Expr) -> Checked<Expr> {
         let using = &self.scope().using;
         let kind =
@@ -147,7 +147,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A parameter of a lambda, an element of an array join, an alias, or a scalar of `WITH`.
+    /// Resolves a lambda parameter, an element of an array join, an alias, or a scalar of `WITH`.
     fn local(&mut self, first: &'a ast::Name) -> Checked<Option<Expr>> {
         let name = first.text.as_str();
         let span = first.span;
@@ -200,14 +200,14 @@ impl<'a> Resolver<'a> {
                     return Ok(None);
                 };
                 let ty = outputs[column].ty.clone().or_null(nullable);
-                let found = Expr { kind: ExprKind::Output { source, column }, ty, span };
-                return self.members(found, rest).map(Some);
+                let expr = Expr { kind: ExprKind::Output { source, column }, ty, span };
+                return self.members(expr, rest).map(Some);
             }
         };
         self.in_table(table, source, nullable, first, rest, expr)
     }
 
-    /// Follows links up to a column.
+    /// Follows lazy joins to a column.
     fn in_table(
         &mut self,
         table: Table,
@@ -233,18 +233,18 @@ impl<'a> Resolver<'a> {
                 return Ok(None);
             }
             let known = table.columns().iter().map(|(name, _)| *name);
-            return Err(unknown(name, near(&name.text, known)));
+            return Err(unknown(name, suggest(&name.text, known)));
         };
         if let (Kind::Json(_), Some(link)) = (&ty.kind, via.last()) {
             ty.kind = Kind::Json(link.owner());
         }
         nullable |= via.iter().any(|link| link.is_nullable(column));
         let kind = ExprKind::Column { source, via, name: column };
-        let found = Expr { kind, ty: ty.or_null(nullable), span: expr.span };
-        self.members(found, rest).map(Some)
+        let column = Expr { kind, ty: ty.or_null(nullable), span: expr.span };
+        self.members(column, rest).map(Some)
     }
 
-    /// People name their groups as they like: a column of that name goes first.
+    /// Group type names are arbitrary: a column of the same name takes precedence.
     fn link(&self, table: Table, name: &str) -> Option<LazyJoin> {
         table.link(name).or_else(|| {
             let is_free = table == Table::Events && table.column(name).is_none();
@@ -264,10 +264,10 @@ impl<'a> Resolver<'a> {
                 known.extend(scope.params.iter().map(|(param, ..)| *param));
             }
         }
-        unknown(name, near(&name.text, known))
+        unknown(name, suggest(&name.text, known))
     }
 
-    /// `*`, as names and fields.
+    /// Expands `*` to names and fields.
     pub(super) fn star(&mut self, table: Option<&'a ast::Name>) -> Checked<Vec<(String, Expr)>> {
         let scope = self.scope();
         let chosen: Vec<usize> = match table {
@@ -276,8 +276,9 @@ impl<'a> Resolver<'a> {
                 let same = |source: &ScopeSource| source.name.as_ref() == Some(&name.text);
                 let Some(source) = scope.sources.iter().position(same) else {
                     let known = scope.sources.iter().filter_map(|source| source.name.as_deref());
-                    let near = near(&name.text, known);
-                    let reason = Reason::Unknown { what: "table", name: name.text.clone(), near };
+                    let suggestion = suggest(&name.text, known);
+                    let reason =
+                        Reason::Unknown { what: "table", name: name.text.clone(), suggestion };
                     return Err(Fault::new(reason, name.span));
                 };
                 vec![source]
@@ -285,14 +286,14 @@ impl<'a> Resolver<'a> {
         };
         let mut columns = Vec::new();
         for source in chosen {
-            let one = &scope.sources[source];
+            let visible = &scope.sources[source];
             let column = |name: &'static str, via: Vec<LazyJoin>, ty: Type| {
                 let missing = via.iter().any(|link| link.is_nullable(name));
-                let ty = ty.or_null(one.nullable || missing);
+                let ty = ty.or_null(visible.nullable || missing);
                 let kind = ExprKind::Column { source, via, name };
                 Expr { kind, ty, span: Default::default() }
             };
-            match &one.columns {
+            match &visible.columns {
                 Columns::Table(table) => {
                     for (name, _) in table.columns() {
                         if let Some((name, ty)) = table.column(name) {
@@ -310,7 +311,7 @@ impl<'a> Resolver<'a> {
                 Columns::Outputs(outputs) => {
                     for (no, output) in outputs.iter().enumerate() {
                         let kind = ExprKind::Output { source, column: no };
-                        let ty = output.ty.clone().or_null(one.nullable);
+                        let ty = output.ty.clone().or_null(visible.nullable);
                         columns.push((
                             output.name.clone(),
                             Expr { kind, ty, span: Default::default() },
@@ -323,12 +324,12 @@ impl<'a> Resolver<'a> {
     }
 }
 
-fn unknown(name: &ast::Name, near: Option<String>) -> Fault {
-    let reason = Reason::Unknown { what: "field", name: name.text.clone(), near };
+fn unknown(name: &ast::Name, suggestion: Option<String>) -> Fault {
+    let reason = Reason::Unknown { what: "field", name: name.text.clone(), suggestion };
     Fault::new(reason, name.span)
 }
 
-/// Every table is its project's; nothing may pretend otherwise.
+/// Rejects an alias named like the project column, which could suggest access to other projects.
 pub(super) fn check_alias(alias: &ast::Name) -> Checked<()> {
     if alias.text.eq_ignore_ascii_case(PROJECT_COLUMN) {
         let message = format!("'{PROJECT_COLUMN}' cannot be an alias");

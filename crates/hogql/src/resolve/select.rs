@@ -1,4 +1,4 @@
-//! One select.
+//! Resolves one `SELECT`.
 
 use super::Resolver;
 use super::extract::Extract;
@@ -86,7 +86,7 @@ impl<'a> Resolver<'a> {
                     check_alias(alias)?;
                     Some(alias.text.clone())
                 }
-                // Without an alias the element takes the array's place.
+                // Without an alias, the array's name refers to the element.
                 (None, Ast::Field(chain)) => chain.last().map(|name| name.text.clone()),
                 (None, _) => None,
             };
@@ -110,7 +110,7 @@ impl<'a> Resolver<'a> {
         keys.collect()
     }
 
-    /// A column's expression. Its own alias, used in it, is the name of something else.
+    /// Resolves a column's expression. Its alias is not visible within it.
     fn opened(&mut self, column: &'a ast::Column) -> Checked<Expr> {
         if let Some(alias) = &column.alias {
             self.scope().open.push(&alias.text);
@@ -140,7 +140,7 @@ impl<'a> Resolver<'a> {
         let expr = self.opened(column)?;
         let name = match (&column.alias, &column.expr.kind, &expr.kind) {
             (Some(alias), ..) => alias.text.clone(),
-            // `e.event` is called `event`.
+            // The output name of `e.event` is `event`.
             (None, Ast::Field(chain), ExprKind::Column { via, .. }) if via.is_empty() => {
                 chain.last().map_or_else(String::new, |name| name.text.clone())
             }
@@ -153,19 +153,19 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// Nulls come last, up or down, unless said otherwise.
+    /// Nulls come last in either direction, unless `NULLS FIRST` is given.
     pub(super) fn order(
         &mut self,
         order: &'a [ast::Order],
         columns: &'a [ast::Column],
     ) -> Checked<Vec<Order>> {
-        let resolved = order.iter().map(|one| {
-            let expr = match by_position(&one.expr, columns)? {
+        let resolved = order.iter().map(|item| {
+            let expr = match by_position(&item.expr, columns)? {
                 Some(column) => self.opened(column)?,
-                None => self.expr(&one.expr)?,
+                None => self.expr(&item.expr)?,
             };
-            let nulls_first = one.nulls_first.unwrap_or(false);
-            Ok(Order { expr, descending: one.descending, nulls_first })
+            let nulls_first = item.nulls_first.unwrap_or(false);
+            Ok(Order { expr, descending: item.descending, nulls_first })
         });
         resolved.collect()
     }
@@ -185,7 +185,7 @@ impl<'a> Resolver<'a> {
         expr.map(|expr| self.whole(expr, of)).transpose()
     }
 
-    /// A number that must be known before anything runs.
+    /// A constant number, such as a limit.
     pub(super) fn whole(&mut self, expr: &'a ast::Expr, of: &str) -> Checked<u64> {
         match expr.kind {
             Ast::Literal(Literal::Int(number)) => Ok(number),
@@ -197,13 +197,13 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// `GROUP BY 1` means the first column.
+/// Positional reference: `GROUP BY 1` is the first column.
 fn by_position<'a>(
     expr: &ast::Expr,
     columns: &'a [ast::Column],
 ) -> Checked<Option<&'a ast::Column>> {
     let Ast::Literal(Literal::Int(position)) = expr.kind else { return Ok(None) };
-    // In a window a number is a number.
+    // In a window, a number is a literal and no positional reference.
     if columns.is_empty() {
         return Ok(None);
     }
@@ -220,13 +220,13 @@ pub(super) fn all_of(mut conditions: Vec<Expr>) -> Expr {
     {
         return only;
     }
-    let nullable = conditions.iter().any(|one| one.ty.nullable);
-    let span = conditions.first().map_or_else(Default::default, |one| one.span);
+    let nullable = conditions.iter().any(|condition| condition.ty.nullable);
+    let span = conditions.first().map_or_else(Default::default, |condition| condition.span);
     let ty = crate::types::Type::from(Kind::UInt(8)).or_null(nullable);
     Expr { kind: ExprKind::And(conditions), ty, span }
 }
 
-/// The grouping of a select that has one.
+/// The grouping of an aggregating select.
 pub(super) fn grouping(keys: Vec<Expr>) -> Grouping {
     Grouping { keys, aggregates: Vec::new(), having: None }
 }

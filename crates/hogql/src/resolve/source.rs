@@ -1,8 +1,8 @@
 //! `FROM`: tables, subqueries, joins.
 
 use super::Resolver;
-use super::near::near;
 use super::scope::{Columns, Named, ScopeSource, check_alias};
+use super::suggest::suggest;
 use crate::ast::{self, JoinKind};
 use crate::error::{Checked, Fault, Reason};
 use crate::functions::Arg;
@@ -45,18 +45,18 @@ impl<'a> Resolver<'a> {
         Ok(joined)
     }
 
-    /// The last source's column and the one of that name before it.
+    /// `USING`: equates a column of the last source with the column of that name in an earlier one.
     fn using(&mut self, names: &'a [ast::Name]) -> Checked<Expr> {
         let mut equal = Vec::new();
         for name in names {
             let last = self.scope().sources.len() - 1;
             let (mut left, mut right) = (None, None);
             for source in 0..=last {
-                let found = self.column_of(source, name)?;
+                let column = self.column_of(source, name)?;
                 if source == last {
-                    right = found;
+                    right = column;
                 } else {
-                    left = left.or(found);
+                    left = left.or(column);
                 }
             }
             let (Some(left), Some(right)) = (left, right) else {
@@ -73,7 +73,7 @@ impl<'a> Resolver<'a> {
     fn column_of(&mut self, source: usize, name: &'a ast::Name) -> Checked<Option<Expr>> {
         let scope = self.scope();
         let nullable = scope.sources[source].nullable;
-        let found = match &scope.sources[source].columns {
+        let column = match &scope.sources[source].columns {
             Columns::Table(table) => table
                 .column(&name.text)
                 .map(|(name, ty)| (ExprKind::Column { source, via: Vec::new(), name }, ty)),
@@ -83,13 +83,13 @@ impl<'a> Resolver<'a> {
                     .map(|column| (ExprKind::Output { source, column }, outputs[column].ty.clone()))
             }
         };
-        Ok(found.map(|(kind, ty)| Expr { kind, ty: ty.or_null(nullable), span: name.span }))
+        Ok(column.map(|(kind, ty)| Expr { kind, ty: ty.or_null(nullable), span: name.span }))
     }
 
     fn source(&mut self, source: &'a ast::Source) -> Checked<Source> {
         let (resolved, columns, own_name) = match &source.kind {
             ast::SourceKind::Query(query) => {
-                let relation = self.deeper(source.span, |one| one.query(query))?;
+                let relation = self.deeper(source.span, |resolver| resolver.query(query))?;
                 let columns = Columns::Outputs(relation.columns.clone());
                 (Source::Query(Box::new(relation)), columns, None)
             }
@@ -129,20 +129,21 @@ impl<'a> Resolver<'a> {
         }
         let ctes = self.named.iter().filter(|(_, named)| matches!(named, Named::Cte(_)));
         let known = Table::ALL.iter().map(|table| table.name());
-        let near = near(&name.text, known.chain(ctes.map(|(name, _)| *name)));
-        let reason = Reason::Unknown { what: "table", name: name.text.clone(), near };
+        let suggestion = suggest(&name.text, known.chain(ctes.map(|(name, _)| *name)));
+        let reason = Reason::Unknown { what: "table", name: name.text.clone(), suggestion };
         Err(Fault::new(reason, name.span))
     }
 
-    /// `numbers(n)` is the only one: none that reads files or networks exists.
+    /// `numbers(n)` is the only table function; there are none that read files or the network.
     fn table_function(
         &mut self,
         name: &'a ast::Name,
         args: &'a [ast::Expr],
     ) -> Checked<(Source, Columns)> {
         if !name.text.eq_ignore_ascii_case("numbers") {
-            let near = near(&name.text, ["numbers"]);
-            let reason = Reason::Unknown { what: "table function", name: name.text.clone(), near };
+            let suggestion = suggest(&name.text, ["numbers"]);
+            let reason =
+                Reason::Unknown { what: "table function", name: name.text.clone(), suggestion };
             return Err(Fault::new(reason, name.span));
         }
         let [count] = args else {

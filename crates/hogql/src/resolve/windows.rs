@@ -1,4 +1,4 @@
-//! Aggregates and window functions.
+//! Resolves calls of aggregates and window functions.
 
 use super::Resolver;
 use super::call::check_arity;
@@ -87,11 +87,12 @@ impl<'a> Resolver<'a> {
             Over::Window(window) => window,
             Over::Named(name) => {
                 let windows = self.scope().windows;
-                let found = windows.iter().find(|(other, _)| other.text == name.text);
-                let Some((_, window)) = found else {
+                let named = windows.iter().find(|(other, _)| other.text == name.text);
+                let Some((_, window)) = named else {
                     let known = windows.iter().map(|(other, _)| other.text.as_str());
-                    let near = super::near::near(&name.text, known);
-                    let reason = Reason::Unknown { what: "window", name: name.text.clone(), near };
+                    let suggestion = super::suggest::suggest(&name.text, known);
+                    let reason =
+                        Reason::Unknown { what: "window", name: name.text.clone(), suggestion };
                     return Err(Fault::new(reason, name.span));
                 };
                 window
@@ -120,7 +121,7 @@ impl<'a> Resolver<'a> {
 }
 
 fn follows(start: Bound, end: Bound) -> bool {
-    let place = |bound: Bound| match bound {
+    let rank = |bound: Bound| match bound {
         Bound::UnboundedPreceding => (0, 0),
         Bound::Preceding(rows) => (1, u64::MAX - rows),
         Bound::CurrentRow => (2, 0),
@@ -128,13 +129,13 @@ fn follows(start: Bound, end: Bound) -> bool {
         Bound::UnboundedFollowing => (4, 0),
     };
     let possible = start != Bound::UnboundedFollowing && end != Bound::UnboundedPreceding;
-    possible && place(start) <= place(end)
+    possible && rank(start) <= rank(end)
 }
 
 fn parameters(function: &Function, call: &ast::Call) -> Checked<Vec<Value>> {
     let (min, max) = function.parameters;
-    let found = call.parameters.len();
-    if found < min || found > max {
+    let count = call.parameters.len();
+    if count < min || count > max {
         let message = match max {
             0 => format!("{} takes no parameters before its arguments", function.name),
             _ => format!("{} takes {min} to {max} parameter(s): {0}(…)(…)", function.name),
@@ -144,7 +145,7 @@ fn parameters(function: &Function, call: &ast::Call) -> Checked<Vec<Value>> {
     call.parameters.iter().map(|parameter| self::parameter(function, parameter)).collect()
 }
 
-/// Levels lie between 0 and 1; other parameters count something.
+/// Quantile levels are between 0 and 1; other parameters are counts.
 fn parameter(function: &Function, parameter: &ast::Expr) -> Checked<Value> {
     let levels = matches!(function.name, "quantile" | "quantiles");
     match &parameter.kind {

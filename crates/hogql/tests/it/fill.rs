@@ -1,4 +1,4 @@
-//! Values in the place of placeholders.
+//! Placeholders filled with values.
 
 use hogql::{PlaceholderValues, fill, parse};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn values() -> PlaceholderValues {
 }
 
 #[test]
-fn a_value_becomes_a_literal_and_never_text() {
+fn placeholder_values_become_literals() {
     for (text, printed) in [
         ("select {text}", "SELECT 'hi\\' or 1=1 --'"),
         ("select {number} + {float}", "SELECT -3 + -0.5"),
@@ -39,7 +39,7 @@ fn a_value_becomes_a_literal_and_never_text() {
 }
 
 #[test]
-fn a_placeholder_without_a_value_is_refused_where_it_stands() {
+fn unknown_placeholder_is_an_error_at_its_position() {
     for (text, message, byte) in [
         ("select {x}", "Unknown placeholder {x}", 7),
         ("select 1, {variables.x}", "Unknown placeholder {variables.x}", 10),
@@ -54,7 +54,7 @@ fn a_placeholder_without_a_value_is_refused_where_it_stands() {
 }
 
 #[test]
-fn values_are_bounded_however_often_they_are_used() {
+fn placeholder_values_are_bounded_per_use() {
     let mut values = values();
     values.values.insert("many".to_owned(), json!(vec![0; 1000]));
     values.values.insert("long".to_owned(), json!("a".repeat(1 << 20)));

@@ -1,4 +1,4 @@
-//! The table of functions, called as its lines say.
+//! Calls every function of the table as its signature permits.
 
 use hogql::functions::{Arg, Function, FunctionKind, Lambda, functions};
 use hogql::{parse, resolve};
@@ -48,11 +48,11 @@ fn resolves(text: &str) -> Result<String, String> {
 }
 
 #[test]
-fn every_function_takes_what_its_line_says_and_no_more() {
+fn functions_accept_exactly_their_signature() {
     let mut wrong = Vec::new();
     for function in functions() {
         let (min, max) = function.arity();
-        // Two by two, or one more than that.
+        // Arguments come in pairs, or in pairs and one more.
         let step = if matches!(function.name, "multiIf" | "map") { 2 } else { 1 };
         let most = max.unwrap_or(min + step);
         for count in [min, most] {
@@ -71,7 +71,7 @@ fn every_function_takes_what_its_line_says_and_no_more() {
 }
 
 #[test]
-fn functions_are_found_in_any_case_and_aggregates_with_a_condition() {
+fn function_names_are_case_insensitive_and_aggregates_take_the_if_combinator() {
     for (text, found) in [
         ("select TOSTRING(1)", "toString(1)"),
         ("select Sum(1)", "[sum(1)]"),

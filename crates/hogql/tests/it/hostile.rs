@@ -1,11 +1,11 @@
-//! Texts meant to break the reader end with an error, on a stack smaller than any we run on.
+//! Hostile statements end in an error, on a stack smaller than those in production.
 
 use hogql::limits::{LIST_MAX, NESTING_MAX, TEXT_BYTES_MAX, TOKENS_MAX};
 use hogql::{parse, resolve};
 
 use crate::resolve::project;
 
-/// Less than threads get by default, without any optimisation.
+/// Less than the default stack of a thread; tests run unoptimized.
 const STACK_BYTES: usize = 1536 * 1024;
 
 fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
@@ -13,7 +13,7 @@ fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
     thread.expect("a thread").join().expect("no panic");
 }
 
-/// Ways to nest, each with what goes before and behind the inside.
+/// Ways to nest: prefix and suffix of each level.
 const NESTS: &[(&str, &str)] = &[
     ("(", ")"),
     ("[", "]"),
@@ -47,7 +47,7 @@ const NESTS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn nesting_is_refused_past_its_bound_and_walked_safely_up_to_it() {
+fn nesting_past_the_limit_is_an_error_and_up_to_it_fits_the_stack() {
     on_a_small_stack(|| {
         for (open, close) in NESTS {
             let nested =
@@ -59,7 +59,7 @@ fn nesting_is_refused_past_its_bound_and_walked_safely_up_to_it() {
             let printed = deepest.to_string();
             assert_eq!(deepest.clone(), deepest);
             drop(deepest);
-            // A chain of names is one node, whatever its length.
+            // A chain of names is one node, however long.
             if *open != "f()." {
                 let error = parse(&nested(NESTING_MAX * 20)).expect_err(&printed);
                 assert!(error.to_string().contains("levels of nesting"), "{open}: {error}");
@@ -71,7 +71,7 @@ fn nesting_is_refused_past_its_bound_and_walked_safely_up_to_it() {
 }
 
 #[test]
-fn wide_statements_are_fine_up_to_their_bounds() {
+fn wide_statements_parse_up_to_their_limits() {
     on_a_small_stack(|| {
         let wide = |items: usize| format!("select [{}1]", "1,".repeat(items - 1));
         assert!(parse(&wide(LIST_MAX)).is_ok());
@@ -91,7 +91,7 @@ fn plan(text: &str) -> hogql::Result<hogql::plan::Plan> {
 }
 
 #[test]
-fn what_parses_resolves_or_is_refused_on_the_same_stack() {
+fn resolving_fits_the_stack_of_parsing() {
     on_a_small_stack(|| {
         let nests = NESTS.iter().copied().chain([
             ("arrayMap(x -> ", ", [1])"),
@@ -113,7 +113,7 @@ fn what_parses_resolves_or_is_refused_on_the_same_stack() {
 }
 
 #[test]
-fn aliases_cannot_blow_a_plan_up() {
+fn inlined_aliases_cannot_exceed_the_plan_limits() {
     on_a_small_stack(|| {
         let twice: String = (1..40).map(|no| format!(", a{} + a{0} as a{no}", no - 1)).collect();
         for (text, what) in [
@@ -162,7 +162,7 @@ fn aliases_cannot_blow_a_plan_up() {
 }
 
 #[test]
-fn torn_statements_never_panic() {
+fn truncated_statements_never_panic() {
     let text = "with t as (select 'é\\'' as \"x\", {v.a} from events e) select a.1, [x -> -1], \
                 sum(1)(2) over (rows between 1 preceding and current row), `q`, 0x1f, 1.5e-3 \
                 from t left join u on a =~* b /* c */ -- d\n limit 1 by a limit 2";

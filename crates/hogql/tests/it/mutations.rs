@@ -1,5 +1,5 @@
-//! Sound statements with parts moved, lost and replaced: whatever still has a plan keeps what the
-//! crate's head promises of plans.
+//! Mutated statements: tokens of valid statements are moved, dropped and replaced. Every plan that
+//! results satisfies the invariants in the crate's documentation.
 
 use hogql::functions::functions;
 use hogql::{PlaceholderValues, Reason, parse};
@@ -33,10 +33,10 @@ const SEEDS: &[&str] = &[
      where key in ( select session . session_id from events )",
 ];
 
-/// Words of the seeds that stand for a value.
+/// Tokens of the seed statements that are values.
 const OPERANDS: &[&str] = &["event", "timestamp", "x", "y", "c", "1", "3", "'a'", "key", "b"];
 
-/// What may stand in their place, somewhere.
+/// Replacements for them.
 const GRAFTS: &[&str] = &[
     "event",
     "c",
@@ -57,13 +57,13 @@ const GRAFTS: &[&str] = &[
 
 #[derive(Clone, Debug)]
 enum Edit {
-    /// A value for a value.
+    /// Replaces a value.
     Graft(Index, Index),
     Remove(Index),
     Insert(Index, Index),
     Replace(Index, Index),
     Swap(Index, Index),
-    /// A run of words, somewhere else once more.
+    /// Copies a run of tokens to another position.
     Repeat(Index, usize, Index),
 }
 
@@ -115,7 +115,7 @@ fn edited() -> BoxedStrategy<String> {
 }
 
 #[test]
-fn every_statement_that_is_edited_has_a_plan_before() {
+fn every_seed_statement_resolves() {
     for seed in SEEDS {
         let plan = hogql::plan(seed, &PlaceholderValues::default(), &project(), None);
         assert!(plan.is_ok(), "{seed}: {plan:?}");
@@ -123,7 +123,7 @@ fn every_statement_that_is_edited_has_a_plan_before() {
 }
 
 #[test]
-fn an_edited_statement_is_refused_or_keeps_every_promise() {
+fn mutated_statement_fails_or_satisfies_the_plan_invariants() {
     check(edited, |text| {
         let Ok(tree) = parse(&text) else { return Ok(()) };
         match parse(&tree.to_string()) {

@@ -1,9 +1,9 @@
-//! What is read, printed in one spelling, and what is refused, with the place.
+//! Parsing: statements in their printed form, and errors with their positions.
 
 use hogql::{parse, parse_expr};
 
 #[test]
-fn expressions_are_read_with_their_precedence() {
+fn expressions_parse_with_operator_precedence() {
     for (text, printed) in [
         ("1 + 2*3 - 4", "1 + 2 * 3 - 4"),
         ("(1 + 2) * 3", "(1 + 2) * 3"),
@@ -69,7 +69,7 @@ fn expressions_are_read_with_their_precedence() {
 }
 
 #[test]
-fn statements_are_read_whole() {
+fn statements_parse_with_all_clauses() {
     for (text, printed) in [
         ("select 1;", "SELECT 1"),
         ("select a, b, from t", "SELECT a, b FROM t"),
@@ -110,7 +110,7 @@ fn statements_are_read_whole() {
 
 // contract: query 12
 #[test]
-fn what_cannot_be_read_says_what_was_expected_and_where() {
+fn syntax_errors_name_the_expected_token_and_position() {
     for (text, message, byte) in [
         ("", "expected SELECT or WITH, found the end of the query", None),
         ("selec 1", "expected SELECT or WITH, found 'selec' (at line 1, column 1)", Some(0)),

@@ -1,4 +1,4 @@
-//! What statements mean: plans in their printed form, and refusals with their places.
+//! Resolving: plans in their printed form, and errors with their positions.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,7 +35,7 @@ fn check(cases: &[(&str, &str)]) {
     }
 }
 
-/// Of the only column.
+/// The type and expression of the only column.
 fn check_exprs(from: &str, cases: &[(&str, &str)]) {
     for (expr, printed) in cases {
         let text = format!("select {expr} as x{from}");
@@ -47,7 +47,7 @@ fn check_exprs(from: &str, cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn every_table_that_is_read_carries_the_project() {
+fn every_table_scan_is_bound_to_the_project() {
     check(&[
         ("select event from events", "events@7 | event String = #0.event | page 100"),
         (
@@ -96,7 +96,7 @@ fn the_outermost_limit_is_the_page() {
 }
 
 #[test]
-fn fields_lead_to_other_tables_and_into_properties() {
+fn fields_resolve_through_lazy_joins_and_into_properties() {
     check_exprs(
         " from events",
         &[
@@ -135,7 +135,7 @@ fn fields_lead_to_other_tables_and_into_properties() {
 }
 
 #[test]
-fn nulls_and_types_of_comparisons_follow_the_language() {
+fn comparisons_cast_implicitly_and_handle_nulls() {
     check_exprs(
         " from events",
         &[
@@ -168,7 +168,7 @@ fn nulls_and_types_of_comparisons_follow_the_language() {
 }
 
 #[test]
-fn values_have_clickhouses_types() {
+fn expressions_have_clickhouse_types() {
     check_exprs(
         "",
         &[
@@ -235,7 +235,7 @@ fn values_have_clickhouses_types() {
 }
 
 #[test]
-fn aggregates_windows_and_unnests_stand_in_lists_of_their_own() {
+fn aggregates_windows_and_unnests_are_extracted_into_lists() {
     check(&[
         (
             "select event, count() as c from events group by event having c > 1 order by c desc",
@@ -325,7 +325,7 @@ fn aggregates_windows_and_unnests_stand_in_lists_of_their_own() {
 
 // contract: query 10, 11, 13
 #[test]
-fn what_has_no_meaning_is_refused_where_it_stands() {
+fn semantic_errors_have_positions() {
     let mut wrong = Vec::new();
     for (text, message, byte) in [
         ("select * from nope", "Unknown table 'nope'", 14),
@@ -420,7 +420,7 @@ fn what_has_no_meaning_is_refused_where_it_stands() {
 }
 
 #[test]
-fn filters_bind_to_the_time_of_the_first_table() {
+fn filters_placeholder_binds_to_the_time_column_of_the_first_table() {
     let condition = parse_expr("properties.$browser = 'Chrome'").unwrap();
     let filters = Filters {
         from: Some(Timestamp::from_micros(10)),
@@ -464,7 +464,7 @@ fn filters_bind_to_the_time_of_the_first_table() {
 }
 
 #[test]
-fn aggregates_are_seen_before_anything_is_resolved() {
+fn has_aggregate_detects_aggregates_in_syntax_trees() {
     for (text, aggregates) in [
         ("count() > 2", true),
         ("event = 'a' and sumIf(1, 2) > 3", true),
@@ -480,7 +480,7 @@ fn aggregates_are_seen_before_anything_is_resolved() {
 }
 
 #[test]
-fn answers_name_types_with_the_projects_zone() {
+fn type_names_contain_the_project_time_zone() {
     let plan = plan("select timestamp, properties.due, toDate(timestamp) from events").unwrap();
     let names: Vec<String> =
         plan.root.columns.iter().map(|column| column.ty.name(&plan.zone)).collect();

@@ -1,4 +1,4 @@
-//! What is printed parses to the same tree, for any tree.
+//! Printing and parsing round-trip, for generated trees.
 
 use hogql::ast::*;
 use hogql::{Span, parse, parse_expr};
@@ -243,7 +243,7 @@ fn select(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Select> {
             span: Span::default(),
             distinct,
             columns,
-            // An array join needs a table before it.
+            // `ARRAY JOIN` needs a table before it.
             array_join: array_join.filter(|_| from.is_some()),
             from,
             prewhere,
@@ -284,7 +284,7 @@ fn any_expr() -> BoxedStrategy<Expr> {
         .boxed()
 }
 
-/// On a stack for the generators, which nest far deeper than what they make.
+/// Runs on a large stack: the generators nest far deeper than the trees they generate.
 pub(crate) fn check<T: std::fmt::Debug + 'static>(
     strategy: fn() -> BoxedStrategy<T>,
     holds: fn(T) -> Result<(), TestCaseError>,
@@ -299,7 +299,7 @@ pub(crate) fn check<T: std::fmt::Debug + 'static>(
 }
 
 #[test]
-fn a_printed_expression_parses_to_the_same_tree() {
+fn printed_expression_parses_to_the_same_tree() {
     check(any_expr, |tree| {
         let text = tree.to_string();
         let again = parse_expr(&text).map_err(|e| TestCaseError::fail(format!("{text}: {e}")))?;
@@ -309,7 +309,7 @@ fn a_printed_expression_parses_to_the_same_tree() {
 }
 
 #[test]
-fn a_printed_statement_parses_to_the_same_tree() {
+fn printed_statement_parses_to_the_same_tree() {
     check(
         || query(any_expr()).boxed(),
         |tree| {
@@ -322,7 +322,7 @@ fn a_printed_statement_parses_to_the_same_tree() {
 }
 
 #[test]
-fn any_text_ends_in_a_tree_that_prints_or_in_an_error() {
+fn arbitrary_text_parses_to_a_printable_tree_or_fails() {
     const WORDS: &str = "select (select|from|in|not|is|null|[a-z]+|[0-9.]+|[-+*/%=<>!~?:.,;(){}\\[\\]'\"`\\\\]| ){0,12}";
     check(
         || WORDS.boxed(),

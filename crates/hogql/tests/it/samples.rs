@@ -1,4 +1,4 @@
-//! Statements as people write them, with the columns they give.
+//! Realistic statements, with the columns of their results.
 
 use hogql::PlaceholderValues;
 
@@ -115,7 +115,7 @@ const SAMPLES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn statements_as_people_write_them_have_a_plan() {
+fn realistic_statements_resolve() {
     let mut wrong = Vec::new();
     for (text, columns) in SAMPLES {
         let found = match hogql::plan(text, &PlaceholderValues::default(), &project(), None) {

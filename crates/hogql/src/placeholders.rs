@@ -1,7 +1,7 @@
-//! Values in the place of placeholders.
+//! Fills placeholders with values.
 //!
-//! A value becomes a literal in the tree. It never passes through text, so nothing in it can end
-//! a string or begin a clause.
+//! A value becomes a literal in the syntax tree. It never passes through text, which rules out SQL
+//! injection.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use serde_json::Value;
 use crate::ast::{Expr, ExprKind, Literal, Name, Query, UnaryOp};
 use crate::error::{Checked, Fault, Reason, Result, Span};
 use crate::limits::{VALUE_BYTES_MAX, VALUE_NESTING_MAX, VALUE_NODES_MAX};
-use crate::walk::{exprs_of_expr, exprs_of_query};
+use crate::visit::{exprs_of_expr, exprs_of_query};
 
-/// What `{name}` and `{variables.name}` stand for.
+/// Values of `{name}` and `{variables.name}`.
 #[derive(Clone, Debug, Default)]
 pub struct PlaceholderValues {
     pub values: BTreeMap<String, Value>,
-    /// By `code_name`.
+    /// Keyed by `code_name`.
     pub variables: BTreeMap<String, Value>,
 }
 
-/// Replaces every placeholder but `{filters}`, whose meaning depends on the table it filters and
-/// is found when names are resolved. `text` is what `query` was parsed from.
+/// Replaces every placeholder except `{filters}`: its meaning depends on the filtered table, and
+/// [`crate::resolve`] expands it. `text` is the source of `query`, for positions in errors.
 pub fn fill(mut query: Query, text: &str, values: &PlaceholderValues) -> Result<Query> {
     let mut filler = Filler { values, nodes: 0, bytes: 0 };
     exprs_of_query(&mut query, &mut |expr| filler.expr(expr))
@@ -29,7 +29,7 @@ pub fn fill(mut query: Query, text: &str, values: &PlaceholderValues) -> Result<
     Ok(query)
 }
 
-/// The same for an expression alone.
+/// As [`fill`], for an expression.
 pub fn fill_expr(mut expr: Expr, text: &str, values: &PlaceholderValues) -> Result<Expr> {
     let mut filler = Filler { values, nodes: 0, bytes: 0 };
     filler.expr(&mut expr).map_err(|fault| fault.in_text(text))?;
@@ -42,7 +42,7 @@ pub(crate) fn is_filters(chain: &[Name]) -> bool {
 
 struct Filler<'a> {
     values: &'a PlaceholderValues,
-    /// Put into the tree so far: one value may be asked for many times.
+    /// Inserted so far, counting each use of a value.
     nodes: usize,
     bytes: usize,
 }
@@ -55,12 +55,12 @@ impl Filler<'_> {
         if is_filters(chain) {
             return Ok(());
         }
-        let found = match &chain[..] {
+        let value = match &chain[..] {
             [name] => self.values.values.get(&name.text),
             [first, name] if first.text == "variables" => self.values.variables.get(&name.text),
             _ => None,
         };
-        let Some(value) = found else {
+        let Some(value) = value else {
             let names: Vec<&str> = chain.iter().map(|name| name.text.as_str()).collect();
             return Err(Fault::new(Reason::Placeholder(names.join(".")), expr.span));
         };
@@ -100,7 +100,7 @@ impl Filler<'_> {
         Ok(Expr { kind: ExprKind::Literal(literal), span })
     }
 
-    /// Literals have no sign: a negative number is a negation, as it would be if it were written.
+    /// Literals are unsigned: a negative number becomes a negation, as the parser would build it.
     fn number(&mut self, number: &serde_json::Number, span: Span) -> Expr {
         let (literal, negative) = match (number.as_i64(), number.as_u64(), number.as_f64()) {
             (_, Some(value), _) => (Literal::Int(value), false),

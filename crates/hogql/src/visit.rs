@@ -1,17 +1,17 @@
-//! The parts of a tree, one level at a time.
+//! Visits the children of a syntax tree, one level at a time.
 
 use crate::ast::{
     Body, Call, Expr, ExprKind, On, Over, Query, Select, Source, SourceKind, Window, WithValue,
 };
 
-/// What a visit stops with.
-type Walk<E> = Result<(), E>;
+/// A visit stops at the first error.
+type Visit<E> = Result<(), E>;
 
-/// Every expression that stands directly in the statement, also in its subqueries and operands.
+/// Visits the top-level expressions of a statement, its subqueries and its set operands.
 pub(crate) fn exprs_of_query<E>(
     query: &mut Query,
-    visit: &mut dyn FnMut(&mut Expr) -> Walk<E>,
-) -> Walk<E> {
+    visit: &mut dyn FnMut(&mut Expr) -> Visit<E>,
+) -> Visit<E> {
     for with in &mut query.with {
         match &mut with.value {
             WithValue::Query(query) => exprs_of_query(query, visit)?,
@@ -27,7 +27,10 @@ pub(crate) fn exprs_of_query<E>(
     }
 }
 
-fn exprs_of_select<E>(select: &mut Select, visit: &mut dyn FnMut(&mut Expr) -> Walk<E>) -> Walk<E> {
+fn exprs_of_select<E>(
+    select: &mut Select,
+    visit: &mut dyn FnMut(&mut Expr) -> Visit<E>,
+) -> Visit<E> {
     select.columns.iter_mut().try_for_each(|column| visit(&mut column.expr))?;
     if let Some(from) = &mut select.from {
         exprs_of_source(&mut from.first, visit)?;
@@ -54,7 +57,10 @@ fn exprs_of_select<E>(select: &mut Select, visit: &mut dyn FnMut(&mut Expr) -> W
     select.limit.iter_mut().chain(&mut select.offset).try_for_each(visit)
 }
 
-fn exprs_of_source<E>(source: &mut Source, visit: &mut dyn FnMut(&mut Expr) -> Walk<E>) -> Walk<E> {
+fn exprs_of_source<E>(
+    source: &mut Source,
+    visit: &mut dyn FnMut(&mut Expr) -> Visit<E>,
+) -> Visit<E> {
     match &mut source.kind {
         SourceKind::Table(_) => Ok(()),
         SourceKind::Call(_, args) => args.iter_mut().try_for_each(visit),
@@ -62,16 +68,19 @@ fn exprs_of_source<E>(source: &mut Source, visit: &mut dyn FnMut(&mut Expr) -> W
     }
 }
 
-fn exprs_of_window<E>(window: &mut Window, visit: &mut dyn FnMut(&mut Expr) -> Walk<E>) -> Walk<E> {
+fn exprs_of_window<E>(
+    window: &mut Window,
+    visit: &mut dyn FnMut(&mut Expr) -> Visit<E>,
+) -> Visit<E> {
     window.partition.iter_mut().try_for_each(&mut *visit)?;
     window.order.iter_mut().try_for_each(|order| visit(&mut order.expr))
 }
 
-/// The operands of an expression.
+/// Visits the operands of an expression.
 pub(crate) fn exprs_of_expr<E>(
     expr: &mut Expr,
-    visit: &mut dyn FnMut(&mut Expr) -> Walk<E>,
-) -> Walk<E> {
+    visit: &mut dyn FnMut(&mut Expr) -> Visit<E>,
+) -> Visit<E> {
     match &mut expr.kind {
         ExprKind::Literal(_)
         | ExprKind::Star(_)

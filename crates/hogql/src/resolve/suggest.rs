@@ -1,10 +1,10 @@
-//! What somebody may have meant.
+//! Suggestions for misspelled names ("Did you mean …?").
 
-/// Names longer than this are not compared: the cost grows with the product of lengths.
+/// Longer names are not compared: the cost is the product of both lengths.
 const NAME_CHARS_MAX: usize = 64;
 
-/// The known name with the fewest differences, if they are few for its length.
-pub(super) fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
+/// The known name with the smallest edit distance, if that is small for its length.
+pub(super) fn suggest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
     let lower = name.to_lowercase();
     let chars = lower.chars().count();
     if chars > NAME_CHARS_MAX {
@@ -20,7 +20,7 @@ pub(super) fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> 
         .map(|(_, other)| other.to_owned())
 }
 
-/// Characters to insert, remove, replace or swap with their neighbour.
+/// Damerau-Levenshtein distance: insertions, deletions, substitutions and transpositions.
 fn differences(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
