@@ -1,4 +1,5 @@
-//! Any bytes, with any hints: no panic, and what is accepted is what serde_json accepts too.
+//! Decodes arbitrary bytes with arbitrary headers: never panics, and accepts a body if and only if
+//! serde_json does.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any text as a statement: no panic, what parses survives being printed, and what resolves
-//! prints too.
+//! Parses and resolves arbitrary text: never panics, a syntax tree round-trips through its printed
+//! form, and every plan prints.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ fuzz_target!(|text: &str| {
     let Ok(tree) = parse(text) else { return };
     match parse(&tree.to_string()) {
         Ok(again) => assert_eq!(again, tree),
-        // Parentheses and escapes that the text did without may take it over a bound.
+        // The printer adds parentheses and escapes, which may exceed a limit.
         Err(error) => assert!(matches!(error.reason, Reason::TooLarge { .. }), "{error}"),
     }
     let project = Project {

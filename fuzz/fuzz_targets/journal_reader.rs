@@ -1,8 +1,8 @@
-//! A journal's files after any edits: reading never panics or hangs, an inspection and a recovery
-//! agree, and a recovered journal goes on with the same history.
+//! Corrupts the files of a journal: reading never panics or hangs, inspection and recovery agree, and
+//! a recovered journal continues with the same history.
 //!
-//! Edits may also set a checksum right, by the format as it is documented, so that forged content
-//! gets past it.
+//! An edit may also recompute a checksum, by the documented format, so that forged content passes
+//! verification.
 
 #![no_main]
 
@@ -20,54 +20,56 @@ const EDITS_MAX: usize = 64;
 
 type History = Vec<(Position, Vec<u8>)>;
 
-struct World {
+struct Harness {
     runtime: Runtime,
-    folder: tempfile::TempDir,
-    /// Names and contents of a sound journal's segments.
+    directory: tempfile::TempDir,
+    /// Names and contents of an intact journal's segments.
     files: Vec<(String, Vec<u8>)>,
 }
 
 thread_local! {
-    static WORLD: RefCell<World> = RefCell::new(World::new());
+    static HARNESS: RefCell<Harness> = RefCell::new(Harness::new());
 }
 
-fuzz_target!(|data: &[u8]| WORLD.with_borrow_mut(|world| world.run(data)));
+fuzz_target!(|data: &[u8]| HARNESS.with_borrow_mut(|harness| harness.run(data)));
 
-impl World {
-    fn new() -> World {
+impl Harness {
+    fn new() -> Harness {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        // In memory if possible: every input opens a journal several times.
+        // On tmpfs if possible: every input opens a journal several times.
         let shared = Path::new("/dev/shm");
         let parent = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
-        let folder = tempfile::tempdir_in(parent).expect("a folder");
-        let sound = folder.path().join("sound");
+        let directory = tempfile::tempdir_in(parent).expect("a directory");
+        let intact = directory.path().join("intact");
         let files = runtime.block_on(async {
-            let journal = Journal::open(&sound, settings()).await.expect("a new journal");
+            let journal = Journal::open(&intact, settings()).await.expect("a new journal");
             for size in [0, 5, 300, 2000, 40, 5000, 1, 1, 3000, 9] {
                 let records = batch(&[vec![size as u8; size], vec![7; 3]]);
                 journal.append(records).await.expect("an append");
             }
-            // Read while the journal runs, so without a mark at its end.
-            read_files(&sound)
+            // Copied while the journal is open, so without the end marker of a clean shutdown.
+            read_files(&intact)
         });
-        World { runtime, folder, files }
+        Harness { runtime, directory, files }
     }
 
     fn run(&mut self, data: &[u8]) {
-        let folder = self.folder.path().join("edited");
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir(&folder).expect("a folder");
+        let directory = self.directory.path().join("edited");
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir(&directory).expect("a directory");
         let mut files = self.files.clone();
         data.chunks_exact(EDIT_BYTES).take(EDITS_MAX).for_each(|one| edit(&mut files, one));
         for (name, bytes) in &files {
-            fs::write(folder.join(name), bytes).expect("a file");
+            fs::write(directory.join(name), bytes).expect("a file");
         }
 
         let inspected: journal::Result<History> =
-            Inspection::open(&folder).and_then(|inspection| inspection.collect());
-        let opened = self.runtime.block_on(Journal::open(&folder, settings()));
+            Inspection::open(&directory).and_then(|inspection| inspection.collect());
+        let opened = self.runtime.block_on(Journal::open(&directory, settings()));
         match (inspected, opened) {
-            (Ok(history), Ok(journal)) => self.runtime.block_on(go_on(&folder, journal, history)),
+            (Ok(history), Ok(journal)) => {
+                self.runtime.block_on(append_and_reopen(&directory, journal, history))
+            }
             (Err(_), Err(_)) => {}
             (inspected, opened) => {
                 panic!("inspected {:?}, opened {:?}", inspected.err(), opened.err())
@@ -76,7 +78,7 @@ impl World {
     }
 }
 
-async fn go_on(folder: &Path, journal: Journal, mut history: History) {
+async fn append_and_reopen(directory: &Path, journal: Journal, mut history: History) {
     assert!(history.is_sorted_by(|one, next| one.0 < next.0), "positions come twice");
     assert_eq!(read_all(&journal).await, history);
     if let Ok(position) = journal.append(batch(&[b"goes on".to_vec()])).await {
@@ -84,7 +86,7 @@ async fn go_on(folder: &Path, journal: Journal, mut history: History) {
     }
     assert_eq!(read_all(&journal).await, history);
     drop(journal);
-    let journal = Journal::open(folder, settings()).await.expect("what was open opens again");
+    let journal = Journal::open(directory, settings()).await.expect("what was open opens again");
     assert_eq!(read_all(&journal).await, history);
 }
 
@@ -99,7 +101,7 @@ async fn read_all(journal: &Journal) -> History {
     found
 }
 
-/// One change: a byte, a run of bytes, a cut, a stretch copied from elsewhere, a right checksum.
+/// One edit: a byte, a run of bytes, a truncation, a copied range, or a recomputed checksum.
 fn edit(files: &mut [(String, Vec<u8>)], code: &[u8]) {
     let count = files.len();
     let (_, bytes) = &mut files[usize::from(code[0]) % count];
@@ -141,13 +143,13 @@ fn seal(bytes: &mut [u8], at: usize, checksum: impl Fn(&[u8]) -> Option<u32>) {
     }
 }
 
-/// Of journal id and segment number, as they stand in the header.
+/// The checksum salt: journal id and segment number from the header.
 fn salt(bytes: &[u8]) -> Option<u32> {
     bytes.get(16..40).map(crc32c)
 }
 
-fn read_files(folder: &Path) -> Vec<(String, Vec<u8>)> {
-    let entries = fs::read_dir(folder).expect("a folder").flatten();
+fn read_files(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(directory).expect("a directory").flatten();
     let mut files: Vec<_> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
