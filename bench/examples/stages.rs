@@ -10,7 +10,7 @@ use std::path::Path;
 
 use bench::stores::Stores;
 use model::ProjectId;
-use warehouse::Effort;
+use warehouse::CompactionKind;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -52,14 +52,14 @@ async fn run(events: u64, batch_records: usize) {
         if done - looked > 50_000 {
             looked = done;
             let begun = own();
-            while warehouse.compact(Effort::Due).unwrap().is_some() {}
+            while warehouse.compact(CompactionKind::Minor).unwrap().is_some() {}
             compaction += own() - begun;
         }
     }
     let begun = own();
     warehouse.flush().unwrap();
     let last = own() - begun;
-    while warehouse.compact(Effort::Due).unwrap().is_some() {}
+    while warehouse.compact(CompactionKind::Minor).unwrap().is_some() {}
     compaction += own() - begun - last;
     let millions = events as f64 / 1e6;
     let mut total = 0.0;

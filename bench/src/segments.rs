@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use model::{ProjectId, Sights};
 use query::{Events, Limits, QueryRequest, QueryResponse, QueryRunner, Refresh};
 use serde_json::Value;
-use warehouse::{Effort, Warehouse};
+use warehouse::{CompactionKind, Warehouse};
 
 use crate::queries::insights;
 use crate::report::{Bound, Report, Row};
@@ -36,7 +36,7 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     // Beside each other, so that both are asked in turns as long as nothing is merged: what the
     // machine does in one minute says little of the next.
     let merged = stores.copy_events(&folder.path().join("merged"))?;
-    while merged.compact(Effort::Due)?.is_some() {}
+    while merged.compact(CompactionKind::Minor)?.is_some() {}
     let project = stores.catalog.projects().get(ProjectId(1)).await?;
     let over = |warehouse: &Warehouse| {
         Events::new(stores.catalog.clone(), warehouse.clone(), stores.clock.clone())
@@ -65,7 +65,7 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     let merger =
         std::thread::Builder::new().name("upkeep".into()).spawn(move || -> Result<()> {
             threads::lower_priority(threads::MAINTENANCE_NICENESS);
-            while merging.compact(Effort::Due)?.is_some() {}
+            while merging.compact(CompactionKind::Minor)?.is_some() {}
             Ok(())
         })?;
     let mut during = vec![Vec::new(); insights.len()];

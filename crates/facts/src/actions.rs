@@ -3,7 +3,7 @@
 use model::{ActionStep, StringMatching, Timestamp};
 use regex::Regex;
 use serde_json::Value as Json;
-use warehouse::{Key, Predicate, Value};
+use warehouse::{ColumnKey, Predicate, Value};
 
 use crate::Result;
 use crate::dates::Zone;
@@ -91,7 +91,7 @@ impl Step {
         if let Some(event) = given(&step.event) {
             let event = event.to_owned();
             let is_it = move |value: Option<Value<'_>>| value == Some(Value::Text(&event));
-            columns.push(Predicate::test(Key::Event, is_it));
+            columns.push(Predicate::test(ColumnKey::Event, is_it));
         }
         if let Some(url) = given(&step.url) {
             let matching = step.url_matching.unwrap_or(StringMatching::Contains);
@@ -100,7 +100,7 @@ impl Step {
                 Some(Value::Text(text)) => url.fits(text),
                 _ => false,
             };
-            columns.push(Predicate::test(Key::Property("$current_url".into()), fits));
+            columns.push(Predicate::test(ColumnKey::Property("$current_url".into()), fits));
         }
         columns.extend(element_test(step)?);
         if let Some(selector) = given(&step.selector) {
@@ -140,7 +140,7 @@ fn element_test(step: &ActionStep) -> Result<Option<Predicate>> {
 }
 
 fn of_chain(fits: impl Fn(&[Element]) -> bool + Send + Sync + 'static) -> Predicate {
-    Predicate::test(Key::ElementsChain, move |value| match value {
+    Predicate::test(ColumnKey::ElementsChain, move |value| match value {
         Some(Value::Text(chain)) => fits(&elements::parse(chain)),
         _ => false,
     })

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use model::CohortId;
-use warehouse::Numbers;
+use warehouse::DenseIdSet;
 
 #[derive(Clone, Debug, Default)]
 pub struct CohortFacts {
     pub name: String,
     pub is_static: bool,
     /// The numbers of its persons.
-    pub members: Numbers,
+    pub members: DenseIdSet,
 }
 
 #[derive(Clone, Debug, Default)]

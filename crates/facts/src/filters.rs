@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use model::property::{DEPTH_MAX, Operator};
 use model::{CohortId, Timestamp};
 use serde_json::{Map, Value as Json};
-use warehouse::{ABSENT, GROUP_TYPES, Key, Numbers, Predicate, Value};
+use warehouse::{ABSENT, ColumnKey, DenseIdSet, GROUP_TYPES, Predicate, Value};
 
 use crate::dates::Zone;
 use crate::elements::{self, Element};
@@ -25,7 +25,7 @@ pub struct Filters(Tree);
 enum Tree {
     All(Vec<Tree>),
     Any(Vec<Tree>),
-    Event(Key, Matcher),
+    Event(ColumnKey, Matcher),
     Element(ElementPart, Matcher),
     Person(String, Matcher),
     /// By its uuid.
@@ -195,11 +195,11 @@ impl Parser<'_> {
         let matcher = || self.matcher(fields);
         let kind = fields.get("type").and_then(Json::as_str).unwrap_or("event");
         Ok(Some(match kind {
-            "event" => Tree::Event(Key::Property(key), matcher()?),
+            "event" => Tree::Event(ColumnKey::Property(key), matcher()?),
             "feature" => {
                 let key =
                     if key.starts_with("$feature/") { key } else { format!("$feature/{key}") };
-                Tree::Event(Key::Property(key), matcher()?)
+                Tree::Event(ColumnKey::Property(key), matcher()?)
             }
             "event_metadata" if key == "person_id" => Tree::PersonId(matcher()?),
             "event_metadata" => Tree::Event(column(&key)?, matcher()?),
@@ -237,21 +237,21 @@ impl Parser<'_> {
     }
 }
 
-fn column(name: &str) -> Result<Key> {
+fn column(name: &str) -> Result<ColumnKey> {
     let refused = || Error::Invalid(format!("Events cannot be filtered by their '{name}' here."));
     event_column(name).ok_or_else(refused)
 }
 
 /// What `event_metadata` calls an event's own columns.
-pub fn event_column(name: &str) -> Option<Key> {
+pub fn event_column(name: &str) -> Option<ColumnKey> {
     Some(match name {
-        "event" => Key::Event,
-        "distinct_id" => Key::DistinctId,
-        "elements_chain" => Key::ElementsChain,
-        "$session_id" | "$window_id" => Key::Property(name.to_owned()),
+        "event" => ColumnKey::Event,
+        "distinct_id" => ColumnKey::DistinctId,
+        "elements_chain" => ColumnKey::ElementsChain,
+        "$session_id" | "$window_id" => ColumnKey::Property(name.to_owned()),
         _ => {
             let index = name.strip_prefix("$group_")?.parse().ok();
-            Key::Group(index.filter(|index| *index < GROUP_TYPES)?)
+            ColumnKey::Group(index.filter(|index| *index < GROUP_TYPES)?)
         }
     })
 }
@@ -302,7 +302,7 @@ fn lower(tree: &Tree, view: &ReadView) -> Result<Predicate> {
         Tree::Event(key, matcher) => {
             let matcher = ready(matcher);
             let search = matcher.search();
-            Predicate::searching(key.clone(), move |value| matcher.accepts(value), search)
+            Predicate::with_search(key.clone(), move |value| matcher.accepts(value), search)
         }
         Tree::Element(part, matcher) => of_elements(*part, &ready(matcher)),
         Tree::Person(key, matcher) if key == "distinct_id" => of_ids(&ready(matcher), view),
@@ -310,7 +310,7 @@ fn lower(tree: &Tree, view: &ReadView) -> Result<Predicate> {
         Tree::PersonId(matcher) => {
             let fits =
                 |actor| matcher.accepts(Some(Value::Text(&view.persons.uuid(actor).to_string())));
-            Predicate::Among(view.persons.distinct_nos_of(fits))
+            Predicate::DistinctNos(view.persons.distinct_nos_of(fits))
         }
         Tree::Group(index, key, matcher) => of_groups(*index, key, &ready(matcher), view),
         Tree::Session(key, matcher) => of_sessions(key, &ready(matcher), view)?,
@@ -323,8 +323,8 @@ fn lower(tree: &Tree, view: &ReadView) -> Result<Predicate> {
 fn of_ids(matcher: &Matcher, view: &ReadView) -> Predicate {
     let ids =
         view.persons.distinct_ids().filter(|(_, text, _)| matcher.accepts(Some(Value::Text(text))));
-    let actors: Numbers = ids.map(|(_, _, actor)| actor).collect();
-    Predicate::Among(view.persons.distinct_nos_of(|actor| actors.contains(actor)))
+    let actors: DenseIdSet = ids.map(|(_, _, actor)| actor).collect();
+    Predicate::DistinctNos(view.persons.distinct_nos_of(|actor| actors.contains(actor)))
 }
 
 /// Events whose person has a fitting property. Those without a person have no properties.
@@ -337,22 +337,23 @@ fn of_persons(key: &str, matcher: &Matcher, view: &ReadView) -> Predicate {
         None | Some(&ABSENT) => missing_fits,
         Some(code) => fits[*code as usize],
     };
-    Predicate::Among(view.persons.distinct_nos_of(fitting))
+    Predicate::DistinctNos(view.persons.distinct_nos_of(fitting))
 }
 
 fn of_cohort(id: CohortId, outside: bool, view: &ReadView) -> Result<Predicate> {
     let Some(cohort) = view.cohorts.get(id) else {
         return Err(Error::Invalid(format!("Cohort {id} does not exist.")));
     };
-    let inside =
-        Predicate::Among(view.persons.distinct_nos_of(|actor| cohort.members.contains(actor)));
+    let inside = Predicate::DistinctNos(
+        view.persons.distinct_nos_of(|actor| cohort.members.contains(actor)),
+    );
     Ok(if outside { Predicate::Not(Box::new(inside)) } else { inside })
 }
 
 /// Events whose chain has a fitting element; of a negative operator, no element that does not fit.
 fn of_elements(part: ElementPart, matcher: &Matcher) -> Predicate {
     let matcher = matcher.clone();
-    Predicate::test(Key::ElementsChain, move |value| {
+    Predicate::test(ColumnKey::ElementsChain, move |value| {
         let elements = match value {
             Some(Value::Text(chain)) => elements::parse(chain),
             _ => Vec::new(),
@@ -374,7 +375,7 @@ fn of_groups(index: usize, key: &str, matcher: &Matcher, view: &ReadView) -> Pre
     let different =
         groups.filter(|(_, own)| accepts(matcher, own.properties.get(key)) != missing_fits);
     let different: HashSet<String> = different.map(|(key, _)| key.to_owned()).collect();
-    Predicate::test(Key::Group(index), move |value| {
+    Predicate::test(ColumnKey::Group(index), move |value| {
         let is_different = match value {
             Some(Value::Text(key)) => different.contains(key),
             _ => false,
@@ -390,7 +391,7 @@ fn of_sessions(key: &str, matcher: &Matcher, view: &ReadView) -> Result<Predicat
         .get(key)
         .ok_or_else(|| Error::Invalid("Filters of type 'session' cannot be used here.".into()))?;
     let matcher = matcher.clone();
-    let id = Key::Property("$session_id".into());
+    let id = ColumnKey::Property("$session_id".into());
     Ok(Predicate::test(id, move |id| sessions::accepts(&matcher, &*field, id)))
 }
 

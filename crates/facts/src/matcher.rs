@@ -11,7 +11,7 @@ use model::Timestamp;
 use model::property::{Dialect, Operator, PatternBill, PropertyFilter};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value as Json;
-use warehouse::{Search, Value};
+use warehouse::{SubstringSearch, Value};
 
 use crate::dates::{self, Zone};
 use crate::path_cleaning::PathCleaning;
@@ -170,10 +170,10 @@ impl Matcher {
     }
 
     /// What this does to texts, if it looks for parts of them.
-    pub(crate) fn search(&self) -> Option<Search> {
+    pub(crate) fn search(&self) -> Option<SubstringSearch> {
         let Test::Contains(parts) = &self.test else { return None };
         let all_have_letters = parts.iter().all(|part| !part.needle().is_empty());
-        let search = || Search { parts: parts.clone(), found_passes: !self.negative };
+        let search = || SubstringSearch { needles: parts.clone(), pass_if_found: !self.negative };
         all_have_letters.then(search)
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
-use warehouse::{ABSENT, Column, Interner, with_value};
+use warehouse::{ABSENT, Column, Interner, with_json_value};
 
 use crate::profiles::Profiles;
 use crate::slab::Slab;
@@ -143,7 +143,7 @@ impl PersonIndex {
     }
 
     /// Numbers of the distinct ids of some actors.
-    pub fn distinct_nos_of(&self, wanted: impl Fn(u32) -> bool) -> warehouse::Numbers {
+    pub fn distinct_nos_of(&self, wanted: impl Fn(u32) -> bool) -> warehouse::DenseIdSet {
         (0..self.owners.len() as u32).filter(|no| wanted(self.actor(*no))).collect()
     }
 
@@ -266,7 +266,7 @@ impl Kept {
         self.shown = None;
         self.codes[at] = ABSENT;
         if let Some(json) = json {
-            let code = with_value(json, |value| self.interner.intern(value));
+            let code = with_json_value(json, |value| self.interner.intern(value));
             self.codes[at] = code.unwrap_or(ABSENT);
         }
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use model::json::Members;
-use warehouse::{ABSENT, Interner, Value, with_value};
+use warehouse::{ABSENT, Interner, Value, with_json_value};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::slab::{PIECE, Slab};
@@ -83,7 +83,7 @@ impl Profiles {
             for at in first..count.min(first + PIECE) {
                 let record = unpacked.of(self.records.get(at));
                 let stored = record.and_then(|record| book.value(record, name, wanted));
-                let mut intern = |json: &str| with_value(json, |value| interner.intern(value));
+                let mut intern = |json: &str| with_json_value(json, |value| interner.intern(value));
                 codes.push(match stored {
                     None => ABSENT,
                     Some(Stored::Own(json)) => intern(json).unwrap_or(ABSENT),

@@ -4,7 +4,7 @@ use facts::parse_timestamp;
 use hashbrown::HashMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
-use warehouse::Key;
+use warehouse::ColumnKey;
 
 use crate::limits::MemoryReservation;
 use crate::query::calendar::{Buckets, Interval};
@@ -159,7 +159,7 @@ impl InsightActors {
     ) -> Result<Self> {
         let group = match actors {
             ActorSource::Persons => None,
-            ActorSource::Column(Key::Group(index), _) => Some(*index),
+            ActorSource::Column(ColumnKey::Group(index), _) => Some(*index),
             _ => {
                 return Err(Error::invalid("This insight counts neither persons nor groups."));
             }

@@ -4,7 +4,7 @@ use facts::{Filters, Needs, ReadView, Zone, parse_timestamp};
 use model::property::{Behaviour, Deed, Often};
 use model::{ActionId, Timestamp};
 use serde_json::Value as Json;
-use warehouse::Numbers;
+use warehouse::DenseIdSet;
 
 use crate::limits::{MemoryReservation, QueryLimits};
 use crate::scan::context::EventSelection;
@@ -32,7 +32,7 @@ pub fn matching_persons(
     behaviour: &Behaviour,
     view: &ReadView,
     limits: &QueryLimits,
-) -> Result<Numbers> {
+) -> Result<DenseIdSet> {
     let (now, zone) = (view.now, &view.zone);
     let mut needs = behavioral_needs(behaviour, now, zone)?;
     view.actions.values().for_each(|action| action.matcher.needs(&mut needs));

@@ -12,7 +12,7 @@ use facts::{ConditionCompiler, ReadView};
 use hogql::ast;
 use hogql::plan::{Body, Expr, Select};
 use hogql::{Project, Reason, Span};
-use warehouse::{Batch, Columns, Key, Predicate, RowTest};
+use warehouse::{Batch, ColumnKey, Predicate, Projection, RowPredicate};
 
 use crate::columns::EventColumns;
 use crate::{Error, Result};
@@ -128,7 +128,7 @@ impl HogqlCompiler {
     /// Compiles a boolean expression.
     pub(crate) fn predicate(&self, view: &ReadView, text: &str) -> Result<Predicate> {
         let scalar = self.scalar(view, text, |expr| expr)?;
-        let columns = Columns { keys: scalar.keys().to_vec(), ..Columns::default() };
+        let columns = Projection { keys: scalar.keys().to_vec(), ..Projection::default() };
         Ok(Predicate::Rows(Arc::new(Condition { scalar, columns })))
     }
 
@@ -149,7 +149,7 @@ impl Scalar {
         Ok(Self { program, inputs })
     }
 
-    pub fn keys(&self) -> &[Key] {
+    pub fn keys(&self) -> &[ColumnKey] {
         self.inputs.keys()
     }
 
@@ -192,11 +192,11 @@ impl Scalar {
 #[derive(Debug)]
 struct Condition {
     scalar: Scalar,
-    columns: Columns,
+    columns: Projection,
 }
 
-impl RowTest for Condition {
-    fn columns(&self) -> &Columns {
+impl RowPredicate for Condition {
+    fn columns(&self) -> &Projection {
         &self.columns
     }
 

@@ -54,7 +54,7 @@ struct Permit(AdmissionControl);
 impl Drop for Permit {
     fn drop(&mut self) {
         // Return freed memory to the system before the next query allocates as much.
-        warehouse::much_is_freed();
+        warehouse::memory_released();
         let (permits, released) = &*self.0.0;
         *permits.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         released.notify_one();

@@ -10,7 +10,7 @@ use facts::ReadView;
 use hashbrown::HashMap;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use warehouse::{Key, Predicate, Value};
+use warehouse::{ColumnKey, Predicate, Value};
 
 use crate::hogql::HogqlCompiler;
 use crate::limits::{MemoryReservation, QueryLimits};
@@ -142,7 +142,7 @@ impl PathsQuery {
         if !types.contains(&EventType::Custom) {
             return everything.with_names(Some(named));
         }
-        everything.and(Some(Predicate::test(Key::Event, move |value| match value {
+        everything.and(Some(Predicate::test(ColumnKey::Event, move |value| match value {
             Some(Value::Text(event)) => !event.starts_with('$') || named.contains(event),
             _ => false,
         })))

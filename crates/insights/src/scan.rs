@@ -16,7 +16,7 @@ pub(crate) mod sessions;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use facts::ReadView;
-use warehouse::{Batch, Column, Columns, Filter, Key, Part};
+use warehouse::{Batch, Column, ColumnKey, Filter, Projection, ScanRange};
 
 pub(crate) use actor_source::ActorSource;
 
@@ -36,7 +36,7 @@ pub(crate) struct Scan<'a> {
     pub actors: Option<&'a ActorSource>,
     pub breakdown: Option<&'a Breakdown>,
     /// Additional columns to read.
-    pub keys: Vec<Key>,
+    pub keys: Vec<ColumnKey>,
 }
 
 /// A batch of events that passed the filter.
@@ -78,8 +78,8 @@ impl Scan<'_> {
         new: impl Fn() -> S + Sync,
         each: impl Fn(&mut S, &Rows<'_>) -> Result<()> + Sync,
     ) -> Result<Vec<S>> {
-        let columns = Columns { keys: self.all_keys(), ..Columns::default() };
-        let parts = self.view.events.parts(&self.filter, &columns)?;
+        let columns = Projection { keys: self.all_keys(), ..Projection::default() };
+        let parts = self.view.events.scan_ranges(&self.filter, &columns)?;
         let next = AtomicUsize::new(0);
         let failed = AtomicBool::new(false);
         let work = || {
@@ -114,7 +114,7 @@ impl Scan<'_> {
 
     /// Keys of the scan, then of the actor, then of the breakdown: `fold_part` slices by this
     /// order.
-    fn all_keys(&self) -> Vec<Key> {
+    fn all_keys(&self) -> Vec<ColumnKey> {
         let actor = self.actors.map(ActorSource::keys).unwrap_or_default();
         let breakdown = self.breakdown.map(Breakdown::keys).unwrap_or_default();
         self.keys.iter().chain(actor).cloned().chain(breakdown).collect()
@@ -122,8 +122,8 @@ impl Scan<'_> {
 
     fn fold_part<S>(
         &self,
-        part: &Part,
-        columns: &Columns,
+        part: &ScanRange,
+        columns: &Projection,
         memos: &mut ThreadMemos,
         state: &mut S,
         each: &impl Fn(&mut S, &Rows<'_>) -> Result<()>,

@@ -16,7 +16,7 @@ use geoip::GeoIp;
 use journal::{JournalId, Position, Records};
 use model::event::project_of;
 use model::{ProjectId, Throttle};
-use warehouse::{NewRow, Selection, Warehouse};
+use warehouse::{DeleteSelection, NewRow, Warehouse};
 
 use crate::commit::{Decided, Failure, Ledgers, by_project, decide, ids_named};
 use crate::definitions::Definitions;
@@ -339,7 +339,7 @@ impl Pipeline {
         for deletion in self.catalog.ingest().deletions_due().await? {
             let EventDeletion { project, before, distinct_nos } = &deletion;
             let numbers = distinct_nos.iter().map(|number| number.0).collect();
-            let doomed = Selection::DistinctNos(numbers);
+            let doomed = DeleteSelection::DistinctNos(numbers);
             let receipt = match self.warehouse.delete(*project, &doomed, *before) {
                 // It stays due until the segment can be read again, is restored or set aside. New events of all
                 // projects must not wait for that.

@@ -11,7 +11,7 @@ use model::person::{Person, PersonNo};
 use model::{Clock, ProjectId, Timestamp};
 use uuid::Uuid;
 pub use warehouse::{Cursor, Order};
-use warehouse::{EventRow, Filter, Numbers, Predicate, Warehouse};
+use warehouse::{DenseIdSet, EventRow, Filter, Predicate, Warehouse};
 
 use crate::Result;
 use crate::event_json::Event;
@@ -116,7 +116,7 @@ impl Events {
 
     /// The warehouse filter; none when no event can match.
     async fn filter(&self, project: &ProjectRow, filter: &EventFilter) -> Result<Option<Filter>> {
-        let mut distinct_nos: Option<Numbers> = None;
+        let mut distinct_nos: Option<DenseIdSet> = None;
         if let Some(text) = &filter.distinct_id {
             let ids = self.catalog.persons().distinct_ids(project.id, &[text]).await?;
             distinct_nos = Some(ids.iter().map(|id| id.no.0).collect());
@@ -128,7 +128,7 @@ impl Events {
                 None => of_person,
             });
         }
-        if distinct_nos.as_ref().is_some_and(Numbers::is_empty) {
+        if distinct_nos.as_ref().is_some_and(DenseIdSet::is_empty) {
             return Ok(None);
         }
         if filter.action.as_ref().is_some_and(ActionMatcher::is_empty) {
@@ -172,13 +172,13 @@ impl Events {
         })
     }
 
-    async fn distinct_nos_of(&self, project: ProjectId, person: &str) -> Result<Numbers> {
+    async fn distinct_nos_of(&self, project: ProjectId, person: &str) -> Result<DenseIdSet> {
         let person_no = match (Uuid::parse_str(person), person.parse()) {
             (Ok(uuid), _) => self.catalog.persons().no_by_uuid(project, uuid).await?,
             (Err(_), Ok(person_no)) => Some(PersonNo(person_no)),
             _ => None,
         };
-        let Some(person_no) = person_no else { return Ok(Numbers::new()) };
+        let Some(person_no) = person_no else { return Ok(DenseIdSet::new()) };
         let ids = self.catalog.persons().distinct_ids_of(project, &[person_no]).await?;
         Ok(ids.iter().map(|id| id.no.0).collect())
     }

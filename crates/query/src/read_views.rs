@@ -16,7 +16,7 @@ use insights::HogqlCompiler;
 use model::group::{GROUP_TYPES_MAX, Group};
 use model::person::IdentityChanges;
 use model::{ActionId, CohortId, ProjectId};
-use warehouse::{Numbers, Predicate, Snapshot, Warehouse};
+use warehouse::{DenseIdSet, Predicate, Snapshot, Warehouse};
 
 use crate::Result;
 use crate::referenced_names::ReferencedNames;
@@ -343,8 +343,8 @@ impl ReadViews {
         Ok(cohorts.into_iter().collect())
     }
 
-    async fn members(&self, cohort: CohortId) -> Result<Numbers> {
-        let mut members = Numbers::new();
+    async fn members(&self, cohort: CohortId) -> Result<DenseIdSet> {
+        let mut members = DenseIdSet::new();
         let mut after = None;
         loop {
             let page = self.catalog.cohorts().member_nos(cohort, after, SCAN_ROWS).await?;

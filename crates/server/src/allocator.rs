@@ -22,7 +22,7 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(2);
 pub(crate) fn init() {
     set_purge_delay(0);
     journal::Buffer::when_large_is_freed(purge);
-    warehouse::when_much_is_freed(purge);
+    warehouse::on_memory_released(purge);
 }
 
 /// Purges until the server stops: mimalloc purges only while somebody allocates, so an idle server

@@ -17,7 +17,7 @@ use clap::ArgMatches;
 use model::Clock;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use warehouse::Archive;
+use warehouse::ReadOnlyWarehouse;
 
 use crate::cli::print;
 use crate::data_dir::{self, DataDir};
@@ -87,7 +87,7 @@ async fn copy_all(source: &DataDir, catalog: &Catalog, to: &Path) -> Result<u64>
     let warehouse = source.warehouse();
     let mut warehouse_position = None;
     if warehouse.join("manifest").is_file() {
-        let archive = Archive::open(&warehouse).context("cannot read the warehouse")?;
+        let archive = ReadOnlyWarehouse::open(&warehouse).context("cannot read the warehouse")?;
         archive.copy_to(&copy.warehouse()).context("cannot copy the warehouse")?;
         warehouse_position = Some(archive.position());
     }

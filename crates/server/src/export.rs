@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-use warehouse::{Archive, Cursor, EventRow, Filter, Order, Window};
+use warehouse::{Cursor, EventRow, Filter, Order, ReadOnlyWarehouse, Window};
 
 use crate::cli::print;
 use crate::data_dir::{self, DataDir};
@@ -48,12 +48,13 @@ fn project(args: &ArgMatches) -> ProjectId {
     ProjectId(args.get_one::<i64>("project").copied().unwrap_or(1))
 }
 
-fn archive(data_dir: &DataDir) -> Result<Archive> {
+fn archive(data_dir: &DataDir) -> Result<ReadOnlyWarehouse> {
     let path = data_dir.warehouse();
     if !path.is_dir() {
         bail!("there are no events in {}; start the server once", path.display());
     }
-    Archive::open(&path).with_context(|| format!("cannot read the events in {}", path.display()))
+    ReadOnlyWarehouse::open(&path)
+        .with_context(|| format!("cannot read the events in {}", path.display()))
 }
 
 /// Prints the Parquet files with a project's events.

@@ -21,7 +21,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep};
-use warehouse::{Effort, Retention, Warehouse};
+use warehouse::{CompactionKind, Retention, Warehouse};
 
 use crate::runtimes::BackgroundRuntimes;
 use crate::scrub::Scrubber;
@@ -277,8 +277,9 @@ impl Maintenance {
             }
             for _ in 0..COMPACTIONS_PER_ROUND_MAX {
                 let warehouse = self.warehouse.clone();
-                let compacted =
-                    self.blocking("compact", move || warehouse.compact(Effort::Due)).await;
+                let compacted = self
+                    .blocking("compact", move || warehouse.compact(CompactionKind::Minor))
+                    .await;
                 if *stopped.borrow() || !matches!(compacted, Some(Some(_))) {
                     break;
                 }
@@ -326,7 +327,7 @@ impl Maintenance {
 
     async fn retain(&self) {
         let warehouse = self.warehouse.clone();
-        self.blocking("apply retention", move || warehouse.retain()).await;
+        self.blocking("apply retention", move || warehouse.apply_retention()).await;
     }
 
     async fn prune(&self) {

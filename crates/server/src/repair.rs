@@ -105,7 +105,7 @@ fn segments(data_dir: &DataDir, args: &ArgMatches) -> Result<BTreeSet<String>> {
 }
 
 fn plan(data_dir: &DataDir, catalog: Option<(u128, u64)>) -> Result<Plan> {
-    let warehouse = warehouse::stand(&data_dir.warehouse()).context(MANIFEST)?;
+    let warehouse = warehouse::stored_position(&data_dir.warehouse()).context(MANIFEST)?;
     let mut positions = Positions::new(catalog, warehouse);
     let ids = [positions.catalog, positions.warehouse];
     let stored_id = ids.into_iter().flatten().map(|(id, _)| id).next();
@@ -241,7 +241,7 @@ impl Plan {
 fn execute_plan(data_dir: &DataDir, plan: &Plan) -> Result<String> {
     let mut text = String::new();
     for file in &plan.segments {
-        let aside = warehouse::set_aside(&data_dir.warehouse(), file)
+        let aside = warehouse::quarantine_segment(&data_dir.warehouse(), file)
             .with_context(|| format!("cannot drop {file}"))?;
         let kept: Vec<String> = aside.kept.iter().map(|file| file.display().to_string()).collect();
         text += &format!(

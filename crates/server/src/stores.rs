@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use catalog::{Catalog, Vault};
 use journal::{Journal, JournalId};
 use model::Clock;
-use warehouse::Stand;
+use warehouse::StoredPosition;
 
 use crate::data_dir::{self, DataDir};
 use crate::settings::Settings;
@@ -52,7 +52,7 @@ pub(crate) enum Inconsistency {
 
 impl Positions {
     /// The positions of the catalog and the warehouse; the caller adds the journal's.
-    pub(crate) fn new(catalog: Option<(u128, u64)>, warehouse: Option<Stand>) -> Self {
+    pub(crate) fn new(catalog: Option<(u128, u64)>, warehouse: Option<StoredPosition>) -> Self {
         Self {
             journal: None,
             catalog: catalog.map(|(id, position)| (JournalId::from_u128(id), position)),
@@ -199,7 +199,7 @@ impl fmt::Display for Inconsistency {
 pub(crate) fn check_versions(data_dir: &DataDir) -> Result<()> {
     let newer = || data_dir.newer_release_message("a newer release wrote it");
     journal::check_version(&data_dir.journal()).with_context(newer)?;
-    match warehouse::stand(&data_dir.warehouse()) {
+    match warehouse::stored_position(&data_dir.warehouse()) {
         Err(error @ warehouse::Error::Version { .. }) => Err(error).with_context(newer),
         // Other errors are reported when the warehouse is opened.
         Ok(_) | Err(_) => Ok(()),
@@ -224,7 +224,7 @@ pub(crate) async fn open_catalog(
 
 /// Fails if the warehouse has events: their rows refer to ids of the catalog that is missing.
 pub(crate) fn check_new_catalog_allowed(data_dir: &DataDir) -> Result<()> {
-    let warehouse = warehouse::stand(&data_dir.warehouse());
+    let warehouse = warehouse::stored_position(&data_dir.warehouse());
     if let Some(at) = warehouse.context("cannot open the warehouse of events")?
         && at.position > 1
     {
@@ -263,8 +263,8 @@ pub(crate) async fn check_consistency(
 }
 
 async fn store_positions(data_dir: &DataDir, catalog: &Catalog) -> Result<Positions> {
-    let warehouse =
-        warehouse::stand(&data_dir.warehouse()).context("cannot open the warehouse of events")?;
+    let warehouse = warehouse::stored_position(&data_dir.warehouse())
+        .context("cannot open the warehouse of events")?;
     Ok(Positions::new(catalog.ingest().offset().await?, warehouse))
 }
 

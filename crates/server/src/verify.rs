@@ -160,7 +160,7 @@ async fn inspect(data_dir: &DataDir, settings: &Settings) -> Result<Report> {
     positions.journal = journal_bounds(&journal);
     let mut inconsistencies = positions.inconsistencies();
     // The server may have flushed the warehouse and then truncated the journal since it was read.
-    let later = warehouse::stand(&data_dir.warehouse()).unwrap_or(warehouse.flatten());
+    let later = warehouse::stored_position(&data_dir.warehouse()).unwrap_or(warehouse.flatten());
     let mut later_positions = Positions::new(catalog.offset, later);
     later_positions.journal = positions.journal;
     let confirmed: Vec<String> =
@@ -187,11 +187,11 @@ fn check_warehouse(
     dir: &Path,
     report: &mut WarehouseReport,
     problems: &mut Vec<Problem>,
-) -> Option<Option<warehouse::Stand>> {
+) -> Option<Option<warehouse::StoredPosition>> {
     let mut problem = |what: String, remedy: &str| {
         problems.push(Problem { store: "warehouse", what, remedy: remedy.to_owned() });
     };
-    let stand = match warehouse::stand(dir) {
+    let stand = match warehouse::stored_position(dir) {
         Ok(stand) => stand,
         Err(error) => {
             problem(error.to_string(), RESTORE);

@@ -19,7 +19,7 @@ use hogql::types::Type;
 use serde_json::Value as Json;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
-use warehouse::Loan;
+use warehouse::CacheReservation;
 
 use crate::cancellation::Cancellation;
 use crate::error::{Error, Result, UNEXPECTED};
@@ -148,11 +148,11 @@ fn run_on_workers(
 fn task_context(
     limits: &Limits,
     cancellation: &Cancellation,
-    loan: Loan,
+    reservation: CacheReservation,
 ) -> Result<Arc<TaskContext>> {
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
     let runtime = RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(TrackedPool::new(cancellation.memory().clone(), loan)))
+        .with_memory_pool(Arc::new(TrackedPool::new(cancellation.memory().clone(), reservation)))
         .with_disk_manager_builder(disk)
         .build_arc()?;
     let config = SessionConfig::new()
@@ -175,7 +175,7 @@ async fn execute(
         week_starts_monday: view.week_starts_monday,
         cancellation: cancellation.for_eval(),
     };
-    let task = task_context(limits, &cancellation, view.events.loan())?;
+    let task = task_context(limits, &cancellation, view.events.cache_reservation())?;
     let mut page = Page {
         types: plan.root.columns.iter().map(|column| column.ty.clone()).collect(),
         zone: context.zone.clone(),

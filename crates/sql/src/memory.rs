@@ -11,24 +11,24 @@ use arrow::datatypes::DataType;
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
 use eval::{MemoryCharge, MemoryTracker};
-use warehouse::Loan;
+use warehouse::CacheReservation;
 
 /// The query's memory tracker as DataFusion's memory pool.
 #[derive(Debug)]
 pub(crate) struct TrackedPool {
     memory: MemoryTracker,
-    loan: Mutex<Loan>,
+    reservation: Mutex<CacheReservation>,
 }
 
 impl TrackedPool {
-    pub(crate) fn new(memory: MemoryTracker, loan: Loan) -> Self {
-        Self { memory, loan: Mutex::new(loan) }
+    pub(crate) fn new(memory: MemoryTracker, reservation: CacheReservation) -> Self {
+        Self { memory, reservation: Mutex::new(reservation) }
     }
 
     /// Shrinks the column cache by what the query holds.
     fn update_loan(&self) {
-        let mut loan = self.loan.lock().unwrap_or_else(PoisonError::into_inner);
-        loan.set(self.memory.bytes());
+        let mut reservation = self.reservation.lock().unwrap_or_else(PoisonError::into_inner);
+        reservation.resize(self.memory.bytes());
     }
 }
 

@@ -10,7 +10,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
 use warehouse::{
-    Cursor, Effort, EventRow, Filter, Key, Predicate, Settings, Value, Warehouse, Window,
+    ColumnKey, CompactionKind, Cursor, EventRow, Filter, Predicate, Settings, Value, Warehouse,
+    Window,
 };
 
 const PROJECT: ProjectId = ProjectId(1);
@@ -182,7 +183,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             store.flush()?;
             flush += cpu() - start;
             let start = cpu();
-            while store.compact(Effort::Due)?.is_some() {}
+            while store.compact(CompactionKind::Minor)?.is_some() {}
             compact += cpu() - start;
         }
     }
@@ -204,7 +205,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         totals.disk_bytes as f64 / totals.events as f64
     );
     let start = cpu();
-    while store.compact(Effort::Everything)?.is_some() {}
+    while store.compact(CompactionKind::Major)?.is_some() {}
     println!("compacting everything: {:.2} cpu s a million", (cpu() - start) / millions);
     let snapshot = store.snapshot(PROJECT);
     let totals = snapshot.totals();
@@ -244,7 +245,7 @@ fn read(store: &Warehouse, samples: &[Uuid]) -> Result<(), Box<dyn std::error::E
         }
         println!("    {:.2} ms each", start.elapsed().as_secs_f64() * 50.0);
     });
-    let edge = Predicate::test(Key::Property("$browser".into()), |value| {
+    let edge = Predicate::test(ColumnKey::Property("$browser".into()), |value| {
         value == Some(Value::Text("Edge"))
     });
     let edge = Filter { predicate: Some(edge), ..Filter::default() };
@@ -255,7 +256,9 @@ fn read(store: &Warehouse, samples: &[Uuid]) -> Result<(), Box<dyn std::error::E
         ..Filter::default()
     };
     timed("values of a week", || {
-        snapshot.values(&Key::Property("$os".into()), &week, &|_| true, 10).map(|found| found.len())
+        snapshot
+            .values(&ColumnKey::Property("$os".into()), &week, &|_| true, 10)
+            .map(|found| found.len())
     });
     Ok(())
 }

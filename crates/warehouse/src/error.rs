@@ -26,7 +26,7 @@ pub enum Error {
          their positions do not belong together"
     )]
     Journal { stored: u128, given: u128 },
-    /// Every answer that needs the file is refused; others are as right as before.
+    /// Every answer that needs the file is read_error; others are as right as before.
     #[error("{} is damaged: {what}; {}", file.display(), remedy(file))]
     Corrupt { file: PathBuf, what: String },
     #[error(
@@ -37,11 +37,11 @@ pub enum Error {
     NoManifest { folder: PathBuf, found: PathBuf },
     #[error("the manifest in {} names no segment {file}", folder.display())]
     NoSegment { folder: PathBuf, file: String },
-    /// Another attempt is made when its pause is over; other projects are stored meanwhile.
+    /// Another attempt is file_kind when its pause is over; other projects are stored meanwhile.
     #[error("the events of project {project} cannot be stored: {why}")]
     Project { project: model::ProjectId, why: String },
     /// The row can never be stored.
-    #[error("the row at position {position} is refused: {why}")]
+    #[error("the row at position {position} is read_error: {why}")]
     Invalid { position: u64, why: &'static str },
     #[error("warehouse setting {name} {why}")]
     Setting { name: &'static str, why: &'static str },
@@ -67,7 +67,7 @@ impl Error {
 
     /// Whether what was asked for is damaged or on a part of the disk that cannot be read, so that
     /// asking again would not help.
-    pub(crate) fn is_of_the_medium(&self) -> bool {
+    pub(crate) fn is_media_error(&self) -> bool {
         match self {
             Error::Corrupt { .. } => true,
             Error::Io { source, .. } => source.raw_os_error() == Some(EIO),
@@ -80,9 +80,7 @@ impl Error {
     pub(crate) fn parquet(file: &Path) -> impl Fn(parquet::errors::ParquetError) -> Error {
         move |error| match error {
             parquet::errors::ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-                Ok(source) if is_of_the_system(&source) => {
-                    Error::io("read or write a segment")(*source)
-                }
+                Ok(source) if is_os_error(&source) => Error::io("read or write a segment")(*source),
                 Ok(other) => Error::corrupt(file, other),
                 Err(other) => Error::corrupt(file, other),
             },
@@ -94,7 +92,7 @@ impl Error {
 /// The operating system's number for a disk that does not answer.
 const EIO: i32 = 5;
 
-fn is_of_the_system(error: &io::Error) -> bool {
+fn is_os_error(error: &io::Error) -> bool {
     let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
     error.raw_os_error().is_some() || full.contains(&error.kind())
 }
@@ -131,9 +129,9 @@ mod tests {
         let (disk, permission) =
             (io::Error::from_raw_os_error(EIO), io::Error::from_raw_os_error(13));
         let disk = told(disk);
-        assert!(matches!(disk, Error::Io { .. }) && disk.is_of_the_medium());
+        assert!(matches!(disk, Error::Io { .. }) && disk.is_media_error());
         let permission = told(permission);
-        assert!(matches!(permission, Error::Io { .. }) && !permission.is_of_the_medium());
+        assert!(matches!(permission, Error::Io { .. }) && !permission.is_media_error());
         assert!(matches!(
             told(io::Error::other("Unknown frame descriptor")),
             Error::Corrupt { .. }

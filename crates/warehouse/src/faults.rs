@@ -8,12 +8,12 @@ macro_rules! steps {
     ($($(#[$doc:meta])* $step:ident),+ $(,)?) => {
         /// A moment between two things that reach the disk.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Step {
+        pub enum FaultPoint {
             $($(#[$doc])* $step),+
         }
 
-        impl Step {
-            pub const ALL: &'static [Step] = &[$(Step::$step),+];
+        impl FaultPoint {
+            pub const ALL: &'static [FaultPoint] = &[$(FaultPoint::$step),+];
         }
     };
 }
@@ -43,20 +43,20 @@ steps! {
 
 /// Called at every step; an error stands for a disk that fails there.
 #[derive(Clone, Default)]
-pub struct Faults(Option<Arc<dyn Fn(Step) -> io::Result<()> + Send + Sync>>);
+pub struct FaultInjector(Option<Arc<dyn Fn(FaultPoint) -> io::Result<()> + Send + Sync>>);
 
-impl Faults {
-    pub fn new(at: impl Fn(Step) -> io::Result<()> + Send + Sync + 'static) -> Faults {
-        Faults(Some(Arc::new(at)))
+impl FaultInjector {
+    pub fn new(at: impl Fn(FaultPoint) -> io::Result<()> + Send + Sync + 'static) -> FaultInjector {
+        FaultInjector(Some(Arc::new(at)))
     }
 
-    pub(crate) fn at(&self, step: Step) -> io::Result<()> {
+    pub(crate) fn at(&self, step: FaultPoint) -> io::Result<()> {
         self.0.as_ref().map_or(Ok(()), |at| at(step))
     }
 }
 
-impl fmt::Debug for Faults {
+impl fmt::Debug for FaultInjector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Faults(set)" } else { "Faults(none)" })
+        f.write_str(if self.0.is_some() { "FaultInjector(set)" } else { "FaultInjector(none)" })
     }
 }

@@ -1,60 +1,66 @@
-//! The warehouse: event rows, from the pipeline's hands to every reader's.
+//! The warehouse: the column store of event rows.
 //!
-//! The pipeline appends rows in the order of the journal with the position they reach; readers take
-//! a [`Snapshot`] of one project. The crate never knows persons, definitions or HTTP, and nothing
-//! outside names its engine.
+//! The pipeline appends rows in journal order, together with the journal position they reach.
+//! Readers take a [`Snapshot`] of one project. The crate knows nothing of persons, definitions or
+//! HTTP, and no other crate names its engine.
 //!
 //! ```text
-//! append -> memory (blocks of codes) -> flush -> segments <- compact
-//!               \______ snapshot = segments + memory - dead rows ______/
+//! append -> memtable (blocks of dictionary codes) -> flush -> segments <- compact
+//!               \______ snapshot = segments + memtable - dead rows ______/
 //! ```
 //!
-//! - `block`, `memory`: rows in memory, taken apart into dictionary columns when they are appended.
-//! - `segment`: one Parquet file; `merge`: the one way in which segments are made.
-//! - `manifest`, `change`, `folder`: which files count, changed in one atomic step.
-//! - `slab`, `filter`, `tested`, `list`, `scan`, `snapshot`: reading, over codes and dictionaries.
-//! - `dedup`: an event is one row for good; `delete`, `compact`, `upkeep`: how rows go.
-//! - `verify`, `scrub`: whether files are as they were written; `failing`: projects that are not stored.
+//! Each folder may use only those above it:
 //!
-//! # Why nothing is lost or counted twice
+//! - `columns`: values, dictionary-encoded columns, event rows.
+//! - `manifest`: the list of live files, replaced atomically, and the directory they are in.
+//! - `segment`: one immutable Parquet file: format, reader, writer, cache of decoded columns.
+//! - `memtable`: rows that are not flushed yet, and the index that deduplicates them.
+//! - `read`: snapshots, filters, scans and lists over dictionary codes.
+//! - `merge`: the k-way merge that writes every segment.
+//! - `write`: append, flush, compaction and deletes; each commits one manifest edit.
+//! - `maintenance`: retention, scrubbing, verification, reading a store without its lock.
 //!
-//! Memory has no log of its own: the journal keeps every record until [`Warehouse::durable_position`]
-//! is behind it, and that position changes in the same manifest as the segments that reach it. After
-//! a crash the owner replays from there. A row of an event that is already stored is dropped or takes
-//! the other's place; the place of the replaced row is marked dead in the manifest that brings the
-//! new row, never earlier.
+//! # Durability and deduplication
 //!
-//! A project that cannot be written stays in memory while a flush stores the others. The durable
-//! position then stays before its first row: a replay brings rows again that others have stored, and
-//! they are dropped as copies.
+//! The memtable has no log of its own. The journal keeps every record until
+//! [`Warehouse::durable_position`] has passed it, and that position changes in the same manifest
+//! commit as the segments that reach it. After a crash the owner replays the journal from there.
+//! Appends are idempotent: a row whose event is already stored is dropped if its content is equal,
+//! and replaces the stored row otherwise. The manifest that commits the new row also marks the
+//! replaced row dead, so exactly one copy is live at every instant.
 //!
-//! Whole files with names of this crate that no manifest names are moved into the folder `unlisted`
-//! when the store is opened, and stay there for a week or within 1 GiB. A folder with files but
-//! without a manifest is refused, and nothing in it is touched.
+//! If a project cannot be flushed, its rows stay in memory and the flush stores the other projects.
+//! The durable position then stays before that project's first row. A replay appends rows that other
+//! projects have already stored; deduplication drops them.
+//!
+//! Opening a store moves complete files that match this crate's name patterns, but that no manifest
+//! names, into the directory `unlisted`. They are removed after a week, or earlier to keep that
+//! directory below 1 GiB. A directory with files but without a manifest is refused unchanged.
 //!
 //! # The open format
 //!
-//! A store is a folder: `manifest`, `lock`, and for every project a folder named by its number with
-//! `<partition>-<id>.parquet` segments and `….dead` files. [`Warehouse::files`] lists the files
-//! that are a project's events up to a journal position. A bare glob would count replaced files too.
-//! Row numbers in a segment's `.dead` file (a portable 32-bit roaring bitmap) must be left out.
+//! A store is a directory with `manifest`, `lock`, and one directory per project, named by the
+//! project's id, with segments `<partition>-<id>.parquet` and tombstone files `….dead`.
+//! [`Warehouse::files`] lists the files that hold a project's events up to a journal position; a bare
+//! glob would also count replaced files. Readers must skip the row numbers in a segment's `.dead`
+//! file (a portable 32-bit roaring bitmap).
 //!
 //! A partition is a UTC month, `early` (before 2000), `late` (more than a year ahead) or `mixed`. A
-//! merge makes segments of at most twelve months; of more, those with few rows go into one mixed
-//! segment, and a later merge takes a month out of it that has grown. A project with more than 128
-//! small segments has the smallest merged whatever their months. Nothing may rely on the partition:
-//! the manifest notes the first and the last time of every segment.
+//! merge writes at most twelve months. If there are more, it puts the months with few rows into one
+//! mixed segment; a later merge splits off a month that has grown. A project with more than 128 small
+//! segments gets its smallest merged regardless of month. Readers must not rely on the partition:
+//! the manifest has the minimum and maximum timestamp of every segment.
 //!
-//! Rows of a segment are sorted by event and then timestamp. Columns
-//! without values are left out. Row groups have an offset index, page bounds for `uuid`, `timestamp`,
-//! `created_at` and `position`, and a bloom filter over `uuid`.
+//! Rows of a segment are sorted by event, then by timestamp. Columns without values are omitted. Row
+//! groups have an offset index, page bounds for `uuid`, `timestamp`, `created_at` and `position`, and
+//! a bloom filter over `uuid`.
 //!
 //! | column | type | |
 //! |---|---|---|
 //! | `uuid` | UUID | |
 //! | `timestamp`, `created_at` | timestamp, microseconds, UTC | |
-//! | `position` | int64 | place in the journal |
-//! | `distinct_no` | uint32 | number of the distinct id in its project |
+//! | `position` | int64 | journal position |
+//! | `distinct_no` | uint32 | dense id of the distinct id in its project |
 //! | `historical` | boolean | |
 //! | `event`, `distinct_id` | string | |
 //! | `elements_chain`, `group_0` … `group_4` | string | null when there is none |
@@ -62,80 +68,58 @@
 //! | `properties_null` | string | JSON array of the properties that are JSON null |
 //! | `properties_rest` | string | JSON object of the rare properties |
 //!
-//! A property's column is typed by the values that were seen: string when all are texts, boolean,
-//! int64, double, and otherwise a string in which every value is JSON (texts in quotes). Numbers are
-//! typed only if each literal comes back unchanged. The key `hedgerow` of the footer says which kind
-//! each column is, and lists every row group's events with their rows and times.
+//! The values decide the type of a property's column: string if all are strings, boolean, int64,
+//! double, and otherwise a string column of JSON values (strings in quotes). Numbers get a numeric
+//! type only if every literal survives the round trip unchanged. The footer key `hedgerow` has the
+//! kind of each column and, for each row group, its events with row counts and time ranges.
 //!
 //! # Checksums
 //!
-//! Every byte is under a CRC32C that is compared when it is read from the disk, once for everything
-//! that is then kept in memory. A segment's blocks of 8 KiB have one each. They stand behind its last
-//! row group; there the tail begins, with the page indexes and the footer, whose offset and checksum
-//! the manifest holds. The manifest also holds the checksum of every `.dead` file, and its first line
-//! that of itself. Segments of older versions have none, are read without, and get them when they are
-//! merged. What differs is [`Error::Corrupt`], which names the file; [`verify`] reads everything,
-//! [`Warehouse::scrub`] one segment after the other, and [`set_aside`] takes a damaged one out.
+//! A CRC32C covers every byte. The reader compares it when it reads from disk, once for everything
+//! that the cache then holds. A segment has one checksum per block of 8 KiB. The list of them follows
+//! the last row group and starts the tail, which also has the page indexes and the footer; the
+//! manifest holds the tail's offset and checksum. The manifest also holds the checksum of every
+//! `.dead` file, and its own checksum is in its first line. Segments of older versions have no
+//! checksums; they are read unchecked until a merge rewrites them. A mismatch is [`Error::Corrupt`],
+//! which names the file. [`verify`] checks everything, [`Warehouse::scrub`] one segment per call, and
+//! [`quarantine_segment`] removes a corrupted segment from the store.
 
-mod archive;
-mod block;
-mod cache;
-mod change;
-mod compact;
-mod dedup;
-mod delete;
-mod dictionary;
+mod columns;
 mod error;
-mod failing;
 mod faults;
-mod fields;
-mod filter;
-mod flush;
-mod folder;
-mod json;
-mod list;
+mod maintenance;
 mod manifest;
-mod memory;
+mod memtable;
 mod merge;
-mod month;
-mod narrow;
-mod open;
-mod places;
-mod row;
-mod scan;
-mod scrub;
+mod read;
 mod segment;
 mod settings;
-mod slab;
-mod snapshot;
-mod stand;
-mod state;
-mod tested;
-mod upkeep;
-mod value;
-mod verify;
-mod warehouse;
+mod write;
 
-pub use archive::Archive;
-pub use cache::{Loan, much_is_freed, when_much_is_freed};
-pub use compact::{Compacted, Effort};
-pub use delete::Receipt;
-pub use dictionary::{ABSENT, Column, Dictionary, Hashing, Interner};
+pub use columns::dictionary::{ABSENT, Column, Dictionary, Interner, ValueHasher};
+pub use columns::json::{for_each_json_member, with_json_value};
+pub use columns::row::{
+    EventRow, GROUP_TYPES, NewRow, Property, PropertySource, WELL_KNOWN_PROPERTIES_MAX,
+};
+pub use columns::value::Value;
 pub use error::{Error, Result};
-pub use faults::{Faults, Step};
-pub use filter::{Filter, Key, Predicate, Test};
-pub use json::{members, with_value};
-pub use list::{Cursor, EventSelection, Listing, Order, Window};
-pub use manifest::Selection;
-/// A set of the numbers of distinct ids.
-pub use roaring::RoaringBitmap as Numbers;
-pub use row::{EventRow, GROUP_TYPES, NUMBERED_NAMES_MAX, NewRow, Property, PropertySource};
-pub use scan::{Batch, Columns, Part, RowTest};
-pub use scrub::{Health, Scrubbed};
+pub use faults::{FaultInjector, FaultPoint};
+pub use maintenance::read_only::ReadOnlyWarehouse;
+pub use maintenance::scrub::{Health, ScrubOutcome};
+pub use maintenance::stored_position::{StoredPosition, stored_position};
+pub use maintenance::verify::{
+    CorruptFile, QuarantinedSegment, VerifyProgress, VerifyReport, quarantine_segment, verify,
+};
+pub use manifest::DeleteSelection;
+pub use read::filter::{ColumnKey, Filter, Predicate, ValueTest};
+pub use read::list::{Cursor, EventSelection, Listing, Order, Window};
+pub use read::memoized_predicate::{MemoizedPredicate, SubstringSearch};
+pub use read::scan::{Batch, Projection, RowPredicate, ScanRange};
+pub use read::snapshot::{Snapshot, Totals, ValueCount};
+/// A set of dense ids, of distinct ids or of persons.
+pub use roaring::RoaringBitmap as DenseIdSet;
+pub use segment::cache::{CacheReservation, memory_released, on_memory_released};
 pub use settings::{Retention, Settings};
-pub use snapshot::{Snapshot, Totals, ValueCount};
-pub use stand::{Stand, stand};
-pub use tested::{Search, Tested};
-pub use value::Value;
-pub use verify::{Damage, Progress, Report, SetAside, set_aside, verify};
-pub use warehouse::{Files, LiveFile, Warehouse};
+pub use write::compact::{CompactionKind, CompactionOutcome};
+pub use write::delete::DeleteOutcome;
+pub use write::warehouse::{Files, LiveFile, Warehouse};

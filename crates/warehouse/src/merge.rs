@@ -1,33 +1,34 @@
-//! Makes segments out of slabs: the one mechanism behind flush and compaction.
+//! Makes segments out of row_sets: the one mechanism behind flush and compaction.
 //!
 //! First the order of all live rows is found from event and time alone. Then every column is
-//! brought together, put in order and written, one at a time: dictionaries are united entry by
+//! brought together, put in order and written, one at a time: dictionaries are merged entry by
 //! entry, rows only ever move as codes.
 
-mod order;
+mod plan;
 mod properties;
 
 use std::sync::Arc;
 
 use model::ProjectId;
 
-use crate::dictionary::{ABSENT, Dictionary, Interner};
-use crate::fields::{Field, Number};
-use crate::folder::Folder;
+use crate::columns::{ABSENT, Dictionary, Interner};
+use crate::columns::{Field, IntColumn};
+use crate::manifest::StoreDir;
+use crate::manifest::store_dir::discard;
 use crate::manifest::{SegmentEntry, UuidRanges};
-use crate::segment::write::{SegmentWriter, discard};
-use crate::slab::Slab;
+use crate::read::row_set::RowSet;
+use crate::segment::write::SegmentWriter;
 use crate::{Result, settings::Settings};
 
-pub(crate) use order::OUTPUTS_MAX;
-use order::Output;
+pub(crate) use plan::OUTPUTS_MAX;
+use plan::Output;
 
 /// Compression of a segment that will be merged soon, and of one that stays.
 pub(crate) const LEVEL_FLUSH: i32 = 1;
 pub(crate) const LEVEL_COMPACT: i32 = 3;
 
 pub(crate) struct Merge<'a> {
-    pub folder: &'a Folder,
+    pub folder: &'a StoreDir,
     pub settings: &'a Settings,
     pub project: ProjectId,
     pub level: i32,
@@ -35,21 +36,21 @@ pub(crate) struct Merge<'a> {
     pub now: i64,
 }
 
-/// A column of all slabs one after the other.
-struct United {
+/// A column of all row_sets one after the other.
+struct MergedColumn {
     codes: Vec<u32>,
     dictionary: Dictionary,
 }
 
 impl Merge<'_> {
-    /// Writes the live rows of all slabs, one segment a partition and at most [`OUTPUTS_MAX`]. Ids
+    /// Writes the live rows of all row_sets, one segment a partition and at most [`OUTPUTS_MAX`]. Ids
     /// are taken from `next_id`.
     pub fn run(
         &self,
-        slabs: &[Slab],
+        row_sets: &[RowSet],
         next_id: &mut dyn FnMut() -> u64,
     ) -> Result<Vec<SegmentEntry>> {
-        let outputs = order::find(slabs, self.settings.row_group_rows, self.now)?;
+        let outputs = plan::plan(row_sets, self.settings.row_group_rows, self.now)?;
         if outputs.is_empty() {
             return Ok(Vec::new());
         }
@@ -58,10 +59,10 @@ impl Merge<'_> {
             .iter()
             .map(|output| {
                 let id = next_id();
-                (id, Folder::segment_file(self.project, output.month, id))
+                (id, StoreDir::segment_file(self.project, output.month, id))
             })
             .collect();
-        let written = self.write(slabs, outputs, &named);
+        let written = self.write(row_sets, outputs, &named);
         if written.is_err() {
             named.iter().for_each(|(_, file)| discard(&self.folder.path(file)));
         }
@@ -70,7 +71,7 @@ impl Merge<'_> {
 
     fn write(
         &self,
-        slabs: &[Slab],
+        row_sets: &[RowSet],
         outputs: Vec<Output>,
         named: &[(u64, String)],
     ) -> Result<Vec<SegmentEntry>> {
@@ -80,12 +81,12 @@ impl Merge<'_> {
         };
         let mut writers: Vec<SegmentWriter> =
             outputs.iter().zip(named).map(create).collect::<Result<_>>()?;
-        let uuids = self.write_plain(slabs, &outputs, &mut writers)?;
+        let uuids = self.write_plain(row_sets, &outputs, &mut writers)?;
         for field in Field::of_every_event() {
-            self.write_coded(slabs, &field, &outputs, &mut writers)?;
+            self.write_coded(row_sets, &field, &outputs, &mut writers)?;
         }
-        properties::write(slabs, &outputs, &mut writers)?;
-        self.write_coded(slabs, &Field::Nulls, &outputs, &mut writers)?;
+        properties::write(row_sets, &outputs, &mut writers)?;
+        self.write_coded(row_sets, &Field::Nulls, &outputs, &mut writers)?;
         let mut entries = Vec::with_capacity(outputs.len());
         for (((output, writer), (id, file)), uuids) in
             outputs.into_iter().zip(writers).zip(named).zip(uuids)
@@ -113,13 +114,13 @@ impl Merge<'_> {
 
     fn write_plain(
         &self,
-        slabs: &[Slab],
+        row_sets: &[RowSet],
         outputs: &[Output],
         writers: &mut [SegmentWriter],
     ) -> Result<Vec<UuidRanges>> {
         let mut uuids = Vec::new();
-        for slab in slabs {
-            uuids.extend_from_slice(&slab.uuids(0..slab.rows())?);
+        for row_set in row_sets {
+            uuids.extend_from_slice(&row_set.uuids(0..row_set.rows())?);
         }
         let mut ranges = Vec::new();
         for (output, writer) in outputs.iter().zip(writers.iter_mut()) {
@@ -128,19 +129,19 @@ impl Merge<'_> {
             ranges.push(UuidRanges::of(&ordered));
         }
         drop(uuids);
-        for number in Number::ALL {
+        for number in IntColumn::ALL {
             let mut values = Vec::new();
-            for slab in slabs {
-                values.extend_from_slice(&slab.numbers(number, 0..slab.rows())?);
+            for row_set in row_sets {
+                values.extend_from_slice(&row_set.ints(number, 0..row_set.rows())?);
             }
             for (output, writer) in outputs.iter().zip(writers.iter_mut()) {
-                writer.numbers(number, &gather(&values, &output.order))?;
+                writer.ints(number, &gather(&values, &output.order))?;
             }
         }
         let (mut numbers, mut flags) = (Vec::new(), Vec::new());
-        for slab in slabs {
-            numbers.extend_from_slice(&slab.distinct_nos(0..slab.rows())?);
-            flags.extend_from_slice(&slab.historical(0..slab.rows())?);
+        for row_set in row_sets {
+            numbers.extend_from_slice(&row_set.distinct_nos(0..row_set.rows())?);
+            flags.extend_from_slice(&row_set.historical(0..row_set.rows())?);
         }
         for (output, writer) in outputs.iter().zip(writers.iter_mut()) {
             writer.distinct_nos(&gather(&numbers, &output.order))?;
@@ -151,29 +152,29 @@ impl Merge<'_> {
 
     fn write_coded(
         &self,
-        slabs: &[Slab],
+        row_sets: &[RowSet],
         field: &Field,
         outputs: &[Output],
         writers: &mut [SegmentWriter],
     ) -> Result<()> {
-        if let Some(united) = unite(slabs, field)? {
-            write_united(&united, field, outputs, writers)?;
+        if let Some(merged) = merge_column(row_sets, field)? {
+            write_merged(&merged, field, outputs, writers)?;
         }
         Ok(())
     }
 }
 
 /// Leaves the column out where no row has a value.
-fn write_united(
-    united: &United,
+fn write_merged(
+    merged: &MergedColumn,
     field: &Field,
     outputs: &[Output],
     writers: &mut [SegmentWriter],
 ) -> Result<()> {
     for (output, writer) in outputs.iter().zip(writers) {
-        let codes = gather(&united.codes, &output.order);
+        let codes = gather(&merged.codes, &output.order);
         if codes.iter().any(|code| *code != ABSENT) {
-            writer.coded(field, &codes, &united.dictionary)?;
+            writer.coded(field, &codes, &merged.dictionary)?;
         }
     }
     Ok(())
@@ -183,45 +184,45 @@ fn gather<T: Copy>(values: &[T], order: &[u32]) -> Vec<T> {
     order.iter().map(|row| values[*row as usize]).collect()
 }
 
-/// `None` when no slab has the column.
-fn unite(slabs: &[Slab], field: &Field) -> Result<Option<United>> {
-    let mut united = Uniting::default();
+/// `None` when no row_set has the column.
+fn merge_column(row_sets: &[RowSet], field: &Field) -> Result<Option<MergedColumn>> {
+    let mut merged = ColumnMerger::default();
     let mut found = false;
-    for slab in slabs {
-        match slab.column(field, 0..slab.rows())? {
+    for row_set in row_sets {
+        match row_set.column(field, 0..row_set.rows())? {
             Some(column) => {
                 found = true;
-                united.add(&column.codes, &column.dictionary);
+                merged.add(&column.codes, &column.dictionary);
             }
-            None => united.skip(slab.rows()),
+            None => merged.skip(row_set.rows()),
         }
     }
-    Ok(found.then(|| united.finish()))
+    Ok(found.then(|| merged.finish()))
 }
 
 #[derive(Default)]
-struct Uniting {
+struct ColumnMerger {
     codes: Vec<u32>,
     interner: Interner,
     seen: Option<(Arc<Dictionary>, Vec<u32>)>,
 }
 
-impl Uniting {
+impl ColumnMerger {
     fn add(&mut self, codes: &[u32], dictionary: &Arc<Dictionary>) {
         if !self.seen.as_ref().is_some_and(|(seen, _)| Arc::ptr_eq(seen, dictionary)) {
             let map = dictionary.iter().map(|value| self.interner.intern(value)).collect();
             self.seen = Some((dictionary.clone(), map));
         }
         let Some((_, map)) = &self.seen else { return };
-        let united = |code: &u32| if *code == ABSENT { ABSENT } else { map[*code as usize] };
-        self.codes.extend(codes.iter().map(united));
+        let merged = |code: &u32| if *code == ABSENT { ABSENT } else { map[*code as usize] };
+        self.codes.extend(codes.iter().map(merged));
     }
 
     fn skip(&mut self, rows: usize) {
         self.codes.resize(self.codes.len() + rows, ABSENT);
     }
 
-    fn finish(self) -> United {
-        United { codes: self.codes, dictionary: self.interner.dictionary }
+    fn finish(self) -> MergedColumn {
+        MergedColumn { codes: self.codes, dictionary: self.interner.dictionary }
     }
 }

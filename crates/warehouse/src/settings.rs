@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::faults::Faults;
+use crate::faults::FaultInjector;
 use crate::{Error, Result};
 
 /// Which events are dropped without being asked for.
@@ -34,7 +34,7 @@ pub struct Settings {
     /// How long replaced files stay for readers outside.
     pub retired_keep: Duration,
     pub retention: Retention,
-    pub faults: Faults,
+    pub faults: FaultInjector,
 }
 
 impl Default for Settings {
@@ -50,7 +50,7 @@ impl Default for Settings {
             cache_bytes_max: 256 << 20,
             retired_keep: Duration::from_secs(15 * 60),
             retention: Retention::default(),
-            faults: Faults::default(),
+            faults: FaultInjector::default(),
         }
     }
 }

@@ -19,7 +19,7 @@ fn plainly(texts: &[Option<String>], name: &str) -> Vec<Option<String>> {
                 found = Some(value.to_json());
             }
         };
-        warehouse::members(text.as_ref()?, each).ok()?;
+        warehouse::for_each_json_member(text.as_ref()?, each).ok()?;
         found
     };
     texts.iter().map(one).collect()

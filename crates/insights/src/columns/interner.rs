@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use warehouse::{Hashing, Interner, Value};
+use warehouse::{Interner, Value, ValueHasher};
 
 /// Enough shards that threads seldom contend for the same lock.
 const SHARDS: usize = 16;
@@ -10,7 +10,7 @@ const SHARDS: usize = 16;
 /// Assigns dense ids to strings. Ids are small but have gaps: shard `s` assigns `n * SHARDS + s`.
 #[derive(Debug, Default)]
 pub(crate) struct StringInterner {
-    hashing: Hashing,
+    hashing: ValueHasher,
     shards: [Mutex<Interner>; SHARDS],
 }
 

@@ -41,7 +41,7 @@ impl<T: Copy> DictionaryMemo<T> {
         let mut computed = Vec::new();
         let known = |code: u32| self.results[code as usize].is_some();
         let dictionary = &*column.dictionary;
-        dictionary.for_each_met(&column.codes, known, |code| {
+        dictionary.for_each_used(&column.codes, known, |code| {
             computed.push((code, compute(dictionary.get(code))));
         });
         computed.into_iter().for_each(|(code, result)| self.results[code as usize] = Some(result));
@@ -70,7 +70,7 @@ impl DictionaryMemo<u32> {
         let (mut new, mut without) = (Vec::new(), Vec::new());
         let known = |code: u32| self.results[code as usize].is_some();
         let dictionary = &*column.dictionary;
-        dictionary.for_each_met(&column.codes, known, |code| match text(dictionary.get(code)) {
+        dictionary.for_each_used(&column.codes, known, |code| match text(dictionary.get(code)) {
             Some(text) => new.push((code, text)),
             None => without.push(code),
         });

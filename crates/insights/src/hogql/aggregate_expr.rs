@@ -13,7 +13,7 @@ use eval::{Program, data_type};
 use facts::{IdSet, ReadView};
 use hogql::plan::{Aggregate, Expr, ExprKind, Value};
 use hogql::types::{Kind, Type};
-use warehouse::Key;
+use warehouse::ColumnKey;
 
 use super::{HogqlCompiler, Scalar, context, eval_error, unsupported};
 use crate::Result;
@@ -167,7 +167,7 @@ fn call_kind(aggregate: &Aggregate) -> Result<(CallKind, Option<Expr>)> {
 
 impl AggregateExpr {
     /// Columns of all calls, concatenated.
-    pub fn keys(&self) -> Vec<Key> {
+    pub fn keys(&self) -> Vec<ColumnKey> {
         let scalars = self.calls.iter().flat_map(|call| call.arg.iter().chain(&call.filter));
         scalars.flat_map(|scalar| scalar.keys().iter().cloned()).collect()
     }

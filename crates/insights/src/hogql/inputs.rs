@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use hogql::plan::{Expr, ExprKind, Step};
 use hogql::tables::LazyJoin;
 use serde_json::Value as Json;
-use warehouse::{ABSENT, Column, Key, Value};
+use warehouse::{ABSENT, Column, ColumnKey, Value};
 
 use super::invalid;
 use crate::Result;
@@ -23,7 +23,7 @@ use crate::columns::EventColumns;
 #[derive(Debug, Default)]
 pub(super) struct Inputs {
     sources: Vec<InputSource>,
-    keys: Vec<Key>,
+    keys: Vec<ColumnKey>,
     persons: Option<Arc<PersonIndex>>,
     unknown: Option<&'static str>,
 }
@@ -52,7 +52,7 @@ enum StringSource {
 }
 
 impl Inputs {
-    pub fn keys(&self) -> &[Key] {
+    pub fn keys(&self) -> &[ColumnKey] {
         &self.keys
     }
 
@@ -61,7 +61,7 @@ impl Inputs {
         self.unknown
     }
 
-    fn key(&mut self, key: Key) -> usize {
+    fn key(&mut self, key: ColumnKey) -> usize {
         self.keys.iter().position(|known| *known == key).unwrap_or_else(|| {
             self.keys.push(key);
             self.keys.len() - 1
@@ -90,23 +90,23 @@ impl Inputs {
         let plain = |key: usize| Some(InputSource::Text { key, of: StringSource::Itself });
         let found = match (via.as_slice(), name, path) {
             ([], "timestamp", []) => Some(InputSource::Timestamp),
-            ([], "event", []) => plain(self.key(Key::Event)),
-            ([], "distinct_id", []) => plain(self.key(Key::DistinctId)),
-            ([], "elements_chain", []) => plain(self.key(Key::ElementsChain)),
+            ([], "event", []) => plain(self.key(ColumnKey::Event)),
+            ([], "distinct_id", []) => plain(self.key(ColumnKey::DistinctId)),
+            ([], "elements_chain", []) => plain(self.key(ColumnKey::ElementsChain)),
             ([], "$session_id" | "$window_id", []) => {
-                let key = self.key(Key::Property(name.to_owned()));
+                let key = self.key(ColumnKey::Property(name.to_owned()));
                 Some(InputSource::Text { key, of: StringSource::Property(Vec::new()) })
             }
             ([], "properties", [Step::Key(first), rest @ ..]) => {
-                let key = self.key(Key::Property(first.clone()));
+                let key = self.key(ColumnKey::Property(first.clone()));
                 Some(InputSource::Text { key, of: StringSource::Property(rest.to_vec()) })
             }
             ([], _, []) if group.is_some() => {
-                group.and_then(|index| plain(self.key(Key::Group(index))))
+                group.and_then(|index| plain(self.key(ColumnKey::Group(index))))
             }
             ([LazyJoin::Group(index)], "properties", path @ [Step::Key(_), ..]) => {
                 let index = usize::from(*index);
-                let key = self.key(Key::Group(index));
+                let key = self.key(ColumnKey::Group(index));
                 let of = StringSource::Group(view.groups.clone(), index, path.to_vec());
                 Some(InputSource::Text { key, of })
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use regex::{Regex, RegexBuilder};
-use warehouse::Key;
+use warehouse::ColumnKey;
 
 use crate::columns::interner::StringInterner;
 use crate::columns::memo::DictionaryMemo;
@@ -65,15 +65,15 @@ impl PathItems {
         })
     }
 
-    pub fn keys(&self) -> Vec<Key> {
+    pub fn keys(&self) -> Vec<ColumnKey> {
         match &self.expression {
-            Some(Source::Key(key)) => vec![Key::Event, key.clone()],
+            Some(Source::Key(key)) => vec![ColumnKey::Event, key.clone()],
             Some(Source::Scalar(scalar)) => {
-                std::iter::once(Key::Event).chain(scalar.keys().iter().cloned()).collect()
+                std::iter::once(ColumnKey::Event).chain(scalar.keys().iter().cloned()).collect()
             }
             None => {
-                let property = |name: &str| Key::Property(name.to_owned());
-                vec![Key::Event, property("$current_url"), property("$screen_name")]
+                let property = |name: &str| ColumnKey::Property(name.to_owned());
+                vec![ColumnKey::Event, property("$current_url"), property("$screen_name")]
             }
         }
     }

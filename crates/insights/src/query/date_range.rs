@@ -36,7 +36,7 @@ impl DateResolver {
             zone: zone.time_zone().clone(),
             week_starts_monday: view.week_starts_monday,
         };
-        let earliest = view.events.span().map(|(from, _)| from.as_micros());
+        let earliest = view.events.time_range().map(|(from, _)| from.as_micros());
         Self { calendar, now: view.now, zone, earliest }
     }
 

@@ -1,7 +1,7 @@
 //! Actors: what a query counts as one (a person, a group, a session, or the value of an
 //! expression).
 
-use warehouse::Key;
+use warehouse::ColumnKey;
 
 use crate::columns::interner::StringInterner;
 use crate::hogql::Scalar;
@@ -14,21 +14,21 @@ pub(crate) const NO_ACTOR: u32 = u32::MAX;
 pub(crate) enum ActorSource {
     Persons,
     /// The string in a column: a group's key, or a session id.
-    Column(Key, StringInterner),
+    Column(ColumnKey, StringInterner),
     Expression(Scalar, StringInterner),
 }
 
 impl ActorSource {
-    pub fn column(key: Key) -> Self {
+    pub fn column(key: ColumnKey) -> Self {
         Self::Column(key, StringInterner::default())
     }
 
     pub fn groups(index: usize) -> Self {
-        Self::column(Key::Group(index))
+        Self::column(ColumnKey::Group(index))
     }
 
     pub fn sessions() -> Self {
-        Self::column(Key::Property("$session_id".into()))
+        Self::column(ColumnKey::Property("$session_id".into()))
     }
 
     /// Groups of a type if one is given, otherwise persons.
@@ -45,7 +45,7 @@ impl ActorSource {
     }
 
     /// Columns that a scan must read to find the actor.
-    pub fn keys(&self) -> &[Key] {
+    pub fn keys(&self) -> &[ColumnKey] {
         match self {
             Self::Persons => &[],
             Self::Column(key, _) => std::slice::from_ref(key),

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use facts::ReadView;
 use hashbrown::HashMap;
 use serde_json::Value as Json;
-use warehouse::{ABSENT, Column, GROUP_TYPES, Key, Value};
+use warehouse::{ABSENT, Column, ColumnKey, GROUP_TYPES, Value};
 
 use crate::aggregates::histogram::Bins;
 use crate::columns::interner::StringInterner;
@@ -77,7 +77,7 @@ pub(crate) struct Dimension {
 /// Where the values of a dimension come from.
 #[derive(Clone, Debug)]
 enum ValueSource {
-    Event(Key),
+    Event(ColumnKey),
     Person(String),
     Group(usize, String),
     Expression(Arc<Scalar>),
@@ -187,7 +187,7 @@ impl Dimension {
             _ => return Err(Error::invalid("A breakdown needs the name of a property.")),
         };
         let source = match kind {
-            "event" => ValueSource::Event(Key::Property(name)),
+            "event" => ValueSource::Event(ColumnKey::Property(name)),
             "event_metadata" => {
                 let refused = || format!("Events cannot be broken down by '{name}'.");
                 ValueSource::Event(
@@ -221,13 +221,13 @@ impl Dimension {
         Ok(Self { source, normalize_url: false, bin_count: None, bins: None, interner })
     }
 
-    fn keys(&self) -> Vec<Key> {
+    fn keys(&self) -> Vec<ColumnKey> {
         match &self.source {
             ValueSource::Event(key) => vec![key.clone()],
             ValueSource::Person(_) => Vec::new(),
-            ValueSource::Group(index, _) => vec![Key::Group(*index)],
+            ValueSource::Group(index, _) => vec![ColumnKey::Group(*index)],
             ValueSource::Expression(scalar) => scalar.keys().to_vec(),
-            ValueSource::Session(_) => vec![Key::Property("$session_id".into())],
+            ValueSource::Session(_) => vec![ColumnKey::Property("$session_id".into())],
         }
     }
 
@@ -299,7 +299,7 @@ fn normalized(url: &str) -> &str {
 }
 
 impl Breakdown {
-    pub fn keys(&self) -> Vec<Key> {
+    pub fn keys(&self) -> Vec<ColumnKey> {
         self.dimensions.iter().flat_map(Dimension::keys).collect()
     }
 

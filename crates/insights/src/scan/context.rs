@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use facts::{Filters, ReadView};
 use model::{ActionId, Timestamp};
 use serde_json::Value as Json;
-use warehouse::{Filter, Key, Predicate, Value};
+use warehouse::{ColumnKey, Filter, Predicate, Value};
 
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
@@ -65,7 +65,7 @@ impl EventSelection {
     /// Names and predicate as one predicate.
     pub fn as_predicate(&self) -> Predicate {
         let named = self.events.clone().map(|events| {
-            Predicate::test(Key::Event, move |value| match value {
+            Predicate::test(ColumnKey::Event, move |value| match value {
                 Some(Value::Text(event)) => events.contains(event),
                 _ => false,
             })

@@ -3,7 +3,7 @@
 //! An expression that names one column reads that column, which is the fast path; others are
 //! compiled and evaluated.
 
-use warehouse::Key;
+use warehouse::ColumnKey;
 
 use crate::columns::interner::StringInterner;
 use crate::hogql::Scalar;
@@ -17,7 +17,7 @@ pub(crate) fn unsupported() -> Error {
 
 /// Where the values of an expression come from.
 pub(crate) enum Source {
-    Key(Key),
+    Key(ColumnKey),
     Scalar(Scalar),
 }
 
@@ -30,17 +30,17 @@ pub(crate) fn read(context: &QueryContext<'_>, text: &str) -> Result<Source> {
 }
 
 /// The column that an expression names: `properties.x`, `properties['x']`, `event`, `distinct_id`.
-fn key(text: &str) -> Result<Key> {
+fn key(text: &str) -> Result<ColumnKey> {
     let text = text.trim();
     let group = text.strip_prefix("$group_").and_then(|index| index.parse().ok());
     if let Some(index) = group.filter(|index| *index < warehouse::GROUP_TYPES) {
-        return Ok(Key::Group(index));
+        return Ok(ColumnKey::Group(index));
     }
     match text {
-        "event" => return Ok(Key::Event),
-        "distinct_id" => return Ok(Key::DistinctId),
-        "elements_chain" => return Ok(Key::ElementsChain),
-        "$session_id" | "$window_id" => return Ok(Key::Property(text.to_owned())),
+        "event" => return Ok(ColumnKey::Event),
+        "distinct_id" => return Ok(ColumnKey::DistinctId),
+        "elements_chain" => return Ok(ColumnKey::ElementsChain),
+        "$session_id" | "$window_id" => return Ok(ColumnKey::Property(text.to_owned())),
         _ => {}
     }
     let rest = text.strip_prefix("properties").ok_or_else(unsupported)?;
@@ -51,11 +51,11 @@ fn key(text: &str) -> Result<Key> {
         first && letters.all(plain)
     };
     if let Some(name) = rest.strip_prefix('.').filter(|name| named(name)) {
-        return Ok(Key::Property(name.to_owned()));
+        return Ok(ColumnKey::Property(name.to_owned()));
     }
     let quoted = rest.strip_prefix("['").and_then(|rest| rest.strip_suffix("']"));
     match quoted {
-        Some(name) if !name.contains(['\'', '\\']) => Ok(Key::Property(name.to_owned())),
+        Some(name) if !name.contains(['\'', '\\']) => Ok(ColumnKey::Property(name.to_owned())),
         _ => Err(unsupported()),
     }
 }
@@ -77,12 +77,12 @@ mod tests {
 
     #[test]
     fn column_names_are_recognized_as_expressions() {
-        let property = |name: &str| Some(Key::Property(name.to_owned()));
+        let property = |name: &str| Some(ColumnKey::Property(name.to_owned()));
         for (text, expected) in [
             ("properties.$session_id", property("$session_id")),
             (" properties['a b'] ", property("a b")),
-            ("event", Some(Key::Event)),
-            ("$group_4", Some(Key::Group(4))),
+            ("event", Some(ColumnKey::Event)),
+            ("$group_4", Some(ColumnKey::Group(4))),
             ("$group_5", None),
             ("properties.a.b", None),
             ("properties.a = 1", None),

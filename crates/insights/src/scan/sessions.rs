@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use facts::{ReadView, SessionFacts, SessionValue};
 use model::Timestamp;
-use warehouse::{Key, Value};
+use warehouse::{ColumnKey, Value};
 
 use crate::columns::interner::StringInterner;
 use crate::columns::memo::DictionaryMemo;
@@ -228,8 +228,8 @@ impl Sessions {
         let (from, to) = around.unwrap_or((i64::MIN, i64::MAX));
         let from = from.saturating_sub(AROUND_MICROS);
         let to = to.saturating_add(AROUND_MICROS);
-        let property = field.property().map(|name| Key::Property(name.to_owned()));
-        let keys = std::iter::once(Key::Event).chain(property).collect();
+        let property = field.property().map(|name| ColumnKey::Property(name.to_owned()));
+        let keys = std::iter::once(ColumnKey::Event).chain(property).collect();
         let filter = EventSelection::all().filter(from, to);
         let scan = Scan { view, limits, filter, actors: Some(&ids), breakdown: None, keys };
         let new = || (SessionScan::default(), limits.reserve());

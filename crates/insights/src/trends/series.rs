@@ -2,7 +2,7 @@
 
 use facts::IdSet;
 use hashbrown::HashMap;
-use warehouse::{ABSENT, Column, Filter, Key, Value};
+use warehouse::{ABSENT, Column, ColumnKey, Filter, Value};
 
 use super::distinct_by_value::DistinctByValue;
 use super::lines::{Cells, Line, Lines, rank};
@@ -418,7 +418,7 @@ impl SeriesQuery<'_> {
         let persons = &self.context.view.persons;
         let person_column = match self.node.math_property_type {
             MathPropertyType::Event => {
-                scan.keys = vec![Key::Property(name.to_owned())];
+                scan.keys = vec![ColumnKey::Property(name.to_owned())];
                 None
             }
             MathPropertyType::Person => Some(persons.column(name)),

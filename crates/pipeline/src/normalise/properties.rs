@@ -8,7 +8,7 @@ use geoip::Place;
 use model::event::RecordError;
 use model::json::{Fault, Members, Next, compact, to_value};
 use serde_json::Value;
-use warehouse::{NUMBERED_NAMES_MAX, Property};
+use warehouse::{Property, WELL_KNOWN_PROPERTIES_MAX};
 
 use super::GroupKey;
 use super::layout::{Key, Layout};
@@ -172,10 +172,15 @@ impl<'a> Properties<'a> {
     /// None of what was taken out. Inlined, as it is too large to be returned but through memory.
     #[inline(always)]
     fn property(&self, member: Member) -> Option<Property<'_>> {
-        const { assert!(NAMES <= NUMBERED_NAMES_MAX) };
+        const { assert!(NAMES <= WELL_KNOWN_PROPERTIES_MAX) };
         let Member { name, json, plain } = member;
         let number = (name.at == KNOWN).then_some(name.len as u8);
-        Some(Property { json: self.text_of(json)?, name: self.text_of(name)?, plain, number })
+        Some(Property {
+            json: self.text_of(json)?,
+            name: self.text_of(name)?,
+            unescaped: plain,
+            well_known_id: number,
+        })
     }
 
     /// Two of one shape have the same names, and values whose types are found or not alike.
@@ -310,7 +315,7 @@ impl<'a> Properties<'a> {
         }
         for (index, key) in groups {
             if let Some(name) = group_name(*index) {
-                show(Property { name, json: &key.json, plain: false, number: None });
+                show(Property { name, json: &key.json, unescaped: false, well_known_id: None });
             }
         }
     }

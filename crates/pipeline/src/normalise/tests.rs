@@ -278,7 +278,7 @@ fn an_event_is_read_alike_whatever_came_before_it() {
     {
         let properties = Properties::parse(text, &mut layout).unwrap();
         let mut found = Vec::new();
-        properties.with_groups(&[], &mut |own| found.push(own.plain));
+        properties.with_groups(&[], &mut |own| found.push(own.unescaped));
         assert_eq!(found[..3], plain, "{at}");
         read(texts[0], &mut layout);
     }

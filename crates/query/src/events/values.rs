@@ -6,7 +6,7 @@ use facts::{Matcher, Zone};
 use model::ProjectId;
 use model::property::Operator;
 use serde_json::Value as Json;
-use warehouse::{Filter, Key, Predicate, Value};
+use warehouse::{ColumnKey, Filter, Predicate, Value};
 
 use super::Events;
 use crate::Result;
@@ -53,16 +53,16 @@ impl Events {
             return self.custom_events(project, request.containing).await;
         }
         let key = match request.key {
-            ValuesKey::Property(name) => Key::Property(name),
-            ValuesKey::DistinctId => Key::DistinctId,
-            ValuesKey::Event | ValuesKey::CustomEvents => Key::Event,
+            ValuesKey::Property(name) => ColumnKey::Property(name),
+            ValuesKey::DistinctId => ColumnKey::DistinctId,
+            ValuesKey::Event | ValuesKey::CustomEvents => ColumnKey::Event,
         };
         let now = self.now();
         let mut equal = Vec::new();
         for (name, value) in &request.equal {
             let matcher = Matcher::new(Operator::Exact, value, now, zone)?;
             let test = move |value: Option<Value<'_>>| matcher.accepts(value);
-            equal.push(Predicate::test(Key::Property(name.clone()), test));
+            equal.push(Predicate::test(ColumnKey::Property(name.clone()), test));
         }
         let filter = Filter {
             events: (!request.events.is_empty()).then_some(request.events),
@@ -90,8 +90,9 @@ impl Events {
         containing: Option<String>,
     ) -> Result<Vec<String>> {
         let containing = containing.map(|text| text.to_lowercase());
-        let values =
-            self.read_values(project, Key::Event, Filter::default(), containing.clone()).await?;
+        let values = self
+            .read_values(project, ColumnKey::Event, Filter::default(), containing.clone())
+            .await?;
         let mut names = distinct_strings(&values, containing.as_deref());
         names.retain(|name| !name.starts_with('$'));
         names.sort_unstable();
@@ -102,7 +103,7 @@ impl Events {
     async fn read_values(
         &self,
         project: ProjectId,
-        key: Key,
+        key: ColumnKey,
         filter: Filter,
         containing: Option<String>,
     ) -> Result<Vec<Json>> {

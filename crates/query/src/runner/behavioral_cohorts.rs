@@ -10,7 +10,7 @@ use facts::{Needs, Zone};
 use insights::QueryLimits;
 use model::Timestamp;
 use model::property::Behaviour;
-use warehouse::Numbers;
+use warehouse::DenseIdSet;
 
 use super::QueryRunner;
 use crate::permits::spawn_query;
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// Time for all behavioral filters of one cohort. No client waits for it.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-type MatchingPersons = HashMap<Behaviour, Numbers>;
+type MatchingPersons = HashMap<Behaviour, DenseIdSet>;
 
 /// Whether a behavioral filter can be evaluated. Objects that it references may still be missing.
 pub fn check_behavioral_filter(

@@ -1,7 +1,7 @@
 //! A string interner for very many strings, with dense codes.
 
 use hashbrown::HashTable;
-use warehouse::{Dictionary, Hashing, Value};
+use warehouse::{Dictionary, Value, ValueHasher};
 
 /// Strings in one chunk. A single dictionary would be in memory twice whenever it grows.
 const CHUNK_STRINGS: usize = 4_096;
@@ -12,7 +12,7 @@ pub(crate) struct StringInterner {
     full_bytes: usize,
     /// The upper half of a string's hash, and its code.
     table: HashTable<(u32, u32)>,
-    hashing: Hashing,
+    hashing: ValueHasher,
 }
 
 impl StringInterner {
@@ -21,7 +21,7 @@ impl StringInterner {
         let hash = self.hashing.hash(Value::Text(text));
         let part = (hash >> 32) as u32;
         let is_equal = |known: &(u32, u32)| known.0 == part && self.get(known.1) == Some(text);
-        if let Some((_, code)) = self.table.find(Hashing::spread(part), is_equal) {
+        if let Some((_, code)) = self.table.find(ValueHasher::expand(part), is_equal) {
             return *code;
         }
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_STRINGS) {
@@ -31,8 +31,9 @@ impl StringInterner {
         let before = (self.chunks.len() - 1) * CHUNK_STRINGS;
         let chunk = &mut self.chunks[before / CHUNK_STRINGS];
         let code = before as u32 + chunk.push(Value::Text(text));
-        self.table
-            .insert_unique(Hashing::spread(part), (part, code), |(part, _)| Hashing::spread(*part));
+        self.table.insert_unique(ValueHasher::expand(part), (part, code), |(part, _)| {
+            ValueHasher::expand(*part)
+        });
         code
     }
 

@@ -18,7 +18,9 @@ use facts::ReadView;
 use futures_util::stream;
 use hogql::plan::Expr;
 use hogql::tables::LazyJoin;
-use warehouse::{ABSENT, Batch, Column, Columns, Dictionary, Filter, Key, Part, Value};
+use warehouse::{
+    ABSENT, Batch, Column, ColumnKey, Dictionary, Filter, Projection, ScanRange, Value,
+};
 
 use super::derived_entries::{DerivedField, TrackedEntries};
 use super::dictionary_strings::{Missing, dictionary_string_type};
@@ -37,10 +39,10 @@ const SPARSE_FACTOR: usize = 2;
 struct Events {
     schema: SchemaRef,
     sources: Vec<FieldSource>,
-    parts: Vec<Part>,
+    parts: Vec<ScanRange>,
     next: AtomicUsize,
     filter: Filter,
-    columns: Columns,
+    columns: Projection,
     view: Arc<ReadView>,
     cancellation: Cancellation,
     /// Derived entries of the last dictionaries, for each field.
@@ -80,7 +82,7 @@ impl Lowering {
         fields: Vec<Field>,
         filters: &[&Expr],
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut columns = Columns::default();
+        let mut columns = Projection::default();
         let mut sources = Vec::with_capacity(fields.len());
         for field in &fields {
             sources.push(self.field_source(field, &mut columns)?);
@@ -88,7 +90,7 @@ impl Lowering {
         let schema = schema_of(never_empty(sources.iter().map(FieldSource::ty).collect()));
         let mut filter = self.pushdown_filter(filters);
         filter.predicate = self.view.event_filter.clone();
-        let parts = self.view.events.parts(&filter, &columns)?;
+        let parts = self.view.events.scan_ranges(&filter, &columns)?;
         let partitions = self.threads.min(parts.len()).max(1);
         let operator = Arc::new(Events {
             schema: schema.clone(),
@@ -104,8 +106,8 @@ impl Lowering {
         Ok(OperatorExec::plan(operator, Vec::new(), schema, partitions))
     }
 
-    fn field_source(&self, field: &Field, columns: &mut Columns) -> Result<FieldSource> {
-        let mut key = |key: Key| match columns.keys.iter().position(|known| *known == key) {
+    fn field_source(&self, field: &Field, columns: &mut Projection) -> Result<FieldSource> {
+        let mut key = |key: ColumnKey| match columns.keys.iter().position(|known| *known == key) {
             Some(at) => at,
             None => {
                 columns.keys.push(key);
@@ -118,7 +120,7 @@ impl Lowering {
         if field.via.iter().skip(1).any(|link| *link == LazyJoin::DistinctId) {
             return Err(unsupported(field));
         }
-        let property = |name: &str| Key::Property(name.to_owned());
+        let property = |name: &str| ColumnKey::Property(name.to_owned());
         let text = |key, missing| {
             FieldSource::Derived(key, DerivedField::Text(field.path.clone(), missing))
         };
@@ -140,32 +142,32 @@ impl Lowering {
                 FieldSource::Uuid
             }
             (_, "team_id", _) => FieldSource::Project,
-            ([], "event", _) => text(key(Key::Event), Missing::Empty),
-            ([], "distinct_id", _) => text(key(Key::DistinctId), Missing::Empty),
-            ([], "elements_chain", _) => text(key(Key::ElementsChain), Missing::Empty),
+            ([], "event", _) => text(key(ColumnKey::Event), Missing::Empty),
+            ([], "distinct_id", _) => text(key(ColumnKey::DistinctId), Missing::Empty),
+            ([], "elements_chain", _) => text(key(ColumnKey::ElementsChain), Missing::Empty),
             ([], "$session_id" | "$window_id", _) => text(key(property(field.name)), Missing::Null),
             ([], "person_mode", _) => {
                 FieldSource::PersonMode(key(property("$process_person_profile")))
             }
             ([], "elements_chain_href", _) => {
-                FieldSource::Derived(key(Key::ElementsChain), DerivedField::Href)
+                FieldSource::Derived(key(ColumnKey::ElementsChain), DerivedField::Href)
             }
             ([], "elements_chain_texts", _) => {
                 let text: fn(&facts::Element) -> Option<&str> = |element| element.text.as_deref();
-                FieldSource::Derived(key(Key::ElementsChain), DerivedField::Elements(text))
+                FieldSource::Derived(key(ColumnKey::ElementsChain), DerivedField::Elements(text))
             }
             ([], "elements_chain_ids", _) => {
                 let id: fn(&facts::Element) -> Option<&str> = |element| element.attr_id.as_deref();
-                FieldSource::Derived(key(Key::ElementsChain), DerivedField::Elements(id))
+                FieldSource::Derived(key(ColumnKey::ElementsChain), DerivedField::Elements(id))
             }
             ([], "elements_chain_elements", _) => {
                 let tag: fn(&facts::Element) -> Option<&str> =
                     |element| element.tag_name.as_deref();
-                FieldSource::Derived(key(Key::ElementsChain), DerivedField::Elements(tag))
+                FieldSource::Derived(key(ColumnKey::ElementsChain), DerivedField::Elements(tag))
             }
             ([], name, _) if name.starts_with("$group_") => {
                 let Some(index) = group_index(name) else { return Err(unsupported(field)) };
-                text(key(Key::Group(index)), Missing::Empty)
+                text(key(ColumnKey::Group(index)), Missing::Empty)
             }
             ([] | [LazyJoin::Person], _, _) => {
                 let person = PersonField::new(field, &self.view);
@@ -174,7 +176,7 @@ impl Lowering {
             ([LazyJoin::Group(index)], _, _) => {
                 let index = usize::from(*index);
                 FieldSource::Derived(
-                    key(Key::Group(index)),
+                    key(ColumnKey::Group(index)),
                     DerivedField::Group(index, field.clone()),
                 )
             }

@@ -11,7 +11,7 @@ use arrow::array::{
 };
 use facts::{channel_type, url_host, url_path};
 use model::ProjectId;
-use warehouse::{ABSENT, Batch, Columns, Filter, Interner, Key, Predicate, Value};
+use warehouse::{ABSENT, Batch, ColumnKey, Filter, Interner, Predicate, Projection, Value};
 
 use super::dictionary_strings::{DictionaryStrings, Missing};
 use super::persons::string_lists;
@@ -43,15 +43,15 @@ impl Lowering {
         if self.loaded_sessions().is_some() {
             return Ok(());
         }
-        let mut columns = Columns { created_at: true, ..Columns::default() };
-        let property = |name: &str| Key::Property(name.to_owned());
-        columns.keys.extend([property("$session_id"), Key::Event, Key::DistinctId]);
+        let mut columns = Projection { created_at: true, ..Projection::default() };
+        let property = |name: &str| ColumnKey::Property(name.to_owned());
+        columns.keys.extend([property("$session_id"), ColumnKey::Event, ColumnKey::DistinctId]);
         columns
             .keys
             .extend(ENTRY_PROPERTIES.iter().chain(&EXIT_PROPERTIES).map(|name| property(name)));
         let has_session = Predicate::test(property("$session_id"), |value| value.is_some());
         let filter = Filter { predicate: Some(has_session), ..Filter::default() };
-        let parts = self.view.events.parts(&filter, &columns)?;
+        let parts = self.view.events.scan_ranges(&filter, &columns)?;
         let mut sessions = Sessions::default();
         for part in parts {
             tokio::task::yield_now().await;

@@ -4,25 +4,25 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::Result;
-use crate::block::rest_json;
-use crate::dictionary::{ABSENT, Interner};
-use crate::fields::{Field, PROPERTY_COLUMNS_MAX, RARE_ONE_IN};
-use crate::json;
-use crate::merge::order::Output;
-use crate::merge::{United, Uniting, write_united};
+use crate::columns::Value;
+use crate::columns::json;
+use crate::columns::rest_json;
+use crate::columns::{ABSENT, Interner};
+use crate::columns::{Field, PROPERTY_COLUMNS_MAX, RARE_ONE_IN};
+use crate::merge::plan::Output;
+use crate::merge::{ColumnMerger, MergedColumn, write_merged};
+use crate::read::row_set::RowSet;
 use crate::segment::write::SegmentWriter;
-use crate::slab::Slab;
-use crate::value::Value;
 
 type JsonMembers = Vec<(String, String)>;
 
 pub(super) fn write(
-    slabs: &[Slab],
+    row_sets: &[RowSet],
     outputs: &[Output],
     writers: &mut [SegmentWriter],
 ) -> Result<()> {
-    let rests = Rests::read(slabs)?;
-    let counts = count(slabs, &rests)?;
+    let rests = Rests::read(row_sets)?;
+    let counts = count(row_sets, &rests)?;
     let rows = outputs.iter().map(|output| output.order.len()).sum();
     let kept = choose(&counts, rows);
     let mut promoted = rests.promoted(&kept);
@@ -30,23 +30,24 @@ pub(super) fn write(
     for (name, _) in counts {
         let field = Field::Property(name.as_str().into());
         if kept.contains(&name) {
-            let united = unite(slabs, &field, promoted.remove(&name).unwrap_or_default())?;
-            write_united(&united, &field, outputs, writers)?;
+            let merged =
+                merge_column(row_sets, &field, promoted.remove(&name).unwrap_or_default())?;
+            write_merged(&merged, &field, outputs, writers)?;
         } else {
-            demote(slabs, &field, &name, &mut demoted)?;
+            demote(row_sets, &field, &name, &mut demoted)?;
         }
     }
     if rests.any() || !demoted.is_empty() {
-        write_united(&rests.without(&kept, demoted), &Field::Rest, outputs, writers)?;
+        write_merged(&rests.without(&kept, demoted), &Field::Rest, outputs, writers)?;
     }
     Ok(())
 }
 
 /// Sorted by name.
-fn count(slabs: &[Slab], rests: &Rests) -> Result<Vec<(String, usize)>> {
+fn count(row_sets: &[RowSet], rests: &Rests) -> Result<Vec<(String, usize)>> {
     let mut counts: HashMap<String, usize> = HashMap::new();
-    for slab in slabs {
-        for (name, rows) in slab.properties()? {
+    for row_set in row_sets {
+        for (name, rows) in row_set.properties()? {
             match counts.get_mut(name) {
                 Some(count) => *count += rows,
                 None => drop(counts.insert(name.to_owned(), rows)),
@@ -70,7 +71,7 @@ fn choose(counts: &[(String, usize)], rows: usize) -> BTreeSet<String> {
     frequent.into_iter().take(PROPERTY_COLUMNS_MAX).map(|(name, _)| name.clone()).collect()
 }
 
-/// The rest columns of all slabs, taken apart.
+/// The rest columns of all row_sets, taken apart.
 struct Rests(Vec<Rest>);
 
 struct Rest {
@@ -80,23 +81,23 @@ struct Rest {
 }
 
 impl Rests {
-    fn read(slabs: &[Slab]) -> Result<Rests> {
+    fn read(row_sets: &[RowSet]) -> Result<Rests> {
         let mut rests = Vec::new();
         let mut first_row = 0;
-        for slab in slabs {
-            if let Some(column) = slab.column(&Field::Rest, 0..slab.rows())? {
+        for row_set in row_sets {
+            if let Some(column) = row_set.column(&Field::Rest, 0..row_set.rows())? {
                 let members = |entry: Value<'_>| {
                     let mut members = Vec::new();
                     let each = |name: &str, value: Value<'_>| {
                         members.push((name.to_owned(), value.to_json()));
                     };
-                    let _ = json::members(entry.text(), each);
+                    let _ = json::for_each_json_member(entry.text(), each);
                     members
                 };
                 let entries = column.dictionary.iter().map(members).collect();
                 rests.push(Rest { first_row, codes: column.codes.clone(), entries });
             }
-            first_row += slab.rows() as u32;
+            first_row += row_set.rows() as u32;
         }
         // The end, so that the rows behind the last rest are known too.
         rests.push(Rest { first_row, codes: Vec::new(), entries: Vec::new() });
@@ -138,7 +139,11 @@ impl Rests {
     }
 
     /// The new rest: what is not kept, and what came from columns.
-    fn without(&self, kept: &BTreeSet<String>, mut demoted: HashMap<u32, JsonMembers>) -> United {
+    fn without(
+        &self,
+        kept: &BTreeSet<String>,
+        mut demoted: HashMap<u32, JsonMembers>,
+    ) -> MergedColumn {
         let rows = self.0.last().map_or(0, |end| end.first_row as usize);
         let mut codes = vec![ABSENT; rows];
         let mut interner = Interner::default();
@@ -153,34 +158,38 @@ impl Rests {
         for (row, mut members) in demoted {
             codes[row as usize] = interner.intern(Value::Json(&rest_json(&mut members)));
         }
-        United { codes, dictionary: interner.dictionary }
+        MergedColumn { codes, dictionary: interner.dictionary }
     }
 }
 
-fn unite(slabs: &[Slab], field: &Field, promoted: Vec<(u32, &str)>) -> Result<United> {
-    let mut uniting = Uniting::default();
-    for slab in slabs {
-        match slab.column(field, 0..slab.rows())? {
-            Some(column) => uniting.add(&column.codes, &column.dictionary),
-            None => uniting.skip(slab.rows()),
+fn merge_column(
+    row_sets: &[RowSet],
+    field: &Field,
+    promoted: Vec<(u32, &str)>,
+) -> Result<MergedColumn> {
+    let mut merger = ColumnMerger::default();
+    for row_set in row_sets {
+        match row_set.column(field, 0..row_set.rows())? {
+            Some(column) => merger.add(&column.codes, &column.dictionary),
+            None => merger.skip(row_set.rows()),
         }
     }
     for (row, json) in promoted {
-        let code = json::with_value(json, |value| uniting.interner.intern(value));
-        uniting.codes[row as usize] = code.unwrap_or(ABSENT);
+        let code = json::with_json_value(json, |value| merger.interner.intern(value));
+        merger.codes[row as usize] = code.unwrap_or(ABSENT);
     }
-    Ok(uniting.finish())
+    Ok(merger.finish())
 }
 
 fn demote(
-    slabs: &[Slab],
+    row_sets: &[RowSet],
     field: &Field,
     name: &str,
     demoted: &mut HashMap<u32, JsonMembers>,
 ) -> Result<()> {
     let mut first_row = 0;
-    for slab in slabs {
-        if let Some(column) = slab.column(field, 0..slab.rows())? {
+    for row_set in row_sets {
+        if let Some(column) = row_set.column(field, 0..row_set.rows())? {
             for (row, code) in (first_row..).zip(&column.codes) {
                 if *code != ABSENT {
                     let json = column.dictionary.get(*code).to_json();
@@ -188,7 +197,7 @@ fn demote(
                 }
             }
         }
-        first_row += slab.rows() as u32;
+        first_row += row_set.rows() as u32;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Column chunks: pages written straight from dictionary codes, without hashing a value again.
+//! Column chunks: pages written straight from dictionary codes, without hasher a value again.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,10 +14,10 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type, TypePtr};
 
-use crate::dictionary::{ABSENT, Dictionary};
-use crate::segment::bits;
+use crate::columns::Value;
+use crate::columns::{ABSENT, Dictionary};
 use crate::segment::kind::Kind;
-use crate::value::Value;
+use crate::segment::rle;
 use crate::{Error, Result};
 
 /// Rows of a page: what reading a single row must decode of every column.
@@ -125,7 +125,7 @@ impl<'a, W: Write + Send> ChunkWriter<'a, W> {
         let mut nulls = 0;
         if let Some(present) = present {
             plain.extend_from_slice(&[0; 4]);
-            bits::encode(present, 1, &mut plain);
+            rle::encode(present, 1, &mut plain);
             let length = (plain.len() - 4) as u32;
             plain[..4].copy_from_slice(&length.to_le_bytes());
             nulls = present.iter().filter(|level| **level == 0).count();
@@ -243,7 +243,7 @@ pub(crate) fn write_coded<W: Write + Send>(
         used.iter().for_each(|code| write_plain(dictionary.get(*code), kind, &mut entries));
         chunk.dictionary(&entries, used.len())?;
     }
-    let width = bits::width_of((used.len() as u32).saturating_sub(1));
+    let width = rle::width_of((used.len() as u32).saturating_sub(1));
     let mut levels = Vec::new();
     let mut present = Vec::new();
     let mut values = Vec::new();
@@ -265,7 +265,7 @@ pub(crate) fn write_coded<W: Write + Send>(
             }
             (false, _) => {
                 values.push(width as u8);
-                bits::encode(&present, width, &mut values);
+                rle::encode(&present, width, &mut values);
                 Encoding::RLE_DICTIONARY
             }
         };

@@ -2,11 +2,11 @@
 
 use parquet::basic::Encoding;
 
-use crate::dictionary::{ABSENT, Dictionary};
-use crate::json;
-use crate::segment::bits;
+use crate::columns::Value;
+use crate::columns::json;
+use crate::columns::{ABSENT, Dictionary};
 use crate::segment::kind::{Kind, plain_float, pointed_float};
-use crate::value::Value;
+use crate::segment::rle;
 
 /// A data page, decompressed.
 pub(crate) struct DataPage<'a> {
@@ -15,19 +15,19 @@ pub(crate) struct DataPage<'a> {
     pub encoding: Encoding,
 }
 
-/// Codes of the page's rows. Values that are not in the chunk's dictionary are added to `loose`.
+/// Codes of the page's rows. Values that are not in the chunk's dictionary are added to `plain_values`.
 pub(crate) fn codes(
     page: &DataPage<'_>,
     kind: Kind,
     required: bool,
-    loose: &mut Dictionary,
+    plain_values: &mut Dictionary,
     out: &mut Vec<u32>,
 ) -> Option<()> {
     let (levels, values) = match required {
         true => (None, page.bytes),
         false => {
             let length = u32::from_le_bytes(page.bytes.get(..4)?.try_into().ok()?) as usize;
-            let levels = bits::decode(page.bytes.get(4..4 + length)?, 1, page.rows)?;
+            let levels = rle::decode(page.bytes.get(4..4 + length)?, 1, page.rows)?;
             (Some(levels), &page.bytes[4 + length..])
         }
     };
@@ -39,15 +39,15 @@ pub(crate) fn codes(
         (Encoding::RLE_DICTIONARY, _) if present == 0 => Vec::new(),
         (Encoding::RLE_DICTIONARY, _) => {
             let (&width, packed) = values.split_first()?;
-            bits::decode(packed, u32::from(width).min(32), present)?
+            rle::decode(packed, u32::from(width).min(32), present)?
         }
         (Encoding::PLAIN, Kind::Bool) => {
             let bit = |at: usize| Some(u32::from(values.get(at / 8)? >> (at % 8) & 1));
             (0..present).map(bit).collect::<Option<_>>()?
         }
         (Encoding::PLAIN, kind) => {
-            let first = loose.len() as u32;
-            entries(values, present, kind, loose)?;
+            let first = plain_values.len() as u32;
+            entries(values, present, kind, plain_values)?;
             (first..first + present as u32).collect()
         }
         _ => return None,
@@ -88,7 +88,7 @@ pub(crate) fn entries(
                 let text = std::str::from_utf8(take(&mut bytes, length)?).ok()?;
                 match kind {
                     Kind::Text => out.push(Value::Text(text)),
-                    _ => json::with_value(text, |value| out.push(value))?,
+                    _ => json::with_json_value(text, |value| out.push(value))?,
                 };
             }
             Kind::Bool => return None,

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::dictionary::Dictionary;
-use crate::value::Value;
+use crate::columns::Dictionary;
+use crate::columns::Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

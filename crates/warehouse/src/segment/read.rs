@@ -1,6 +1,6 @@
 //! Reads single columns of a row group, whole or some rows of them.
 
-mod columns;
+pub(crate) mod columns;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,15 +17,15 @@ use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use crate::cache::{Cache, Cached, Part};
-use crate::dictionary::Dictionary;
-use crate::fields::PROPERTY_PREFIX;
+use crate::columns::Dictionary;
+use crate::columns::PROPERTY_PREFIX;
+use crate::columns::Value;
 use crate::manifest::SegmentEntry;
+use crate::segment::cache::{Cache, CacheItem, Cached};
 use crate::segment::decode::{self, DataPage};
 use crate::segment::footer::{FOOTER_KEY, Footer, Run};
 use crate::segment::kind::Kind;
 use crate::segment::source::Source;
-use crate::value::Value;
 use crate::{Error, Result};
 
 /// A live segment: what the manifest says of it, and its file, opened when first needed.
@@ -108,12 +108,12 @@ impl Segment {
         group: usize,
         column: usize,
         kind: Kind,
-        loose: Dictionary,
+        plain_values: Dictionary,
     ) -> Result<Arc<Dictionary>> {
         match self.opened()?.chunk(group, column).dictionary_page_offset() {
             Some(_) => self.dictionary(group, column, kind),
             None if kind == Kind::Bool => Ok(Arc::new(both_bools())),
-            None => Ok(Arc::new(loose)),
+            None => Ok(Arc::new(plain_values)),
         }
     }
 
@@ -128,7 +128,7 @@ impl Segment {
     pub fn cached(
         &self,
         group: usize,
-        part: Part,
+        part: CacheItem,
         load: impl FnOnce() -> Result<Cached>,
     ) -> Result<Cached> {
         self.cache.get(self.entry.id, group, part, load)
@@ -140,12 +140,13 @@ impl Segment {
             // Before each text stands its length, in four bytes.
             let text_bytes = bytes.len().saturating_sub(4 * entries);
             let mut dictionary = Dictionary::with_capacity(entries.min(bytes.len()), text_bytes);
-            decode::entries(&bytes, entries, kind, &mut dictionary).ok_or_else(|| self.broken())?;
+            decode::entries(&bytes, entries, kind, &mut dictionary)
+                .ok_or_else(|| self.undecodable())?;
             Ok(Cached::Dictionary(Arc::new(dictionary)))
         };
-        match self.cached(group, Part::Column(column), load)? {
+        match self.cached(group, CacheItem::Column(column), load)? {
             Cached::Dictionary(dictionary) => Ok(dictionary),
-            _ => Err(self.broken()),
+            _ => Err(self.undecodable()),
         }
     }
 
@@ -155,13 +156,13 @@ impl Segment {
             Ok(Some(Page::DictionaryPage { buf, num_values, .. })) => {
                 Ok((buf, num_values as usize))
             }
-            Ok(_) => Err(self.broken()),
-            Err(error) => Err(self.refused(error)),
+            Ok(_) => Err(self.undecodable()),
+            Err(error) => Err(self.read_error(error)),
         }
     }
 
     pub fn uuids(&self, group: usize, rows: Range<usize>) -> Result<Vec<[u8; 16]>> {
-        let column = self.opened()?.plain_column("uuid").ok_or_else(|| self.broken())?;
+        let column = self.opened()?.column_index("uuid").ok_or_else(|| self.undecodable())?;
         let mut uuids = Vec::with_capacity(rows.len());
         let first = self.pages(group, column, rows.clone(), |page| {
             decode::uuids(page.bytes, page.rows, &mut uuids)
@@ -173,7 +174,7 @@ impl Segment {
     /// Pages of a row group whose uuids may include one of `sorted`, as rows of the row group.
     pub fn uuid_pages(&self, group: usize, sorted: &[[u8; 16]]) -> Result<Vec<Range<usize>>> {
         let opened = self.opened()?;
-        let column = opened.plain_column("uuid").ok_or_else(|| self.broken())?;
+        let column = opened.column_index("uuid").ok_or_else(|| self.undecodable())?;
         let index = opened.metadata.column_index().map(|index| &index[group][column]);
         let may_hold = |page: usize| match index {
             Some(ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index)) => {
@@ -199,15 +200,15 @@ impl Segment {
     pub fn filter(&self, group: usize) -> Result<Arc<Sbbf>> {
         let load = || {
             let opened = self.opened()?;
-            let column = opened.plain_column("uuid").ok_or_else(|| self.broken())?;
+            let column = opened.column_index("uuid").ok_or_else(|| self.undecodable())?;
             let chunk = opened.chunk(group, column);
             let filter = Sbbf::read_from_column_chunk(chunk, &*opened.file)
-                .map_err(|error| self.refused(error))?;
-            Ok(Cached::Filter(Arc::new(filter.ok_or_else(|| self.broken())?)))
+                .map_err(|error| self.read_error(error))?;
+            Ok(Cached::Filter(Arc::new(filter.ok_or_else(|| self.undecodable())?)))
         };
-        match self.cached(group, Part::Filter, load)? {
+        match self.cached(group, CacheItem::Filter, load)? {
             Cached::Filter(filter) => Ok(filter),
-            _ => Err(self.broken()),
+            _ => Err(self.undecodable()),
         }
     }
 
@@ -231,9 +232,9 @@ impl Segment {
             }
             Ok(true)
         };
-        match read().map_err(|error| self.refused(error))? {
+        match read().map_err(|error| self.read_error(error))? {
             true => Ok(first),
-            false => Err(self.broken()),
+            false => Err(self.undecodable()),
         }
     }
 
@@ -246,7 +247,7 @@ impl Segment {
         let opened = self.opened()?;
         let (chunk, rows) = (opened.chunk(group, column), opened.group_size(group));
         SerializedPageReader::new(opened.file.clone(), chunk, rows, Some(locations))
-            .map_err(|error| self.refused(error))
+            .map_err(|error| self.read_error(error))
     }
 
     /// The bytes of the file.
@@ -274,12 +275,12 @@ impl Segment {
     /// Notes that the segment is damaged.
     pub fn damaged(&self, what: impl ToString) -> Error {
         let error = Error::corrupt(&self.path, what);
-        self.cache.note_damage(self.entry.id, &error);
+        self.cache.record_corruption(self.entry.id, &error);
         error
     }
 
     /// For what Parquet's reader refuses.
-    pub fn refused(&self, error: ParquetError) -> Error {
+    pub fn read_error(&self, error: ParquetError) -> Error {
         let error = Error::parquet(&self.path)(error);
         self.note(&error);
         error
@@ -289,26 +290,26 @@ impl Segment {
     /// so that is an error of its own; until then merges leave the segment alone.
     fn note(&self, error: &Error) {
         match error {
-            Error::Io { source, .. } if error.is_of_the_medium() => {
+            Error::Io { source, .. } if error.is_media_error() => {
                 self.damaged(format!("it cannot be read: {source}"));
             }
             Error::Io { .. } => {
                 tracing::warn!(file = %self.path.display(), %error, "a segment cannot be read");
             }
-            _ => self.cache.note_damage(self.entry.id, error),
+            _ => self.cache.record_corruption(self.entry.id, error),
         }
     }
 
     /// Reads from the segment. Without checksums anything may come out of a damaged file, and
     /// Parquet's reader panics on some.
-    pub fn guarded<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub fn catch_decoder_panics<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.entry.checks.is_some() {
             return read();
         }
-        catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(self.broken()))
+        catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(self.undecodable()))
     }
 
-    pub fn broken(&self) -> Error {
+    pub fn undecodable(&self) -> Error {
         self.damaged("a column does not decode")
     }
 }
@@ -373,7 +374,7 @@ impl Opened {
         self.starts[group + 1] - self.starts[group]
     }
 
-    fn plain_column(&self, name: &str) -> Option<usize> {
+    fn column_index(&self, name: &str) -> Option<usize> {
         self.columns.get(name).map(|(column, _)| *column)
     }
 

@@ -12,9 +12,9 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::cache::Cache;
 use crate::manifest::SegmentEntry;
-use crate::segment::checks::Blocks;
+use crate::segment::cache::Cache;
+use crate::segment::checksums::BlockChecksums;
 use crate::{Error, Result};
 
 /// Bytes read at once where it is not known how many are wanted.
@@ -23,7 +23,7 @@ const READ_BYTES: usize = 64 << 10;
 type Parquet<T> = std::result::Result<T, ParquetError>;
 
 /// A segment that is read by offset, so that readers share it without sharing a cursor. It holds no
-/// descriptor: those of all segments are in the cache, as many as [`crate::cache::OPEN_FILES_MAX`].
+/// descriptor: those of all segments are in the cache, as many as [`crate::segment::cache::OPEN_FILES_MAX`].
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     id: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Source {
     cache: Arc<Cache>,
     length: u64,
     /// `None` for a segment of an older version, which had no checksums.
-    blocks: Option<Arc<Blocks>>,
+    blocks: Option<Arc<BlockChecksums>>,
 }
 
 impl Source {
@@ -63,16 +63,16 @@ impl Source {
         let tail_bytes =
             tail_bytes.ok_or_else(|| Error::corrupt(path, "it ends before its footer"))?;
         let tail = source.read(checks.tail_at, tail_bytes).map_err(Error::parquet(path))?;
-        let blocks = Blocks::read(checks, &tail).ok_or_else(|| {
+        let blocks = BlockChecksums::read(checks, &tail).ok_or_else(|| {
             let what = format!("the checksum of its footer, from byte {}, differs", checks.tail_at);
             Error::corrupt(path, what)
         })?;
-        let metadata = parse(&Tail { at: checks.tail_at, bytes: tail }, path)?;
+        let metadata = parse(&TailReader { at: checks.tail_at, bytes: tail }, path)?;
         source.blocks = Some(Arc::new(blocks));
         Ok((source, metadata))
     }
 
-    pub fn blocks(&self) -> Option<&Blocks> {
+    pub fn blocks(&self) -> Option<&BlockChecksums> {
         self.blocks.as_deref()
     }
 
@@ -105,10 +105,10 @@ impl Length for Source {
 }
 
 impl ChunkReader for Source {
-    type T = From;
+    type T = CheckedReader;
 
-    fn get_read(&self, offset: u64) -> Parquet<From> {
-        Ok(From { source: self.clone(), offset, bytes: Bytes::new() })
+    fn get_read(&self, offset: u64) -> Parquet<CheckedReader> {
+        Ok(CheckedReader { source: self.clone(), offset, bytes: Bytes::new() })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Parquet<Bytes> {
@@ -126,16 +126,16 @@ impl ChunkReader for Source {
 }
 
 /// Reads on and on.
-pub(crate) struct From {
+pub(crate) struct CheckedReader {
     source: Source,
     offset: u64,
     bytes: Bytes,
 }
 
-impl Read for From {
+impl Read for CheckedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.bytes.is_empty() {
-            let end = self.source.blocks().map_or(self.source.length, Blocks::end);
+            let end = self.source.blocks().map_or(self.source.length, BlockChecksums::end);
             let left = end.saturating_sub(self.offset).min(READ_BYTES as u64) as usize;
             self.bytes = self.source.get_bytes(self.offset, left).map_err(|error| match error {
                 ParquetError::External(inner) => match inner.downcast::<io::Error>() {
@@ -153,18 +153,18 @@ impl Read for From {
 }
 
 /// The end of a file, held in memory.
-struct Tail {
+struct TailReader {
     at: u64,
     bytes: Bytes,
 }
 
-impl Length for Tail {
+impl Length for TailReader {
     fn len(&self) -> u64 {
         self.at + self.bytes.len() as u64
     }
 }
 
-impl ChunkReader for Tail {
+impl ChunkReader for TailReader {
     type T = bytes::buf::Reader<Bytes>;
 
     fn get_read(&self, offset: u64) -> Parquet<Self::T> {
@@ -209,12 +209,12 @@ impl Length for Spill {
     }
 }
 
-pub(crate) struct Spilled {
+pub(crate) struct SpillReader {
     file: Arc<File>,
     offset: u64,
 }
 
-impl Read for Spilled {
+impl Read for SpillReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(buffer, self.offset)?;
         self.offset += read as u64;
@@ -223,10 +223,10 @@ impl Read for Spilled {
 }
 
 impl ChunkReader for Spill {
-    type T = io::BufReader<Spilled>;
+    type T = io::BufReader<SpillReader>;
 
     fn get_read(&self, offset: u64) -> Parquet<Self::T> {
-        let from = Spilled { file: self.file.clone(), offset };
+        let from = SpillReader { file: self.file.clone(), offset };
         Ok(io::BufReader::with_capacity(READ_BYTES, from))
     }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, LogicalType, TimeUnit, Type as Physical, ZstdLevel};
@@ -18,11 +18,12 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::{ColumnPath, TypePtr};
 
-use crate::dictionary::Dictionary;
-use crate::faults::Step;
-use crate::fields::{Field, Number};
-use crate::folder::Folder;
-use crate::segment::checks::{Checks, Summed};
+use crate::columns::Dictionary;
+use crate::columns::{Field, IntColumn};
+use crate::faults::FaultPoint;
+use crate::manifest::SegmentChecksums;
+use crate::manifest::StoreDir;
+use crate::segment::checksums::ChecksumWriter;
 use crate::segment::chunk::{self, ChunkWriter, PAGE_ROWS};
 use crate::segment::footer::{ColumnNote, FOOTER_KEY, Footer, Run};
 use crate::segment::kind::Kind;
@@ -56,7 +57,7 @@ pub(crate) struct Written {
     pub bytes: u64,
     /// The largest column's size before compression: what a merge must be ready to hold.
     pub column_bytes_max: u64,
-    pub checks: Checks,
+    pub checks: SegmentChecksums,
 }
 
 impl SegmentWriter {
@@ -111,12 +112,12 @@ impl SegmentWriter {
         Ok(())
     }
 
-    pub fn numbers(&mut self, number: Number, values: &[i64]) -> Result<()> {
+    pub fn ints(&mut self, number: IntColumn, values: &[i64]) -> Result<()> {
         let logical = match number {
-            Number::Timestamp | Number::CreatedAt => {
+            IntColumn::Timestamp | IntColumn::CreatedAt => {
                 Some(LogicalType::timestamp(true, TimeUnit::MICROS))
             }
-            Number::Position => None,
+            IntColumn::Position => None,
         };
         let leaf = chunk::leaf(number.name(), Physical::INT64, logical, true, -1);
         let path = ColumnPath::from(number.name());
@@ -179,10 +180,10 @@ impl SegmentWriter {
             let local: Vec<u32> = numbers[rows].iter().map(code).collect();
             let mut writer = ChunkWriter::new(&mut self.spill, &self.path, &mut self.zstd, &leaf);
             writer.dictionary(&entries, entries.len() / 4)?;
-            let width = super::bits::width_of((entries.len() / 4) as u32 - 1);
+            let width = super::rle::width_of((entries.len() / 4) as u32 - 1);
             for page in local.chunks(PAGE_ROWS) {
                 let mut values = vec![width as u8];
-                super::bits::encode(page, width, &mut values);
+                super::rle::encode(page, width, &mut values);
                 writer.page(page.len(), None, &values, Encoding::RLE_DICTIONARY, None)?;
             }
             let done = writer.finish(None, None)?;
@@ -212,10 +213,10 @@ impl SegmentWriter {
     }
 
     /// Puts the columns in order and makes the file durable.
-    pub fn finish(mut self, folder: &Folder, runs: Vec<Vec<Run>>) -> Result<Written> {
+    pub fn finish(mut self, folder: &StoreDir, runs: Vec<Vec<Run>>) -> Result<Written> {
         let corrupt = Error::parquet(&self.path);
         self.spill.flush().map_err(Error::io("write a spill file"))?;
-        folder.step(Step::SegmentSpilled)?;
+        folder.step(FaultPoint::SegmentSpilled)?;
         let footer = Footer { columns: std::mem::take(&mut self.notes), runs };
         let note = KeyValue::new(FOOTER_KEY.to_owned(), footer.to_json());
         let properties = WriterProperties::builder()
@@ -224,7 +225,7 @@ impl SegmentWriter {
             .build();
         let file = File::create(&self.path).map_err(Error::io("create a segment"))?;
         let schema = chunk::schema(std::mem::take(&mut self.leaves));
-        let out = Summed::new(BufWriter::with_capacity(1 << 20, file));
+        let out = ChecksumWriter::new(BufWriter::with_capacity(1 << 20, file));
         let mut writer =
             SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(&corrupt)?;
         let spill = Spill::open(&self.spill_path)?;
@@ -243,12 +244,12 @@ impl SegmentWriter {
         let (tail_crc, out) = writer.into_inner().map_err(&corrupt)?.finish();
         let file =
             out.into_inner().map_err(|error| Error::io("write a segment")(error.into_error()))?;
-        folder.step(Step::SegmentWritten)?;
+        folder.step(FaultPoint::SegmentWritten)?;
         file.sync_all().map_err(Error::io("sync a segment"))?;
         let bytes = file.metadata().map_err(Error::io("look at a segment"))?.len();
         let _ = fs::remove_file(&self.spill_path);
-        folder.step(Step::SegmentSynced)?;
-        let checks = Checks { tail_at, tail_crc };
+        folder.step(FaultPoint::SegmentSynced)?;
+        let checks = SegmentChecksums { tail_at, tail_crc };
         Ok(Written { bytes, column_bytes_max: self.column_bytes_max, checks })
     }
 }
@@ -263,10 +264,4 @@ fn filter_of(uuids: &[[u8; 16]]) -> Sbbf {
     let mut filter = Sbbf::new(&vec![0; blocks * FILTER_BLOCK_BYTES]);
     uuids.iter().for_each(|uuid| filter.insert(uuid.as_slice()));
     filter
-}
-
-/// Removes what an unfinished write left behind.
-pub(crate) fn discard(path: &Path) {
-    let _ = fs::remove_file(path);
-    let _ = fs::remove_file(path.with_extension("spill"));
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::model::{Clock, Timestamp};
 use tempfile::TempDir;
-use warehouse::{Effort, EventRow, Faults, Selection, Settings, Step};
+use warehouse::{CompactionKind, DeleteSelection, EventRow, FaultInjector, FaultPoint, Settings};
 
 use crate::support::{NOON, PROJECT, Store, at, fail_at, new, small, uuids};
 
@@ -43,12 +43,12 @@ fn tell(store: &Store) -> warehouse::Result<()> {
             .collect();
         warehouse.append(&new(&rows), reach)?;
         if reach == 90 {
-            let doomed = Selection::Uuids([uuid::Uuid::from_u128(DELETED)].into());
+            let doomed = DeleteSelection::Uuids([uuid::Uuid::from_u128(DELETED)].into());
             warehouse.delete(PROJECT, &doomed, 90)?;
         }
         warehouse.flush()?;
     }
-    while warehouse.compact(Effort::Everything)?.is_some() {}
+    while warehouse.compact(CompactionKind::Major)?.is_some() {}
     store.clock.advance_seconds(3_600);
     warehouse.sweep()?;
     Ok(())
@@ -60,7 +60,7 @@ fn open_with(settings: Settings, dir: TempDir, clock: Clock) -> Store {
 }
 
 /// The disk as a power cut at the `nth` time of the step would leave it, if it comes to that.
-fn disk_at(step: Step, nth: usize) -> Option<TempDir> {
+fn disk_at(step: FaultPoint, nth: usize) -> Option<TempDir> {
     // The first manifest is written when the store is made.
     let Store { dir, clock, warehouse, .. } = Store::new();
     drop(warehouse);
@@ -68,7 +68,7 @@ fn disk_at(step: Step, nth: usize) -> Option<TempDir> {
     let (from, to) = (dir.path().to_owned(), image.path().to_owned());
     let reached = Arc::new(AtomicUsize::new(0));
     let counter = reached.clone();
-    let faults = Faults::new(move |at| {
+    let faults = FaultInjector::new(move |at| {
         if at == step && counter.fetch_add(1, Ordering::Relaxed) + 1 == nth {
             copy(&from, &to);
         }
@@ -103,7 +103,7 @@ const TIMES: [usize; 9] = [1, 2, 3, 5, 8, 13, 21, 34, 55];
 
 #[test]
 fn a_stop_at_any_step_loses_nothing_and_doubles_nothing() {
-    for step in Step::ALL {
+    for step in FaultPoint::ALL {
         let images: Vec<TempDir> = TIMES.iter().map_while(|nth| disk_at(*step, *nth)).collect();
         assert!(!images.is_empty(), "{step:?} was never reached");
         for (image, nth) in images.into_iter().zip(TIMES) {
@@ -118,7 +118,7 @@ fn a_stop_at_any_step_loses_nothing_and_doubles_nothing() {
 
 #[test]
 fn after_a_failure_the_same_store_goes_on_and_leaves_no_files_behind() {
-    for step in Step::ALL {
+    for step in FaultPoint::ALL {
         for nth in TIMES {
             let Store { dir, clock, warehouse, .. } = Store::new();
             drop(warehouse);
@@ -137,7 +137,7 @@ fn after_a_failure_the_same_store_goes_on_and_leaves_no_files_behind() {
 
 #[test]
 fn a_failed_flush_is_tried_again_when_it_is_due() {
-    let settings = Settings { faults: fail_at(Step::ManifestWritten, 2), ..small() };
+    let settings = Settings { faults: fail_at(FaultPoint::ManifestWritten, 2), ..small() };
     let store = Store::with(settings);
     store.append(&mut [at(1, 0)]);
     store.clock.advance_seconds(60);

@@ -7,8 +7,8 @@ use ::model::{ProjectId, Timestamp};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use warehouse::{
-    Archive, Effort, Error, EventRow, Filter, Key, Selection, Settings, Warehouse, set_aside,
-    verify,
+    ColumnKey, CompactionKind, DeleteSelection, Error, EventRow, Filter, ReadOnlyWarehouse,
+    Settings, Warehouse, quarantine_segment, verify,
 };
 
 use crate::support::{JOURNAL, PROJECT, Store, all, at, day, small, uuids};
@@ -26,14 +26,14 @@ fn filled() -> Store {
         store.append(&mut (0..40).map(row).collect::<Vec<_>>());
         store.warehouse.flush().unwrap();
     }
-    let doomed = Selection::Uuids((0..9).map(|n| at(n * 2, 0).uuid).collect());
+    let doomed = DeleteSelection::Uuids((0..9).map(|n| at(n * 2, 0).uuid).collect());
     store.warehouse.delete(PROJECT, &doomed, 1_000).unwrap();
     store
 }
 
 /// Everything that is asked of a store.
 fn answers(dir: &Path) -> warehouse::Result<Vec<String>> {
-    let archive = Archive::open(dir)?;
+    let archive = ReadOnlyWarehouse::open(dir)?;
     let snapshot = archive.snapshot(PROJECT);
     let mut said = vec![format!("{:?}", snapshot.totals().events)];
     let window = warehouse::Window { limit: 1_000, ..warehouse::Window::default() };
@@ -43,7 +43,7 @@ fn answers(dir: &Path) -> warehouse::Result<Vec<String>> {
         said.push(format!("{:?}", snapshot.get(uuid::Uuid::from_u128(number))?));
     }
     for name in ["n", "plan", "nested"] {
-        let key = Key::Property(name.into());
+        let key = ColumnKey::Property(name.into());
         said.push(format!("{:?}", snapshot.values(&key, &Filter::default(), &|_| true, 50)?));
     }
     Ok(said)
@@ -140,19 +140,19 @@ fn a_damaged_segment_is_set_aside_and_the_rest_stays_readable() {
     let damaged = files.iter().find(|file| file.dead.is_some()).unwrap().clone();
     let dir = store.dir.path().to_owned();
     let name = damaged.path.strip_prefix(&dir).unwrap().to_string_lossy().into_owned();
-    assert!(matches!(set_aside(&dir, &name), Err(Error::Locked { .. })));
+    assert!(matches!(quarantine_segment(&dir, &name), Err(Error::Locked { .. })));
     flip(&damaged.path, 8 * 100);
     let error = answers(&dir).unwrap_err().to_string();
     assert!(error.contains(&format!("hedgerow repair --drop-segment {name}")), "{error}");
     let (bytes, dead) = (fs::read(&damaged.path), fs::read(damaged.dead.unwrap()));
     let Store { dir: kept, clock, settings, warehouse } = store;
     drop(warehouse);
-    let done = set_aside(&dir, &name).unwrap();
+    let done = quarantine_segment(&dir, &name).unwrap();
     assert_eq!((done.project, done.events), (PROJECT, 31));
     assert_eq!(fs::read(&done.kept[0]).unwrap(), bytes.unwrap());
     assert_eq!(fs::read(&done.kept[1]).unwrap(), dead.unwrap());
     assert!(done.kept.iter().all(|file| file.parent() == Some(&dir.join("damaged"))));
-    assert!(matches!(set_aside(&dir, &name), Err(Error::NoSegment { .. })));
+    assert!(matches!(quarantine_segment(&dir, &name), Err(Error::NoSegment { .. })));
     assert!(verify(&dir, &mut |_| ()).unwrap().damage.is_empty());
     let warehouse = crate::support::open(&dir, &settings, &clock);
     let store = Store { dir: kept, clock, settings, warehouse };
@@ -178,11 +178,11 @@ fn new_events_and_deletes_do_not_wait_for_a_damaged_segment() {
     let error = store.warehouse.snapshot(PROJECT).count(&Filter::default()).unwrap_err();
     assert!(error.to_string().contains("is damaged"), "{error}");
     // Deleted wherever it can be read, and still an error.
-    let doomed = Selection::Uuids([at(900, 0).uuid].into());
+    let doomed = DeleteSelection::Uuids([at(900, 0).uuid].into());
     assert!(store.warehouse.delete(PROJECT, &doomed, 1_000).is_err());
     assert_eq!(store.warehouse.health().damaged.len(), 1);
     // Merges leave it alone, and go on with the others.
-    while store.warehouse.compact(Effort::Everything).unwrap().is_some() {}
+    while store.warehouse.compact(CompactionKind::Major).unwrap().is_some() {}
     assert_eq!(store.warehouse.files(PROJECT).files.len(), 2);
     // All of its events grow too old, which the manifest says.
     let Store { dir, clock, settings, warehouse } = store;
@@ -191,7 +191,7 @@ fn new_events_and_deletes_do_not_wait_for_a_damaged_segment() {
     let settings = Settings { retention, ..settings };
     clock.advance_seconds(10 * 86_400);
     let warehouse = crate::support::open(dir.path(), &settings, &clock);
-    warehouse.retain().unwrap();
+    warehouse.apply_retention().unwrap();
     assert_eq!(warehouse.snapshot(PROJECT).count(&Filter::default()).unwrap(), 0);
 }
 
@@ -244,10 +244,10 @@ fn damage_without_checksums_ends_neither_appends_nor_merges_with_a_panic() {
         // Copies of events in the damaged segment, and new ones.
         store.append(&mut [at(105, 3), at(117, 4), at(900, 5)]);
         let _ = store.warehouse.flush();
-        let doomed = Selection::Uuids([at(106, 0).uuid, at(900, 0).uuid].into());
+        let doomed = DeleteSelection::Uuids([at(106, 0).uuid, at(900, 0).uuid].into());
         let _ = store.warehouse.delete(PROJECT, &doomed, 1_000);
         for _ in 0..4 {
-            let _ = store.warehouse.compact(Effort::Everything);
+            let _ = store.warehouse.compact(CompactionKind::Major);
         }
         assert_eq!(store.warehouse.applied_position(), 123);
     }
@@ -375,13 +375,13 @@ fn a_scrub_reads_each_segment_once_and_finds_what_is_damaged() {
 fn a_copy_of_a_damaged_segment_is_refused() {
     let store = filled();
     let to = tempfile::tempdir().unwrap();
-    Archive::open(store.dir.path()).unwrap().copy_to(&to.path().join("sound")).unwrap();
+    ReadOnlyWarehouse::open(store.dir.path()).unwrap().copy_to(&to.path().join("sound")).unwrap();
     assert_eq!(answers(&to.path().join("sound")).unwrap(), answers(store.dir.path()).unwrap());
     let damaged = store.warehouse.files(PROJECT).files[2].path.clone();
     let bits = fs::read(&damaged).unwrap().len() * 8;
     for (at, bit) in [8 * 20, bits / 2, bits - 9].into_iter().enumerate() {
         flip(&damaged, bit);
-        let archive = Archive::open(store.dir.path()).unwrap();
+        let archive = ReadOnlyWarehouse::open(store.dir.path()).unwrap();
         let error = archive.copy_to(&to.path().join(at.to_string())).unwrap_err().to_string();
         assert!(error.contains(&damaged.display().to_string()), "{error}");
         flip(&damaged, bit);

@@ -1,6 +1,6 @@
 //! Deletes and retention.
 
-use warehouse::{EventRow, Receipt, Retention, Selection, Settings, Step};
+use warehouse::{DeleteOutcome, DeleteSelection, EventRow, FaultPoint, Retention, Settings};
 
 use crate::support::{PROJECT, Store, at, day, fail_at, small, uuids};
 
@@ -22,12 +22,12 @@ fn people(store: &Store) {
 fn a_deleted_person_is_gone_at_once_and_from_the_disk_after_compaction() {
     let store = Store::new();
     people(&store);
-    let person = Selection::DistinctNos([1].into());
+    let person = DeleteSelection::DistinctNos([1].into());
     let receipt = store.warehouse.delete(PROJECT, &person, 30).unwrap();
-    assert_eq!(receipt, Receipt { events: 10, events_on_disk: 7 });
+    assert_eq!(receipt, DeleteOutcome { events: 10, events_on_disk: 7 });
     let gone = |store: &Store| store.all().iter().all(|row| row.distinct_no != 1);
     assert!(gone(&store));
-    assert_eq!(store.warehouse.delete(PROJECT, &person, 30).unwrap(), Receipt::default());
+    assert_eq!(store.warehouse.delete(PROJECT, &person, 30).unwrap(), DeleteOutcome::default());
     store.warehouse.flush().unwrap();
     store.compact_fully();
     let files = store.warehouse.files(PROJECT);
@@ -40,7 +40,7 @@ fn a_deleted_person_is_gone_at_once_and_from_the_disk_after_compaction() {
 fn what_comes_after_a_delete_stays() {
     let store = Store::new();
     people(&store);
-    store.warehouse.delete(PROJECT, &Selection::DistinctNos([1].into()), 25).unwrap();
+    store.warehouse.delete(PROJECT, &DeleteSelection::DistinctNos([1].into()), 25).unwrap();
     let left: Vec<u128> = uuids(&store.all()).into_iter().filter(|uuid| uuid % 3 == 1).collect();
     assert_eq!(left, [25, 28]);
     store.append(&mut [EventRow { distinct_no: 1, ..at(100, 0) }]);
@@ -49,10 +49,10 @@ fn what_comes_after_a_delete_stays() {
 
 #[test]
 fn rows_deleted_on_their_way_into_a_segment_leave_none_behind() {
-    let store = Store::with(Settings { faults: fail_at(Step::FlushMerged, 1), ..small() });
+    let store = Store::with(Settings { faults: fail_at(FaultPoint::FlushMerged, 1), ..small() });
     store.append(&mut [at(1, 0), at(2, 0)]);
     store.warehouse.flush().unwrap_err();
-    store.warehouse.delete(PROJECT, &Selection::All, 2).unwrap();
+    store.warehouse.delete(PROJECT, &DeleteSelection::All, 2).unwrap();
     store.warehouse.flush().unwrap();
     let totals = store.snapshot().totals();
     assert_eq!((totals.events, totals.files), (0, 0));
@@ -64,7 +64,7 @@ fn a_replay_does_not_bring_deleted_events_back() {
     let mut store = Store::new();
     let mut rows: Vec<EventRow> = (0..5).map(|number| at(number, 0)).collect();
     store.append(&mut rows);
-    store.warehouse.delete(PROJECT, &Selection::All, 3).unwrap();
+    store.warehouse.delete(PROJECT, &DeleteSelection::All, 3).unwrap();
     assert_eq!(uuids(&store.all()), [3, 4]);
     store = store.reopen();
     assert_eq!(store.warehouse.durable_position(), 0);
@@ -78,7 +78,7 @@ fn a_deleted_copy_still_replaces_the_one_before_it_when_both_are_replayed() {
     let mut rows = vec![at(1, 0), at(1, -50)];
     store.append(&mut rows);
     let then = at(1, -50).timestamp.as_micros();
-    let moment = Selection::Time { from: Some(then), to: Some(then + 1) };
+    let moment = DeleteSelection::Time { from: Some(then), to: Some(then + 1) };
     store.warehouse.delete(PROJECT, &moment, 2).unwrap();
     assert_eq!(uuids(&store.all()), []);
     store = store.reopen();
@@ -93,7 +93,7 @@ fn events_older_than_the_retention_are_dropped() {
     let days = |days: i64| days * 86_400_000_000;
     store.append(&mut [at(1, days(-50)), at(2, days(-31)), at(3, days(-29)), at(4, 0)]);
     store.warehouse.flush().unwrap();
-    assert_eq!(store.warehouse.retain().unwrap().events, 2);
+    assert_eq!(store.warehouse.apply_retention().unwrap().events, 2);
     assert_eq!(uuids(&store.all()), [3, 4]);
 }
 
@@ -112,7 +112,7 @@ fn the_oldest_segments_make_room_when_the_disk_budget_is_reached() {
     let settings = Settings { retention, ..small() };
     let warehouse = crate::support::open(dir.path(), &settings, &clock);
     let store = Store { dir, clock, settings, warehouse };
-    assert_eq!(store.warehouse.retain().unwrap().events, 1);
+    assert_eq!(store.warehouse.apply_retention().unwrap().events, 1);
     assert_eq!(uuids(&store.all()), [1, 2]);
-    assert_eq!(store.warehouse.retain().unwrap().events, 0);
+    assert_eq!(store.warehouse.apply_retention().unwrap().events, 0);
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use warehouse::{Columns, EventRow, Filter, Key, Settings};
+use warehouse::{ColumnKey, EventRow, Filter, Projection, Settings};
 
 use crate::support::{Store, row};
 
@@ -150,7 +150,7 @@ fn six_hundred_properties_and_rare_ones_share_a_column_and_come_back() {
         for (stored, object) in stored.iter().zip(&objects) {
             assert_eq!(members(&stored.properties), members(object));
         }
-        let rare = warehouse::Key::Property("rare".into());
+        let rare = warehouse::ColumnKey::Property("rare".into());
         let found = store.snapshot().values(&rare, &Default::default(), &|_| true, 10).unwrap();
         let mut found: Vec<String> = found.into_iter().map(|value| value.json).collect();
         found.sort();
@@ -174,9 +174,10 @@ fn a_column_of_different_texts_is_decoded_once() {
         (0..ROWS).map(|at| EventRow { properties: of(at), ..row(at) }).collect();
     store.append(&mut rows);
     store.warehouse.flush().unwrap();
-    let columns = Columns { keys: vec![Key::Property("id".into())], ..Columns::default() };
+    let columns =
+        Projection { keys: vec![ColumnKey::Property("id".into())], ..Projection::default() };
     let read = || {
-        let parts = store.snapshot().parts(&Filter::default(), &columns).unwrap();
+        let parts = store.snapshot().scan_ranges(&Filter::default(), &columns).unwrap();
         assert_eq!(parts.len(), 1);
         parts[0].read(&Filter::default(), &columns).unwrap().columns.remove(0)
     };

@@ -3,7 +3,7 @@
 use std::fs;
 
 use ::model::ProjectId;
-use warehouse::{Effort, EventRow, Selection, Settings};
+use warehouse::{CompactionKind, DeleteSelection, EventRow, Settings};
 
 use crate::support::{PROJECT, Store, all, at, small, uuids};
 
@@ -35,7 +35,7 @@ fn a_project_that_cannot_be_written_does_not_stall_another() {
     assert_eq!(failing.len(), 1);
     assert_eq!(failing[0].0, BROKEN);
     // The other is merged meanwhile.
-    while store.warehouse.compact(Effort::Due).unwrap().is_some() {}
+    while store.warehouse.compact(CompactionKind::Minor).unwrap().is_some() {}
     assert!(store.warehouse.files(PROJECT).files.len() < 6);
     fs::remove_file(store.dir.path().join("2")).unwrap();
     store.warehouse.flush().unwrap();
@@ -56,10 +56,10 @@ fn a_delete_while_another_project_cannot_be_written_keeps_what_came_later() {
     }
     assert!(store.warehouse.durable_position() <= 1);
     // Each takes two positions.
-    let person = Selection::DistinctNos([1].into());
+    let person = DeleteSelection::DistinctNos([1].into());
     assert_eq!(store.warehouse.delete(PROJECT, &person, 8).unwrap().events, 4);
     assert_eq!(numbers(&store, PROJECT), [4, 5, 6, 7, 8, 9]);
-    let some = Selection::Uuids((0..10).map(|number| at(number, 0).uuid).collect());
+    let some = DeleteSelection::Uuids((0..10).map(|number| at(number, 0).uuid).collect());
     assert_eq!(store.warehouse.delete(PROJECT, &some, 12).unwrap().events, 2);
     assert_eq!(numbers(&store, PROJECT), [6, 7, 8, 9]);
 }

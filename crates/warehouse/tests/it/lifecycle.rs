@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::model::Timestamp;
-use warehouse::{Archive, Effort, Error, EventRow, Selection, Settings, Warehouse};
+use warehouse::{
+    CompactionKind, DeleteSelection, Error, EventRow, ReadOnlyWarehouse, Settings, Warehouse,
+};
 
 use crate::support::{JOURNAL, PROJECT, Store, all, at, new, small, uuids};
 
@@ -120,7 +122,7 @@ fn only_segments_of_one_power_of_four_are_merged() {
             store.warehouse.flush().unwrap();
             number += size;
         }
-        let done = store.warehouse.compact(Effort::Due).unwrap();
+        let done = store.warehouse.compact(CompactionKind::Minor).unwrap();
         assert_eq!(done.map_or(0, |done| done.segments_before), merged, "{sizes:?}");
         assert_eq!(store.all().len(), number as usize);
     }
@@ -189,17 +191,17 @@ fn an_archive_reads_what_is_durable_beside_the_writer() {
     let store = Store::new();
     store.append(&mut [at(1, 0), at(2, 1), at(3, 2)]);
     store.warehouse.flush().unwrap();
-    let doomed = Selection::Uuids([at(2, 0).uuid].into());
+    let doomed = DeleteSelection::Uuids([at(2, 0).uuid].into());
     store.warehouse.delete(PROJECT, &doomed, 3).unwrap();
     store.append(&mut [at(4, 3)]);
-    let archive = Archive::open(store.dir.path()).unwrap();
+    let archive = ReadOnlyWarehouse::open(store.dir.path()).unwrap();
     assert_eq!(archive.projects(), [PROJECT].into());
     assert_eq!(archive.files(PROJECT), store.warehouse.files(PROJECT));
     assert_eq!(uuids(&all(&archive.snapshot(PROJECT))), [1, 3]);
     // What was replaced since stays readable for a while.
     store.compact_fully();
     assert_eq!(uuids(&all(&archive.snapshot(PROJECT))), [1, 3]);
-    assert!(Archive::open(&store.dir.path().join("nowhere")).is_err());
+    assert!(ReadOnlyWarehouse::open(&store.dir.path().join("nowhere")).is_err());
 }
 
 #[test]
@@ -257,7 +259,7 @@ fn readers_see_every_event_once_while_segments_come_and_go() {
         let readers = [scope.spawn(reader), scope.spawn(reader)];
         let chores = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                store.warehouse.compact(Effort::Due).unwrap();
+                store.warehouse.compact(CompactionKind::Minor).unwrap();
                 store.clock.advance_seconds(600);
                 store.warehouse.sweep().unwrap();
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ::model::{ProjectId, Timestamp};
 use proptest::prelude::*;
 use uuid::Uuid;
-use warehouse::{Effort, EventRow, Filter, Key, Predicate, Selection, Value};
+use warehouse::{ColumnKey, CompactionKind, DeleteSelection, EventRow, Filter, Predicate, Value};
 
 use crate::support::{NOON, Store, all, row};
 
@@ -13,7 +13,7 @@ use crate::support::{NOON, Store, all, row};
 enum Action {
     Append(Vec<Event>),
     Flush,
-    Compact(Effort),
+    Compact(CompactionKind),
     DeletePerson(u32),
     DeleteUuid(u8),
     DeleteDay(i64),
@@ -69,8 +69,8 @@ fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         6 => prop::collection::vec(event(), 1..40).prop_map(Action::Append),
         3 => Just(Action::Flush),
-        2 => Just(Action::Compact(Effort::Due)),
-        1 => Just(Action::Compact(Effort::Everything)),
+        2 => Just(Action::Compact(CompactionKind::Minor)),
+        1 => Just(Action::Compact(CompactionKind::Major)),
         1 => (0..3u32).prop_map(Action::DeletePerson),
         1 => (0..24u8).prop_map(Action::DeleteUuid),
         1 => (-20..20i64).prop_map(Action::DeleteDay),
@@ -84,7 +84,7 @@ fn action() -> impl Strategy<Value = Action> {
 #[derive(Clone, Debug)]
 enum Record {
     Event(Box<EventRow>),
-    Delete(ProjectId, Selection),
+    Delete(ProjectId, DeleteSelection),
 }
 
 type Identity = (Uuid, String, u32);
@@ -117,15 +117,15 @@ impl Model {
     }
 }
 
-fn meant(selection: &Selection, row: &EventRow) -> bool {
+fn meant(selection: &DeleteSelection, row: &EventRow) -> bool {
     match selection {
-        Selection::DistinctNos(numbers) => numbers.contains(&row.distinct_no),
-        Selection::Uuids(uuids) => uuids.contains(&row.uuid),
-        Selection::Time { from, to } => {
+        DeleteSelection::DistinctNos(numbers) => numbers.contains(&row.distinct_no),
+        DeleteSelection::Uuids(uuids) => uuids.contains(&row.uuid),
+        DeleteSelection::Time { from, to } => {
             let time = row.timestamp.as_micros();
             from.is_none_or(|from| from <= time) && to.is_none_or(|to| time < to)
         }
-        Selection::All => true,
+        DeleteSelection::All => true,
     }
 }
 
@@ -167,8 +167,10 @@ fn check(store: &Store, model: &Model) {
 }
 
 fn check_filter(snapshot: &warehouse::Snapshot, expected: &[EventRow]) {
-    let one = Predicate::test(Key::Property("v".into()), |value| value == Some(Value::Number("1")));
-    let null = Predicate::test(Key::Property("p1".into()), |value| value == Some(Value::Null));
+    let one =
+        Predicate::test(ColumnKey::Property("v".into()), |value| value == Some(Value::Number("1")));
+    let null =
+        Predicate::test(ColumnKey::Property("p1".into()), |value| value == Some(Value::Null));
     let full = Filter {
         events: Some(["event 1".to_owned()].into()),
         distinct_nos: Some([0, 2].into_iter().collect()),
@@ -200,8 +202,9 @@ fn check_filter(snapshot: &warehouse::Snapshot, expected: &[EventRow]) {
         let found = snapshot.get(row.uuid).unwrap().expect("a listed event is found by its uuid");
         assert_eq!(found.uuid, row.uuid);
     }
-    let values =
-        snapshot.values(&Key::Property("v".into()), &Filter::default(), &|_| true, 10).unwrap();
+    let values = snapshot
+        .values(&ColumnKey::Property("v".into()), &Filter::default(), &|_| true, 10)
+        .unwrap();
     for value in ["0", "1", "2"] {
         let own = |row: &&EventRow| row.properties.contains(&format!(r#""v":{value},"#));
         let counted = values.iter().find(|found| found.json == value);
@@ -222,21 +225,24 @@ fn run(actions: Vec<Action>) {
                 }
             }
             Action::DeletePerson(number) => {
-                model.apply(Record::Delete(ProjectId(0), Selection::DistinctNos([number].into())));
+                model.apply(Record::Delete(
+                    ProjectId(0),
+                    DeleteSelection::DistinctNos([number].into()),
+                ));
             }
             Action::DeleteUuid(uuid) => {
                 let uuid = Uuid::from_u128(u128::from(uuid) << 70);
-                model.apply(Record::Delete(ProjectId(1), Selection::Uuids([uuid].into())));
+                model.apply(Record::Delete(ProjectId(1), DeleteSelection::Uuids([uuid].into())));
             }
             Action::DeleteDay(day) => {
                 let from = NOON + day * 86_400_000_000;
                 let range =
-                    Selection::Time { from: Some(from), to: Some(from + 3 * 86_400_000_000) };
+                    DeleteSelection::Time { from: Some(from), to: Some(from + 3 * 86_400_000_000) };
                 model.apply(Record::Delete(ProjectId(0), range));
             }
             Action::DeleteProject(project) => {
                 let project = ProjectId(i64::from(project));
-                model.apply(Record::Delete(project, Selection::All));
+                model.apply(Record::Delete(project, DeleteSelection::All));
             }
             Action::Flush => {
                 store.warehouse.flush().unwrap();

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use ::model::Timestamp;
-use warehouse::{Effort, EventRow, Filter, Settings};
+use warehouse::{CompactionKind, EventRow, Filter, Settings};
 
 use crate::support::{NOON, PROJECT, Store, small, uuids};
 
@@ -113,7 +113,7 @@ fn compaction_bounds_the_segments_that_rotating_months_make() {
             .collect();
         store.append(&mut rows);
         store.warehouse.flush().unwrap();
-        while store.warehouse.compact(Effort::Due).unwrap().is_some() {}
+        while store.warehouse.compact(CompactionKind::Minor).unwrap().is_some() {}
         assert!(segments(&store) <= 128 + OUTPUTS_MAX, "{} at {flush}", segments(&store));
     }
     assert_eq!(sorted(&store.all()), (1..=480).collect::<Vec<_>>());

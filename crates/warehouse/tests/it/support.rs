@@ -9,7 +9,8 @@ use ::model::{Clock, ProjectId, Timestamp};
 use tempfile::TempDir;
 use uuid::Uuid;
 use warehouse::{
-    Effort, EventRow, Faults, Filter, NewRow, Order, Settings, Snapshot, Step, Warehouse, Window,
+    CompactionKind, EventRow, FaultInjector, FaultPoint, Filter, NewRow, Order, Settings, Snapshot,
+    Warehouse, Window,
 };
 
 pub const JOURNAL: u128 = 7;
@@ -70,7 +71,7 @@ impl Store {
     }
 
     pub fn compact_fully(&self) {
-        while self.warehouse.compact(Effort::Everything).unwrap().is_some() {}
+        while self.warehouse.compact(CompactionKind::Major).unwrap().is_some() {}
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -129,9 +130,9 @@ pub fn uuids(rows: &[EventRow]) -> Vec<u128> {
 }
 
 /// Fails the `nth` time the step is reached.
-pub fn fail_at(step: Step, nth: usize) -> Faults {
+pub fn fail_at(step: FaultPoint, nth: usize) -> FaultInjector {
     let reached = AtomicUsize::new(0);
-    Faults::new(move |at| {
+    FaultInjector::new(move |at| {
         if at == step && reached.fetch_add(1, Ordering::Relaxed) + 1 == nth {
             return Err(io::Error::other("stopped"));
         }

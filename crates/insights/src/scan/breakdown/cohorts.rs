@@ -36,7 +36,7 @@ pub(super) fn cohort_slices(json: &Json, view: &ReadView) -> Result<Vec<CohortSl
             let cohort =
                 cohort.ok_or_else(|| Error::invalid(format!("There is no cohort {}.", id.0)))?;
             let ids = view.persons.distinct_nos_of(|actor| cohort.members.contains(actor));
-            let predicate = Some(Predicate::Among(ids));
+            let predicate = Some(Predicate::DistinctNos(ids));
             Ok(CohortSlice { id: Some(id), name: cohort.name.clone(), predicate })
         }
     };

@@ -4,7 +4,7 @@
 //! the value's hash (a count-min sketch with one row), which overestimates but never underestimates.
 //! Values whose slot stays below a cutoff cannot be among the top ones.
 
-use warehouse::{ABSENT, Column, Columns, Hashing, Value};
+use warehouse::{ABSENT, Column, Projection, Value, ValueHasher};
 
 use super::{Breakdown, Dimension, NO_VALUE, ValueSource};
 use crate::Result;
@@ -25,7 +25,7 @@ const SHARE_MAX: usize = 4;
 
 pub(crate) struct TopValueSketch<'a> {
     dimension: &'a Dimension,
-    hashing: Hashing,
+    hashing: ValueHasher,
     slots: usize,
     /// Events by slot: an upper bound for each value that hashes there.
     events: Vec<u32>,
@@ -49,7 +49,7 @@ impl<'a> TopValueSketch<'a> {
         let rows = if plain { rows_if_wide(scan, breakdown, first)? } else { None };
         let Some(rows) = rows else { return Ok(None) };
         let slots = (rows / 2).next_power_of_two().clamp(SLOTS_MIN, SLOTS_MAX);
-        let (hashing, events) = (Hashing::default(), Vec::new());
+        let (hashing, events) = (ValueHasher::default(), Vec::new());
         let mut all = Self { dimension, hashing, slots, events, cutoff: 1 };
         // Every event has a person, so the scan need not look persons up. Other actors may be absent.
         let actors = scan.actors.filter(|actors| !matches!(actors, ActorSource::Persons));
@@ -125,8 +125,8 @@ pub(crate) fn without_breakdown<'a>(scan: &Scan<'a>, breakdown: &Breakdown) -> S
 
 /// Upper bound of the rows that the scan reads; none if the largest part has at most `few` values.
 fn rows_if_wide(scan: &Scan<'_>, breakdown: &Breakdown, few: usize) -> Result<Option<usize>> {
-    let columns = Columns { keys: breakdown.keys(), ..Columns::default() };
-    let parts = scan.view.events.parts(&scan.filter, &columns)?;
+    let columns = Projection { keys: breakdown.keys(), ..Projection::default() };
+    let parts = scan.view.events.scan_ranges(&scan.filter, &columns)?;
     // The largest part is the best sample of the number of values.
     let Some(part) = parts.iter().max_by_key(|part| part.rows_max()) else { return Ok(None) };
     let wide = part.read(&scan.filter, &columns)?.columns[0].dictionary.len() > few;

@@ -9,7 +9,7 @@ use model::Timestamp;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, seq::IndexedRandom as _};
 use serde_json::{Value as Json, json};
-use warehouse::{Effort, Settings};
+use warehouse::{CompactionKind, Settings};
 
 use crate::project::{Project, at};
 
@@ -125,7 +125,7 @@ impl History {
                 project.warehouse.flush().unwrap();
             }
             if random.random_bool(0.02) {
-                project.warehouse.compact(Effort::Everything).unwrap();
+                project.warehouse.compact(CompactionKind::Major).unwrap();
             }
         }
         history.rows.sort_by_key(|row| row.time);

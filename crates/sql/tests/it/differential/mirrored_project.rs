@@ -12,7 +12,7 @@ use model::definition::{PropertyOwner, PropertyType};
 use model::person::{DistinctNo, IdentityChanges, PersonNo, person_uuid};
 use model::{ActionId, Timestamp};
 use serde_json::{Value as Json, json};
-use warehouse::{Effort, EventRow, Selection, Settings};
+use warehouse::{CompactionKind, DeleteSelection, EventRow, Settings};
 
 use super::reference::fragments::test_accounts;
 use crate::differential::rng::Rng;
@@ -156,7 +156,7 @@ impl Generator {
                 self.delete();
             }
             if no == count * 3 / 4 {
-                self.store.warehouse.compact(Effort::Everything).unwrap();
+                self.store.warehouse.compact(CompactionKind::Major).unwrap();
             }
             if no == count - 3 {
                 self.delete();
@@ -319,12 +319,12 @@ impl Generator {
         let row = &self.rows[no];
         let (id, uuid) = (row.distinct_id.to_string(), row.uuid);
         let selection = match self.rng.chance(30) {
-            true => Selection::DistinctNos(BTreeSet::from([row.distinct_no])),
-            false => Selection::Uuids(BTreeSet::from([uuid])),
+            true => DeleteSelection::DistinctNos(BTreeSet::from([row.distinct_no])),
+            false => DeleteSelection::Uuids(BTreeSet::from([uuid])),
         };
         self.store.warehouse.delete(PROJECT, &selection, before).unwrap();
         let line = match selection {
-            Selection::Uuids(_) => json!({"id": uuid, "before": before}),
+            DeleteSelection::Uuids(_) => json!({"id": uuid, "before": before}),
             _ => json!({"id": id, "before": before}),
         };
         self.log.deletes.push(line);

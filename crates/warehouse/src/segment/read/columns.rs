@@ -7,18 +7,20 @@ use parquet::column::reader::{get_column_reader, get_typed_column_reader};
 use parquet::data_type::Int64Type;
 
 use super::{Segment, skip_dictionary, trim};
-use crate::cache::{Cached, Part};
-use crate::dictionary::{Column, Dictionary};
-use crate::fields::{Field, Number};
-use crate::narrow::{Narrow, Word};
-use crate::scan::PART_ROWS_MAX;
+use crate::columns::{Column, Dictionary};
+use crate::columns::{Field, IntColumn};
+use crate::segment::cache::{CacheItem, Cached};
 use crate::segment::decode;
 use crate::segment::kind::Kind;
+use crate::segment::packed_ints::{PackedInt, PackedInts};
 use crate::{Error, Result};
 
 /// Row groups, as flushes make them, of which whole columns are kept that have no dictionary: in few
 /// rows most texts are different.
-const LOOSE_ROWS_MAX: usize = 128 << 10;
+const PLAIN_COLUMN_ROWS_MAX: usize = 128 << 10;
+
+/// Reads of more rows than this bypass the cache: they would evict the columns that queries need.
+pub(crate) const CACHED_READ_ROWS_MAX: usize = 128 << 10;
 
 impl Segment {
     /// `None` when the segment has no such column. `rows` are rows of the row group.
@@ -39,23 +41,24 @@ impl Segment {
         }
         // Codes of values that stand in the pages themselves mean something only together.
         let read = |rows: Range<usize>| {
-            let (codes, loose) = self.codes(group, column, kind, required, rows)?;
-            Ok::<_, Error>((codes, self.dictionary_of(group, column, kind, loose)?))
+            let (codes, plain_values) = self.codes(group, column, kind, required, rows)?;
+            Ok::<_, Error>((codes, self.dictionary_of(group, column, kind, plain_values)?))
         };
         let size = self.opened()?.group_size(group);
-        if size > LOOSE_ROWS_MAX || rows.len() > PART_ROWS_MAX {
+        if size > PLAIN_COLUMN_ROWS_MAX || rows.len() > CACHED_READ_ROWS_MAX {
             let (codes, dictionary) = read(rows)?;
             return Ok(Some(Column { codes, dictionary }));
         }
         let load = || {
             let (codes, dictionary) = read(0..size)?;
-            Ok(Cached::Loose(Arc::new((Narrow::of(&codes), dictionary))))
+            Ok(Cached::PlainColumn(Arc::new((PackedInts::pack(&codes), dictionary))))
         };
-        let Cached::Loose(kept) = self.cached(group, Part::Loose(column), load)? else {
-            return Err(self.broken());
+        let Cached::PlainColumn(kept) = self.cached(group, CacheItem::PlainColumn(column), load)?
+        else {
+            return Err(self.undecodable());
         };
         let mut codes = Vec::with_capacity(rows.len());
-        kept.0.read(rows, &mut codes).ok_or_else(|| self.broken())?;
+        kept.0.read(rows, &mut codes).ok_or_else(|| self.undecodable())?;
         Ok(Some(Column { codes, dictionary: kept.1.clone() }))
     }
 
@@ -69,24 +72,24 @@ impl Segment {
         rows: Range<usize>,
     ) -> Result<(Vec<u32>, Dictionary)> {
         let mut codes = Vec::with_capacity(rows.len());
-        let mut loose = Dictionary::default();
+        let mut plain_values = Dictionary::default();
         let first = self.pages(group, column, rows.clone(), |page| {
-            decode::codes(&page, kind, required, &mut loose, &mut codes)
+            decode::codes(&page, kind, required, &mut plain_values, &mut codes)
         })?;
         trim(&mut codes, first, &rows);
-        Ok((codes, loose))
+        Ok((codes, plain_values))
     }
 
     /// Values of `rows` from pages that are decoded once and kept while there is room. Whoever
     /// reads more at a time than a question does passes by: it would drive out what they need.
-    fn decoded<T: Word>(
+    fn decoded<T: PackedInt>(
         &self,
         group: usize,
         column: usize,
         rows: Range<usize>,
         read: impl Fn(Range<usize>) -> Result<Vec<T>>,
     ) -> Result<Vec<T>> {
-        if rows.len() > PART_ROWS_MAX {
+        if rows.len() > CACHED_READ_ROWS_MAX {
             return read(rows);
         }
         let opened = self.opened()?;
@@ -99,32 +102,34 @@ impl Segment {
         page = page.saturating_sub(1);
         let mut out = Vec::with_capacity(rows.len());
         while out.len() < rows.len() {
-            let location = pages.get(page).ok_or_else(|| self.broken())?;
+            let location = pages.get(page).ok_or_else(|| self.undecodable())?;
             let own = location.first_row_index as usize..end_of(page);
-            let load = || Ok(Cached::Decoded(Arc::new(Narrow::of(&read(own.clone())?))));
-            let Cached::Decoded(values) = self.cached(group, Part::Decoded(column, page), load)?
+            let load = || Ok(Cached::Decoded(Arc::new(PackedInts::pack(&read(own.clone())?))));
+            let Cached::Decoded(values) =
+                self.cached(group, CacheItem::Decoded(column, page), load)?
             else {
-                return Err(self.broken());
+                return Err(self.undecodable());
             };
             let from = rows.start + out.len() - own.start;
             let to = rows.end.min(own.end) - own.start;
-            values.read(from..to, &mut out).ok_or_else(|| self.broken())?;
+            values.read(from..to, &mut out).ok_or_else(|| self.undecodable())?;
             page += 1;
         }
         Ok(out)
     }
 
-    pub fn numbers(&self, group: usize, number: Number, rows: Range<usize>) -> Result<Vec<i64>> {
-        let column = self.opened()?.plain_column(number.name()).ok_or_else(|| self.broken())?;
-        self.decoded(group, column, rows, |rows| self.read_numbers(group, column, rows))
+    pub fn ints(&self, group: usize, number: IntColumn, rows: Range<usize>) -> Result<Vec<i64>> {
+        let column =
+            self.opened()?.column_index(number.name()).ok_or_else(|| self.undecodable())?;
+        self.decoded(group, column, rows, |rows| self.read_ints(group, column, rows))
     }
 
-    fn read_numbers(&self, group: usize, column: usize, rows: Range<usize>) -> Result<Vec<i64>> {
+    fn read_ints(&self, group: usize, column: usize, rows: Range<usize>) -> Result<Vec<i64>> {
         let opened = self.opened()?;
         let (locations, first) = opened.locations_of(group, column, &rows);
         let count = opened.rows_of(&locations, group, column);
         let mut pages = self.page_reader(group, column, locations)?;
-        skip_dictionary(&mut pages).map_err(|error| self.refused(error))?;
+        skip_dictionary(&mut pages).map_err(|error| self.read_error(error))?;
         let descriptor = opened.chunk(group, column).column_descr_ptr();
         let reader = get_column_reader(descriptor, Box::new(pages));
         let mut reader = get_typed_column_reader::<Int64Type>(reader);
@@ -133,9 +138,9 @@ impl Segment {
             let left = count - values.len();
             let (read, ..) = reader
                 .read_records(left, None, None, &mut values)
-                .map_err(|error| self.refused(error))?;
+                .map_err(|error| self.read_error(error))?;
             if read == 0 {
-                return Err(self.broken());
+                return Err(self.undecodable());
             }
         }
         trim(&mut values, first, &rows);
@@ -143,31 +148,33 @@ impl Segment {
     }
 
     pub fn distinct_nos(&self, group: usize, rows: Range<usize>) -> Result<Vec<u32>> {
-        let column = self.opened()?.plain_column("distinct_no").ok_or_else(|| self.broken())?;
+        let column =
+            self.opened()?.column_index("distinct_no").ok_or_else(|| self.undecodable())?;
         self.decoded(group, column, rows, |rows| {
             let known = self.distinct_dictionary(group)?;
             let (codes, _) = self.codes(group, column, Kind::Int, true, rows)?;
             let number = |code: &u32| known.get(*code as usize).copied();
-            codes.iter().map(number).collect::<Option<_>>().ok_or_else(|| self.broken())
+            codes.iter().map(number).collect::<Option<_>>().ok_or_else(|| self.undecodable())
         })
     }
 
     /// The distinct ids' numbers that a row group has.
     pub fn distinct_dictionary(&self, group: usize) -> Result<Arc<Vec<u32>>> {
         let load = || {
-            let column = self.opened()?.plain_column("distinct_no").ok_or_else(|| self.broken())?;
+            let column =
+                self.opened()?.column_index("distinct_no").ok_or_else(|| self.undecodable())?;
             let (bytes, _) = self.dictionary_page(group, column)?;
             let number = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
-            Ok(Cached::Numbers(Arc::new(bytes.chunks_exact(4).map(number).collect())))
+            Ok(Cached::DistinctNos(Arc::new(bytes.chunks_exact(4).map(number).collect())))
         };
-        match self.cached(group, Part::Distinct, load)? {
-            Cached::Numbers(numbers) => Ok(numbers),
-            _ => Err(self.broken()),
+        match self.cached(group, CacheItem::Distinct, load)? {
+            Cached::DistinctNos(numbers) => Ok(numbers),
+            _ => Err(self.undecodable()),
         }
     }
 
     pub fn historical(&self, group: usize, rows: Range<usize>) -> Result<Vec<bool>> {
-        let column = self.opened()?.plain_column("historical").ok_or_else(|| self.broken())?;
+        let column = self.opened()?.column_index("historical").ok_or_else(|| self.undecodable())?;
         let (codes, _) = self.codes(group, column, Kind::Bool, true, rows)?;
         Ok(codes.into_iter().map(|code| code == 1).collect())
     }

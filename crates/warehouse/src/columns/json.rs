@@ -1,0 +1,92 @@
+//! Takes a JSON object apart into members, and puts members together again.
+
+use model::json::{Fault, Members};
+
+use crate::columns::value::{Value, write_json_string};
+
+/// Calls `each` with every member in order. A name that stands twice is given twice; the last one
+/// counts, as everywhere in JSON.
+pub fn for_each_json_member(
+    object: &str,
+    mut each: impl FnMut(&str, Value<'_>),
+) -> Result<(), Fault> {
+    let mut members = Members::new(object)?;
+    for member in &mut members {
+        let (name, json) = member?;
+        with_json_value(json, |value| each(&name, value));
+    }
+    if members.is_over() { Ok(()) } else { Err(Fault::Malformed) }
+}
+
+/// Gives the value that a JSON text stands for to `then`; `None` for an empty text.
+pub fn with_json_value<T>(json: &str, then: impl FnOnce(Value<'_>) -> T) -> Option<T> {
+    if let Some(value) = read(json) {
+        return Some(then(value));
+    }
+    Some(match serde_json::from_str::<String>(json) {
+        Ok(text) => then(Value::Text(&text)),
+        // Half a surrogate pair has no text; its JSON comes back as it came.
+        Err(_) if !json.is_empty() => then(Value::Json(json)),
+        Err(_) => return None,
+    })
+}
+
+/// `None` for a string that has escapes.
+fn read(json: &str) -> Option<Value<'_>> {
+    let escaped = json.starts_with('"') && json.as_bytes().contains(&b'\\');
+    if escaped { None } else { read_plain(json) }
+}
+
+/// Of a JSON text without escapes; `None` for an empty one.
+pub(crate) fn read_plain(json: &str) -> Option<Value<'_>> {
+    Some(match *json.as_bytes().first()? {
+        b'"' => Value::Text(&json[1..json.len() - 1]),
+        b'{' | b'[' => Value::Json(json),
+        b't' => Value::Bool(true),
+        b'f' => Value::Bool(false),
+        b'n' => Value::Null,
+        _ => Value::Number(json),
+    })
+}
+
+/// Writes an object member by member.
+pub(crate) struct ObjectWriter {
+    json: String,
+}
+
+impl ObjectWriter {
+    pub fn new() -> ObjectWriter {
+        ObjectWriter { json: String::from("{") }
+    }
+
+    pub fn member(&mut self, name: &str, value: Value<'_>) {
+        if self.json.len() > 1 {
+            self.json.push(',');
+        }
+        write_json_string(name, &mut self.json);
+        self.json.push(':');
+        value.write_json(&mut self.json);
+    }
+
+    pub fn finish(mut self) -> String {
+        self.json.push('}');
+        self.json
+    }
+}
+
+/// Names as a JSON array, the text of the column that remembers which properties were null.
+pub(crate) fn names_to_json(names: &[String]) -> String {
+    let mut out = String::from("[");
+    for name in names {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        write_json_string(name, &mut out);
+    }
+    out.push(']');
+    out
+}
+
+pub(crate) fn names_from_json(json: &str) -> Result<Vec<String>, serde_json::Error> {
+    serde_json::from_str(json)
+}

@@ -1,0 +1,46 @@
+//! Rebuilds the JSON object of an event's properties from its columns.
+
+use crate::columns::json::{self, ObjectWriter};
+use crate::columns::{EventRow, Field, Value};
+
+/// Collects a row's properties from its columns, in the order of their names.
+#[derive(Default)]
+pub(crate) struct PropertyCollector(Vec<(String, String)>);
+
+impl PropertyCollector {
+    /// Puts a value where it belongs: into the row, or among its properties.
+    pub fn set(&mut self, row: &mut EventRow, field: &Field, value: Value<'_>) {
+        match field {
+            Field::Event => row.event = value.text().into(),
+            Field::DistinctId => row.distinct_id = value.text().into(),
+            Field::ElementsChain => row.elements_chain = value.text().into(),
+            Field::Group(index) => row.groups[*index] = Some(value.text().into()),
+            Field::Property(name) => self.0.push((name.to_string(), value.to_json())),
+            Field::Nulls => {
+                let names = json::names_from_json(value.text()).unwrap_or_default();
+                self.0.extend(names.into_iter().map(|name| (name, "null".to_owned())));
+            }
+            Field::Rest => {
+                let each = |name: &str, value: Value<'_>| {
+                    self.0.push((name.to_owned(), value.to_json()));
+                };
+                // We wrote it ourselves; a file that is damaged fails its page checks before this.
+                let _ = json::for_each_json_member(value.text(), each);
+            }
+        }
+    }
+
+    pub fn finish(mut self) -> String {
+        rest_json(&mut self.0)
+    }
+}
+
+/// Sorted, so that equal rests are equal texts.
+pub(crate) fn rest_json<N: AsRef<str> + Ord>(members: &mut [(N, String)]) -> String {
+    members.sort_unstable();
+    let mut writer = ObjectWriter::new();
+    for (name, json) in members {
+        writer.member(name.as_ref(), Value::Json(json));
+    }
+    writer.finish()
+}

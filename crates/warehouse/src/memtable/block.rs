@@ -1,0 +1,439 @@
+//! Rows in memory, already in columns: what was appended and not yet flushed.
+
+use std::borrow::Cow;
+
+use hashbrown::{HashMap, HashSet};
+use model::{ProjectId, Timestamp};
+use uuid::Uuid;
+
+use crate::columns::Value;
+use crate::columns::json;
+use crate::columns::{ABSENT, Column};
+use crate::columns::{
+    EventRow, GROUP_TYPES, Identity, NewRow, Property, WELL_KNOWN_PROPERTIES_MAX,
+};
+use crate::columns::{Field, IntColumn, PROPERTY_COLUMNS_MAX};
+use crate::columns::{PropertyCollector, rest_json};
+use crate::memtable::column_builder::ColumnBuilder;
+
+/// A full block is never changed again. Small enough that copying the open one for a reader costs
+/// less than a millisecond, large enough that dictionaries pay.
+pub(crate) const BLOCK_ROWS_MAX: usize = 8_192;
+
+/// A block that holds this much takes no more rows, however few they are.
+pub(crate) const BLOCK_BYTES_MAX: usize = 32 << 20;
+
+/// In place of the index of a property's column.
+const NO_COLUMN: u32 = u32::MAX;
+
+/// What a row costs besides its dictionary entries and codes.
+const ROW_BYTES: usize = 16 + 3 * 8 + 4 + 1;
+
+/// Numbers and ids of the rows, in the order they came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FixedColumns {
+    pub uuids: Vec<[u8; 16]>,
+    pub timestamps: Vec<i64>,
+    pub created_at: Vec<i64>,
+    pub positions: Vec<i64>,
+    pub distinct_nos: Vec<u32>,
+    pub historical: Vec<bool>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub project: ProjectId,
+    pub fixed: FixedColumns,
+    fields: HashMap<Field, Column>,
+}
+
+impl Block {
+    pub fn rows(&self) -> usize {
+        self.fixed.uuids.len()
+    }
+
+    pub fn ints(&self, number: IntColumn) -> &[i64] {
+        match number {
+            IntColumn::Timestamp => &self.fixed.timestamps,
+            IntColumn::CreatedAt => &self.fixed.created_at,
+            IntColumn::Position => &self.fixed.positions,
+        }
+    }
+
+    pub fn column(&self, field: &Field) -> Option<&Column> {
+        self.fields.get(field)
+    }
+
+    /// Properties with a column of their own, and on how many rows they are.
+    pub fn properties(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.fields.iter().filter_map(|(field, column)| match field {
+            Field::Property(name) => {
+                let present = column.codes.iter().filter(|code| **code != ABSENT).count();
+                Some((&**name, present))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// A block that still takes rows.
+#[derive(Debug)]
+pub(crate) struct BlockBuilder {
+    project: ProjectId,
+    fixed: FixedColumns,
+    event: ColumnBuilder,
+    distinct_id: ColumnBuilder,
+    elements_chain: ColumnBuilder,
+    groups: [ColumnBuilder; GROUP_TYPES],
+    nulls: ColumnBuilder,
+    rest: ColumnBuilder,
+    properties: Vec<(Box<str>, ColumnBuilder)>,
+    by_name: HashMap<Box<str>, u32>,
+    /// The columns of names that have numbers.
+    by_number: [u32; WELL_KNOWN_PROPERTIES_MAX],
+    /// The columns of the rows before by member: the next row mostly has the same in the same order.
+    expected: Vec<u32>,
+    bytes: usize,
+}
+
+impl BlockBuilder {
+    pub fn new(project: ProjectId) -> BlockBuilder {
+        BlockBuilder {
+            project,
+            fixed: FixedColumns::default(),
+            event: ColumnBuilder::default(),
+            distinct_id: ColumnBuilder::default(),
+            elements_chain: ColumnBuilder::default(),
+            groups: Default::default(),
+            nulls: ColumnBuilder::default(),
+            rest: ColumnBuilder::default(),
+            properties: Vec::new(),
+            by_name: HashMap::new(),
+            by_number: [NO_COLUMN; WELL_KNOWN_PROPERTIES_MAX],
+            expected: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    pub fn rows(&self) -> usize {
+        self.fixed.uuids.len()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.rows() == BLOCK_ROWS_MAX || self.bytes >= BLOCK_BYTES_MAX
+    }
+
+    /// A fair estimate of the memory held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn push(&mut self, row: &NewRow<'_>) {
+        let at = self.rows();
+        let mut grown = self.push_properties(at, row);
+        grown += self.event.set(at, Value::Text(row.event));
+        grown += self.distinct_id.set(at, Value::Text(row.distinct_id));
+        if !row.elements_chain.is_empty() {
+            grown += self.elements_chain.set(at, Value::Text(row.elements_chain));
+        }
+        for (open, key) in self.groups.iter_mut().zip(&row.groups) {
+            if let Some(key) = key {
+                grown += open.set(at, Value::Text(key));
+            }
+        }
+        self.bytes += grown + ROW_BYTES;
+        self.fixed.uuids.push(row.uuid.into_bytes());
+        self.fixed.timestamps.push(row.timestamp.as_micros());
+        self.fixed.created_at.push(row.created_at.as_micros());
+        self.fixed.positions.push(row.position as i64);
+        self.fixed.distinct_nos.push(row.distinct_no);
+        self.fixed.historical.push(row.historical);
+    }
+
+    /// Returns by how much memory grew.
+    fn push_properties(&mut self, at: usize, row: &NewRow<'_>) -> usize {
+        // By name: somebody may send very many.
+        let mut nulls: HashSet<String> = HashSet::new();
+        let mut rest: HashMap<String, String> = HashMap::new();
+        let (mut grown, mut member) = (0, 0);
+        row.properties.each(&mut |own| {
+            let here = member;
+            member += 1;
+            // Most stood here in the rows before, and are simple.
+            if own.unescaped
+                && nulls.is_empty()
+                && let Some(value @ (Value::Text(_) | Value::Number(_))) =
+                    json::read_plain(own.json)
+                && let Some(index) = self.expected(&own, here)
+            {
+                grown += self.properties[index].1.set(at, value);
+                return;
+            }
+            let name = own.name;
+            nulls.remove(name);
+            json::with_json_value(own.json, |value| {
+                let index = self.property(&own, here, value == Value::Null);
+                match index {
+                    Some(index) => self.properties[index].1.clear(at),
+                    None => drop(rest.remove(name)),
+                }
+                match (index, value) {
+                    (_, Value::Null) => drop(nulls.insert(name.to_owned())),
+                    (Some(index), value) => grown += self.properties[index].1.set(at, value),
+                    (None, value) => drop(rest.insert(name.to_owned(), value.to_json())),
+                }
+            });
+        });
+        if !nulls.is_empty() {
+            let mut nulls: Vec<String> = nulls.into_iter().collect();
+            nulls.sort_unstable();
+            grown += self.nulls.set(at, Value::Json(&json::names_to_json(&nulls)));
+        }
+        if !rest.is_empty() {
+            grown += self
+                .rest
+                .set(at, Value::Json(&rest_json(&mut rest.into_iter().collect::<Vec<_>>())));
+        }
+        grown
+    }
+
+    /// The column of a property by its number, or the one that this member had in the rows before if
+    /// it is of this property.
+    #[inline]
+    fn expected(&self, own: &Property<'_>, member: usize) -> Option<usize> {
+        if let Some(number) = own.well_known_id {
+            let index = self.by_number[usize::from(number)] as usize;
+            let known = self.properties.get(index);
+            debug_assert!(
+                known.is_none_or(|(name, _)| **name == *own.name),
+                "one number, one name"
+            );
+            return known.map(|_| index);
+        }
+        let index = *self.expected.get(member)? as usize;
+        (*self.properties.get(index)?.0 == *own.name).then_some(index)
+    }
+
+    /// The column of a property. A null needs none; past the bound there are no new ones.
+    fn property(&mut self, own: &Property<'_>, member: usize, null: bool) -> Option<usize> {
+        if let Some(index) = self.expected(own, member) {
+            return Some(index);
+        }
+        let name = own.name;
+        let index = match self.by_name.get(name) {
+            Some(&index) => index,
+            None if null || self.properties.len() >= PROPERTY_COLUMNS_MAX => NO_COLUMN,
+            None => {
+                let index = self.properties.len() as u32;
+                self.properties.push((name.into(), ColumnBuilder::default()));
+                self.by_name.insert(name.into(), index);
+                self.bytes += 256 + 2 * name.len();
+                index
+            }
+        };
+        let place = match own.well_known_id {
+            Some(number) => Some(&mut self.by_number[usize::from(number)]),
+            None => self.expected.get_mut(member),
+        };
+        match place {
+            Some(place) => *place = index,
+            None => {
+                self.expected.resize(member, NO_COLUMN);
+                self.expected.push(index);
+            }
+        }
+        (index != NO_COLUMN).then_some(index as usize)
+    }
+
+    /// A copy for readers.
+    pub fn block(&self) -> Block {
+        let rows = self.rows();
+        let mut fields = HashMap::with_capacity(self.properties.len() + 12);
+        let mut add = |field: Field, open: &ColumnBuilder| {
+            if !open.is_empty() {
+                fields.insert(field, open.column(rows));
+            }
+        };
+        add(Field::Event, &self.event);
+        add(Field::DistinctId, &self.distinct_id);
+        add(Field::ElementsChain, &self.elements_chain);
+        for (index, open) in self.groups.iter().enumerate() {
+            add(Field::Group(index), open);
+        }
+        add(Field::Nulls, &self.nulls);
+        add(Field::Rest, &self.rest);
+        for (name, open) in &self.properties {
+            add(Field::Property(name.clone()), open);
+        }
+        Block { project: self.project, fixed: self.fixed.clone(), fields }
+    }
+}
+
+impl FixedColumns {
+    /// Whether a row is an event, as far as these say.
+    fn is(&self, at: usize, identity: &Identity) -> bool {
+        self.uuids[at] == *identity.uuid.as_bytes() && self.distinct_nos[at] == identity.distinct_no
+    }
+}
+
+impl Block {
+    fn event(&self, at: usize) -> &str {
+        self.column(&Field::Event).and_then(|column| column.value(at)).map_or("", Value::text)
+    }
+
+    pub fn is(&self, at: usize, identity: &Identity) -> bool {
+        self.fixed.is(at, identity) && *self.event(at) == *identity.event
+    }
+
+    pub fn identity(&self, at: usize) -> Identity {
+        Identity {
+            uuid: Uuid::from_bytes(self.fixed.uuids[at]),
+            event: self.event(at).into(),
+            distinct_no: self.fixed.distinct_nos[at],
+        }
+    }
+
+    /// The row as it was appended.
+    pub fn row(&self, at: usize) -> EventRow {
+        let values = self
+            .fields
+            .iter()
+            .filter_map(|(field, column)| Some((Cow::Borrowed(field), column.value(at)?)));
+        self.fixed.row(self.project, at, values)
+    }
+}
+
+impl BlockBuilder {
+    pub fn is(&self, at: usize, identity: &Identity) -> bool {
+        let event = self.event.value(at).map_or("", Value::text);
+        self.fixed.is(at, identity) && *event == *identity.event
+    }
+
+    pub fn row(&self, at: usize) -> EventRow {
+        let fixed = [
+            (Field::Event, &self.event),
+            (Field::DistinctId, &self.distinct_id),
+            (Field::ElementsChain, &self.elements_chain),
+            (Field::Nulls, &self.nulls),
+            (Field::Rest, &self.rest),
+        ];
+        let groups = self.groups.iter().enumerate().map(|(at, open)| (Field::Group(at), open));
+        let properties =
+            self.properties.iter().map(|(name, open)| (Field::Property(name.clone()), open));
+        let all = fixed.into_iter().chain(groups).chain(properties);
+        let values = all.filter_map(|(field, open)| Some((Cow::Owned(field), open.value(at)?)));
+        self.fixed.row(self.project, at, values)
+    }
+}
+
+impl FixedColumns {
+    fn row<'a>(
+        &self,
+        project: ProjectId,
+        at: usize,
+        values: impl Iterator<Item = (Cow<'a, Field>, Value<'a>)>,
+    ) -> EventRow {
+        let mut row = EventRow {
+            project,
+            uuid: Uuid::from_bytes(self.uuids[at]),
+            event: "".into(),
+            distinct_id: "".into(),
+            distinct_no: self.distinct_nos[at],
+            timestamp: Timestamp::from_micros(self.timestamps[at]),
+            created_at: Timestamp::from_micros(self.created_at[at]),
+            elements_chain: String::new(),
+            groups: Default::default(),
+            properties: String::new(),
+            position: self.positions[at] as u64,
+            historical: self.historical[at],
+        };
+        let mut members = PropertyCollector::default();
+        values.for_each(|(field, value)| members.set(&mut row, &field, value));
+        row.properties = members.finish();
+        row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::columns::row::PropertySource;
+
+    /// Names and values, of which some names have numbers.
+    #[derive(Debug)]
+    struct Shown(Vec<(usize, &'static str)>, bool);
+
+    const NAMES: [&str; 4] = ["$browser", "$os", "plan", "seats"];
+
+    impl PropertySource for Shown {
+        fn each(&self, show: &mut dyn FnMut(Property<'_>)) {
+            for (name, json) in &self.0 {
+                let number = (self.1 && *name < 2).then(|| *name as u8 * 127);
+                show(Property {
+                    name: NAMES[*name],
+                    json,
+                    unescaped: *json != r#""\n""#,
+                    well_known_id: number,
+                });
+            }
+        }
+
+        fn bytes_max(&self) -> usize {
+            0
+        }
+    }
+
+    fn built(rows: &[Vec<(usize, &'static str)>], numbered: bool) -> Vec<EventRow> {
+        let mut builder = BlockBuilder::new(ProjectId(1));
+        for (at, properties) in rows.iter().enumerate() {
+            let properties = Shown(properties.clone(), numbered);
+            builder.push(&NewRow {
+                project: ProjectId(1),
+                uuid: Uuid::from_u128(at as u128),
+                event: "e",
+                distinct_id: "d",
+                distinct_no: 1,
+                timestamp: Timestamp::from_micros(0),
+                created_at: Timestamp::from_micros(0),
+                elements_chain: "",
+                groups: Default::default(),
+                properties: &properties,
+                position: at as u64,
+                historical: false,
+            });
+        }
+        let block = builder.block();
+        let all: Vec<EventRow> = (0..rows.len()).map(|at| block.row(at)).collect();
+        assert_eq!(all, (0..rows.len()).map(|at| builder.row(at)).collect::<Vec<_>>());
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_of_names_change_nothing(
+            rows in prop::collection::vec(
+                prop::collection::vec(
+                    (
+                        0..NAMES.len(),
+                        prop::sample::select(vec!["1", "2.5", r#""a""#, r#""\n""#, "null", "[]"]),
+                    ),
+                    0..6,
+                ),
+                0..80,
+            )
+        ) {
+            let plain = built(&rows, false);
+            prop_assert_eq!(&plain, &built(&rows, true));
+            for (row, sent) in plain.iter().zip(&rows) {
+                type Map = serde_json::Map<String, serde_json::Value>;
+                let kept: Map = serde_json::from_str(&row.properties).unwrap();
+                let value = |json| serde_json::from_str::<serde_json::Value>(json).unwrap();
+                let sent: Map =
+                    sent.iter().map(|(name, json)| (NAMES[*name].into(), value(json))).collect();
+                prop_assert_eq!(kept, sent);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Reading: a project's events at one moment.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::{ProjectId, Timestamp};
+use uuid::Uuid;
+
+use crate::Result;
+use crate::columns::ABSENT;
+use crate::columns::EventRow;
+use crate::columns::IntColumn;
+use crate::columns::{Tag, Value};
+use crate::memtable::LiveBlock;
+use crate::read::filter::{ColumnKey, Filter, sorted_ranges, unordered_ranges};
+use crate::read::row_set::RowSet;
+use crate::segment::LiveSegment;
+use crate::segment::cache::CacheReservation;
+
+/// A consistent view: the same events are there as long as it is held, while flushes, compactions
+/// and deletes go on.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    project: ProjectId,
+    position: u64,
+    segments: Arc<Vec<LiveSegment>>,
+    blocks: Vec<LiveBlock>,
+}
+
+/// A value and on how many events it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueCount {
+    /// The value as JSON.
+    pub json: String,
+    pub events: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Totals {
+    pub events: u64,
+    /// Of all live files; rows in memory are not counted.
+    pub disk_bytes: u64,
+    pub files: u64,
+    /// Events that are not durable yet.
+    pub events_in_memory: u64,
+}
+
+/// Different values that are counted at once. With more, the rarest so far are forgotten.
+const VALUES_MAX: usize = 200_000;
+
+impl Snapshot {
+    pub(crate) fn new(
+        project: ProjectId,
+        position: u64,
+        segments: Arc<Vec<LiveSegment>>,
+        blocks: Vec<LiveBlock>,
+    ) -> Snapshot {
+        Snapshot { project, position, segments, blocks }
+    }
+
+    /// Of a project where nothing happened yet.
+    pub fn empty(project: ProjectId) -> Self {
+        Self::new(project, 0, Arc::default(), Vec::new())
+    }
+
+    pub fn project(&self) -> ProjectId {
+        self.project
+    }
+
+    /// The first journal position that is not in this view.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// For whoever needs much memory to make something of these events.
+    pub fn cache_reservation(&self) -> CacheReservation {
+        CacheReservation::new(self.segments.first().map(|live| live.segment.cache.clone()))
+    }
+
+    /// Everything that may hold wanted rows.
+    pub(crate) fn row_sets(&self, filter: &Filter) -> Result<Vec<RowSet>> {
+        let mut row_sets: Vec<RowSet> = self.blocks.iter().cloned().map(RowSet::Block).collect();
+        for live in self.segments.iter().filter(|live| filter.may_hold(&live.segment.entry)) {
+            row_sets.extend(live.row_sets()?);
+        }
+        Ok(row_sets)
+    }
+
+    /// The event with this uuid. Should several have it, the one that came last.
+    pub fn get(&self, uuid: Uuid) -> Result<Option<EventRow>> {
+        let mut found: Vec<EventRow> = Vec::new();
+        let bytes = uuid.into_bytes();
+        for live in &self.blocks {
+            let rows = live.block.fixed.uuids.iter().enumerate();
+            let own = rows.filter(|(row, own)| **own == bytes && !live.dead.contains(*row as u32));
+            found.extend(own.map(|(row, _)| live.block.row(row)));
+        }
+        for live in self.segments.iter().filter(|live| live.segment.entry.uuids.may_hold(&uuid)) {
+            for row_set in live.row_sets()? {
+                let RowSet::RowGroup { group, .. } = &row_set else { continue };
+                if !live.segment.filter(*group)?.check(bytes.as_slice()) {
+                    continue;
+                }
+                for page in live.segment.uuid_pages(*group, &[bytes])? {
+                    let uuids = live.segment.uuids(*group, page.clone())?;
+                    let rows = uuids.iter().enumerate().filter(|(_, own)| **own == bytes);
+                    let rows = rows.map(|(at, _)| page.start + at);
+                    let rows: Vec<usize> = rows.filter(|row| !row_set.is_dead(*row)).collect();
+                    found.extend(row_set.event_rows(&rows)?);
+                }
+            }
+        }
+        Ok(found.into_iter().max_by_key(|row| row.position))
+    }
+
+    pub fn count(&self, filter: &Filter) -> Result<u64> {
+        let row_sets = self.row_sets(filter)?;
+        let mut count = 0;
+        // Runs say how many rows they have, which is all there is to know when no column decides.
+        let bare = filter.is_about_event_and_time();
+        let parts = if bare {
+            sorted_ranges(&row_sets, filter)?
+        } else {
+            unordered_ranges(&row_sets, filter)?
+        };
+        for part in parts {
+            let row_set = &row_sets[part.row_set];
+            let whole = filter.wants_time(part.from) && filter.wants_time(part.to);
+            if bare && whole && part.event.is_some() {
+                let dead = || part.rows.clone().filter(|row| row_set.is_dead(*row)).count();
+                count += part.rows.len() - if row_set.any_dead() { dead() } else { 0 };
+                continue;
+            }
+            let times = row_set.ints(IntColumn::Timestamp, part.rows.clone())?;
+            let keep = filter.keep(row_set, part.rows.clone(), &times, part.event.as_deref())?;
+            count += keep.into_iter().filter(|keep| *keep).count();
+        }
+        Ok(count as u64)
+    }
+
+    /// Values of `key` among the wanted events that pass `test`, the most frequent first. Events
+    /// without a value are not counted.
+    pub fn values(
+        &self,
+        key: &ColumnKey,
+        filter: &Filter,
+        test: &dyn Fn(Value<'_>) -> bool,
+        limit: usize,
+    ) -> Result<Vec<ValueCount>> {
+        let row_sets = self.row_sets(filter)?;
+        let mut counts: HashMap<(u8, Box<str>), u64> = HashMap::new();
+        for range in unordered_ranges(&row_sets, filter)? {
+            let row_set = &row_sets[range.row_set];
+            let rows = range.rows.clone();
+            let times = row_set.ints(IntColumn::Timestamp, rows.clone())?;
+            let keep = filter.keep(row_set, rows.clone(), &times, range.event.as_deref())?;
+            if !keep.contains(&true) {
+                continue;
+            }
+            let column = key.column(row_set, rows)?;
+            let mut by_code = vec![0u64; column.dictionary.len()];
+            for (code, _) in column.codes.iter().zip(keep).filter(|(_, keep)| *keep) {
+                if *code != ABSENT {
+                    by_code[*code as usize] += 1;
+                }
+            }
+            for (value, events) in column.dictionary.iter().zip(by_code) {
+                if events > 0 && test(value) {
+                    *counts.entry((value.tag() as u8, value.text().into())).or_default() += events;
+                }
+            }
+            forget_rarest(&mut counts);
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts
+            .sort_unstable_by(|(a, a_events), (b, b_events)| b_events.cmp(a_events).then(a.cmp(b)));
+        counts.truncate(limit);
+        let shown = |((tag, text), events): ((u8, Box<str>), u64)| {
+            let tag = [Tag::Null, Tag::False, Tag::True, Tag::Number, Tag::Text, Tag::Json]
+                .into_iter()
+                .find(|known| *known as u8 == tag);
+            let value = Value::new(tag.unwrap_or(Tag::Null), &text);
+            ValueCount { json: value.to_json(), events }
+        };
+        Ok(counts.into_iter().map(shown).collect())
+    }
+
+    pub fn totals(&self) -> Totals {
+        let on_disk: u64 =
+            self.segments.iter().map(|live| live.segment.entry.rows - live.dead.len()).sum();
+        let in_memory: u64 =
+            self.blocks.iter().map(|live| live.block.rows() as u64 - live.dead.len()).sum();
+        Totals {
+            events: on_disk + in_memory,
+            disk_bytes: self.segments.iter().map(|live| live.segment.entry.bytes).sum(),
+            files: self.segments.len() as u64,
+            events_in_memory: in_memory,
+        }
+    }
+
+    /// The times of the oldest and the newest event that may be there; deleted ones may widen it.
+    pub fn time_range(&self) -> Option<(Timestamp, Timestamp)> {
+        let segments = self.segments.iter().map(|live| &live.segment.entry);
+        let segments = segments.map(|entry| (entry.from, entry.to));
+        let times = self.blocks.iter().map(|live| &live.block.fixed.timestamps);
+        let blocks = times.filter_map(|times| Some((*times.iter().min()?, *times.iter().max()?)));
+        let (from, to) = segments.chain(blocks).reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))?;
+        Some((Timestamp::from_micros(from), Timestamp::from_micros(to)))
+    }
+}
+
+fn forget_rarest(counts: &mut HashMap<(u8, Box<str>), u64>) {
+    if counts.len() > VALUES_MAX {
+        let mut events: Vec<u64> = counts.values().copied().collect();
+        let (_, median, _) = events.select_nth_unstable(VALUES_MAX / 2);
+        let median = *median;
+        counts.retain(|_, events| *events > median);
+    }
+}

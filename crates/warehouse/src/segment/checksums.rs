@@ -1,0 +1,158 @@
+//! Checksums of a segment.
+//!
+//! Every byte of a file is under a CRC32C. BlockChecksums of [`BLOCK_BYTES`] have one each; the list of them
+//! stands in the file behind the last row group, where readers of Parquet skip it. From there on
+//! follows the tail: that list, Parquet's page indexes and its footer. The manifest holds the offset
+//! and the checksum of the tail, and has a checksum of its own.
+//!
+//! Parquet's own page checksums would leave out page headers, bloom filters, indexes and the footer.
+
+use std::io::{self, Write};
+
+use bytes::Bytes;
+
+use crate::manifest::SegmentChecksums;
+
+/// A reader of one page reads up to one block more at either end of it.
+pub(crate) const BLOCK_BYTES: usize = 8 << 10;
+
+/// The checksums of the blocks before the tail.
+#[derive(Debug)]
+pub(crate) struct BlockChecksums {
+    sums: Vec<u32>,
+    end: u64,
+}
+
+impl BlockChecksums {
+    /// `None` when the tail does not hold what it should.
+    pub fn read(checks: &SegmentChecksums, tail: &[u8]) -> Option<BlockChecksums> {
+        let count = usize::try_from(checks.tail_at.div_ceil(BLOCK_BYTES as u64)).ok()?;
+        if crc32c::crc32c(tail) != checks.tail_crc {
+            return None;
+        }
+        let (sums, _) = tail.get(..count.checked_mul(4)?)?.as_chunks();
+        Some(BlockChecksums {
+            sums: sums.iter().map(|four| u32::from_le_bytes(*four)).collect(),
+            end: checks.tail_at,
+        })
+    }
+
+    /// The end of the last block.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The blocks that bytes lie in, as bytes; `None` when they reach into the tail.
+    pub fn around(&self, start: u64, length: usize) -> Option<(u64, usize)> {
+        let block = BLOCK_BYTES as u64;
+        let end = start.checked_add(length as u64).filter(|end| *end <= self.end)?;
+        let from = start / block * block;
+        let to = end.next_multiple_of(block).min(self.end);
+        Some((from, usize::try_from(to - from).ok()?))
+    }
+
+    /// The first offset at which whole blocks, read from `from` on, are not what was written.
+    pub fn mismatch(&self, from: u64, bytes: &[u8]) -> Option<u64> {
+        let first = (from / BLOCK_BYTES as u64) as usize;
+        let wrong = |(at, block): (usize, &[u8])| {
+            let intact = self.sums.get(first + at) == Some(&crc32c::crc32c(block));
+            (!intact).then(|| from + (at * BLOCK_BYTES) as u64)
+        };
+        bytes.chunks(BLOCK_BYTES).enumerate().find_map(wrong)
+    }
+}
+
+/// Sums what passes through it.
+pub(crate) struct ChecksumWriter<W> {
+    out: W,
+    sums: Vec<u32>,
+    block: u32,
+    filled: usize,
+    tail: Option<u32>,
+}
+
+impl<W: Write> ChecksumWriter<W> {
+    pub fn new(out: W) -> ChecksumWriter<W> {
+        ChecksumWriter { out, sums: Vec::new(), block: 0, filled: 0, tail: None }
+    }
+
+    /// What follows is the tail. Gives the checksums of all blocks, with which it begins.
+    pub fn begin_tail(&mut self) -> Bytes {
+        if self.filled > 0 {
+            self.end_block();
+        }
+        self.tail = Some(0);
+        self.sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()
+    }
+
+    fn end_block(&mut self) {
+        self.sums.push(std::mem::take(&mut self.block));
+        self.filled = 0;
+    }
+
+    fn sum(&mut self, mut bytes: &[u8]) {
+        if let Some(tail) = &mut self.tail {
+            *tail = crc32c::crc32c_append(*tail, bytes);
+            return;
+        }
+        while !bytes.is_empty() {
+            let (own, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES - self.filled));
+            self.block = crc32c::crc32c_append(self.block, own);
+            self.filled += own.len();
+            bytes = rest;
+            if self.filled == BLOCK_BYTES {
+                self.end_block();
+            }
+        }
+    }
+
+    /// The checksum of the tail, and what was written to.
+    pub fn finish(self) -> (u32, W) {
+        (self.tail.unwrap_or_default(), self.out)
+    }
+}
+
+impl<W: Write> Write for ChecksumWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.sum(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_under_a_checksum_however_it_was_written() {
+        for (length, step) in [(0, 1), (1, 1), (BLOCK_BYTES, 7), (3 * BLOCK_BYTES + 5, 9_000)] {
+            let bytes: Vec<u8> = (0..length).map(|at| (at * 31 % 251) as u8).collect();
+            let mut out = ChecksumWriter::new(Vec::new());
+            bytes.chunks(step).for_each(|part| out.write_all(part).unwrap());
+            let sums = out.begin_tail();
+            out.write_all(&sums).unwrap();
+            out.write_all(b"tail").unwrap();
+            let (tail_crc, written) = out.finish();
+            let checks = SegmentChecksums { tail_at: length as u64, tail_crc };
+            let blocks = BlockChecksums::read(&checks, &written[length..]).unwrap();
+            assert_eq!(blocks.mismatch(0, &written[..length]), None);
+            for at in (0..length).step_by(1_001) {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 4;
+                let block = (at / BLOCK_BYTES * BLOCK_BYTES) as u64;
+                assert_eq!(blocks.mismatch(0, &damaged), Some(block));
+            }
+            for at in length..written.len() {
+                let mut damaged = written.clone();
+                damaged[at] ^= 1;
+                assert!(BlockChecksums::read(&checks, &damaged[length..]).is_none());
+            }
+            assert!(blocks.around(0, length + 1).is_none());
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! A segment together with its dead rows.
+
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+
+use crate::segment::Segment;
+
+#[derive(Clone, Debug)]
+pub(crate) struct LiveSegment {
+    pub segment: Arc<Segment>,
+    pub dead: Arc<RoaringBitmap>,
+}

@@ -1,0 +1,238 @@
+//! Parquet's hybrid of run lengths and bit packing, for dictionary codes and definition levels.
+//!
+//! A run is a varint header and then either one value (`header = length << 1`) or groups of eight
+//! bit-packed values (`header = groups << 1 | 1`), least significant bits first.
+
+/// Shorter runs cost more as a run than packed.
+const RUN_MIN: usize = 8;
+
+pub(crate) fn width_of(largest: u32) -> u32 {
+    u32::BITS - largest.leading_zeros()
+}
+
+/// Appends the encoding of `values`, each below `1 << width`.
+pub(crate) fn encode(values: &[u32], width: u32, out: &mut Vec<u8>) {
+    let mut packed_from = 0;
+    let mut at = 0;
+    while at < values.len() {
+        let length = run_length(&values[at..]);
+        // A packed range holds whole groups of eight, so a run may begin only behind one.
+        let ragged = (8 - (at - packed_from) % 8) % 8;
+        if length < RUN_MIN + ragged {
+            at += length;
+            continue;
+        }
+        let run_from = at + ragged;
+        pack(&values[packed_from..run_from], width, out);
+        varint(((length - ragged) as u64) << 1, out);
+        out.extend_from_slice(&values[at].to_le_bytes()[..width.div_ceil(8) as usize]);
+        at += length;
+        packed_from = at;
+    }
+    pack(&values[packed_from..], width, out);
+}
+
+fn run_length(values: &[u32]) -> usize {
+    values.iter().take_while(|value| **value == values[0]).count()
+}
+
+fn pack(values: &[u32], width: u32, out: &mut Vec<u8>) {
+    if values.is_empty() {
+        return;
+    }
+    let groups = values.len().div_ceil(8);
+    varint((groups as u64) << 1 | 1, out);
+    let (mut window, mut filled) = (0u64, 0u32);
+    let padding = groups * 8 - values.len();
+    for value in values.iter().copied().chain(std::iter::repeat_n(0, padding)) {
+        window |= u64::from(value) << filled;
+        filled += width;
+        if filled >= 32 {
+            out.extend_from_slice(&(window as u32).to_le_bytes());
+            window >>= 32;
+            filled -= 32;
+        }
+    }
+    // Eight values of any width are whole bytes.
+    out.extend_from_slice(&window.to_le_bytes()[..(filled / 8) as usize]);
+}
+
+fn varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Decodes `count` values; `None` when the bytes end before.
+pub(crate) fn decode(mut bytes: &[u8], width: u32, count: usize) -> Option<Vec<u32>> {
+    let mut out = Vec::with_capacity(count);
+    while out.len() < count {
+        let left = count - out.len();
+        match Run::take(&mut bytes, width)? {
+            Run::Same { length: 0, .. } | Run::Packed { values: 0, .. } => return None,
+            Run::Same { length, value } => out.resize(out.len() + length.min(left), value),
+            Run::Packed { values, packed } => {
+                let wanted = values.min(left);
+                let needed = (wanted * width as usize).div_ceil(8);
+                unpack(packed.get(..needed)?, width, wanted, &mut out);
+            }
+        }
+    }
+    Some(out)
+}
+
+/// The value at `index`, without decoding the ones before.
+pub(crate) fn get(mut bytes: &[u8], width: u32, mut index: usize) -> Option<u32> {
+    loop {
+        let run = Run::take(&mut bytes, width)?;
+        match run {
+            Run::Same { length, value } if index < length => return Some(value),
+            Run::Packed { values, packed } if index < values => {
+                let bit = index * width as usize;
+                let from = bit / 8;
+                let mut window = [0; 8];
+                let size = packed.len().saturating_sub(from).min(8);
+                window[..size].copy_from_slice(packed.get(from..from + size)?);
+                let mask = (1u64 << width) - 1;
+                return Some(((u64::from_le_bytes(window) >> (bit % 8)) & mask) as u32);
+            }
+            Run::Same { length: 0, .. } | Run::Packed { values: 0, .. } => return None,
+            Run::Same { length, .. } => index -= length,
+            Run::Packed { values, .. } => index -= values,
+        }
+    }
+}
+
+/// Of single bits: the one at `index`, and how many before it are set.
+pub(crate) fn rank(mut bytes: &[u8], mut index: usize) -> Option<(bool, usize)> {
+    let mut before = 0;
+    loop {
+        match Run::take(&mut bytes, 1)? {
+            Run::Same { length, value } if index < length => {
+                return Some((value == 1, before + index * value as usize));
+            }
+            Run::Packed { values, packed } if index < values => {
+                let whole = packed.get(..index / 8)?.iter();
+                before += whole.map(|byte| byte.count_ones() as usize).sum::<usize>();
+                let byte = *packed.get(index / 8)?;
+                let below = byte & ((1u8 << (index % 8)) - 1);
+                return Some((byte >> (index % 8) & 1 == 1, before + below.count_ones() as usize));
+            }
+            Run::Same { length: 0, .. } | Run::Packed { values: 0, .. } => return None,
+            Run::Same { length, value } => {
+                before += length * value as usize;
+                index -= length;
+            }
+            Run::Packed { values, packed } => {
+                before += packed.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
+                index -= values;
+            }
+        }
+    }
+}
+
+enum Run<'a> {
+    Same {
+        length: usize,
+        value: u32,
+    },
+    /// The last packed range may be cut behind the last value.
+    Packed {
+        values: usize,
+        packed: &'a [u8],
+    },
+}
+
+impl<'a> Run<'a> {
+    fn take(bytes: &mut &'a [u8], width: u32) -> Option<Run<'a>> {
+        let header = take_varint(bytes)?;
+        let count = usize::try_from(header >> 1).ok()?;
+        if header & 1 == 0 {
+            let size = width.div_ceil(8) as usize;
+            let mut value = [0; 4];
+            value[..size].copy_from_slice(bytes.get(..size)?);
+            *bytes = &bytes[size..];
+            return Some(Run::Same { length: count, value: u32::from_le_bytes(value) });
+        }
+        let size = count.checked_mul(width as usize)?.min(bytes.len());
+        let (packed, rest) = bytes.split_at(size);
+        *bytes = rest;
+        Some(Run::Packed { values: count.checked_mul(8)?, packed })
+    }
+}
+
+fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) {
+    let mask = (1u64 << width) - 1;
+    let whole = bytes.len().saturating_sub(8);
+    let value = |index: usize| {
+        let bit = index * width as usize;
+        let byte = bit / 8;
+        let mut window = [0; 8];
+        if byte <= whole && bytes.len() >= 8 {
+            window.copy_from_slice(&bytes[byte..byte + 8]);
+        } else {
+            let rest = &bytes[byte..];
+            let size = rest.len().min(8);
+            window[..size].copy_from_slice(&rest[..size]);
+        }
+        ((u64::from_le_bytes(window) >> (bit % 8)) & mask) as u32
+    };
+    out.extend((0..count).map(value));
+}
+
+fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn runs() -> impl Strategy<Value = (u32, Vec<u32>)> {
+        (0u32..=32).prop_flat_map(|width| {
+            let largest = ((1u64 << width) - 1) as u32;
+            let run = (0..=largest, 1usize..40).prop_map(|(value, n)| vec![value; n]);
+            let mixed = prop::collection::vec(0..=largest, 0..20);
+            let part = prop_oneof![run, mixed];
+            (Just(width), prop::collection::vec(part, 0..20).prop_map(|parts| parts.concat()))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_comes_back((width, values) in runs()) {
+            let mut bytes = Vec::new();
+            encode(&values, width, &mut bytes);
+            for (index, value) in values.iter().enumerate() {
+                prop_assert_eq!(get(&bytes, width, index), Some(*value));
+                if width == 1 {
+                    let before = values[..index].iter().sum::<u32>() as usize;
+                    prop_assert_eq!(rank(&bytes, index), Some((*value == 1, before)));
+                }
+            }
+            prop_assert_eq!(decode(&bytes, width, values.len()), Some(values));
+        }
+
+        #[test]
+        fn any_bytes_decode_to_something_or_nothing(bytes: Vec<u8>, width in 0u32..=32) {
+            if let Some(values) = decode(&bytes, width, 100) {
+                prop_assert_eq!(values.len(), 100);
+                prop_assert_eq!(get(&bytes, width, 99), Some(values[99]));
+            }
+            let _ = rank(&bytes, 99);
+        }
+    }
+}
