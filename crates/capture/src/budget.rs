@@ -171,7 +171,7 @@ pub struct ValuesReservation<'a> {
 /// What was decoded is freed before its room is, and returns to the system if it was large.
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        Buffer::freed_elsewhere(self.peak_bytes);
+        Buffer::report_freed(self.peak_bytes);
     }
 }
 

@@ -1,6 +1,6 @@
-//! What an append costs beside the sync it cannot do without.
+//! Benchmark: the cost of an append compared with a bare fdatasync.
 //!
-//! `cargo run --release -p journal --example append_cost [folder]`, on the disk that matters.
+//! `cargo run --release -p journal --example append_cost [dir]`, on the disk that matters.
 
 use std::error::Error;
 use std::fs::{self, OpenOptions};
@@ -22,16 +22,16 @@ const RECORDS_PER_APPEND: usize = 100;
 async fn main() -> Result<()> {
     let given = std::env::args().nth(1).map(PathBuf::from);
     let parent = given.unwrap_or_else(std::env::temp_dir);
-    let folder = parent.join(format!("append-cost-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    let outcome = run(&folder).await;
-    fs::remove_dir_all(&folder)?;
+    let dir = parent.join(format!("append-cost-{}", std::process::id()));
+    fs::create_dir_all(&dir)?;
+    let outcome = run(&dir).await;
+    fs::remove_dir_all(&dir)?;
     outcome
 }
 
-async fn run(folder: &Path) -> Result<()> {
-    print("fdatasync of 1 kB, preallocated", bare(&folder.join("bare"))?);
-    let journal = Journal::open(folder.join("latency"), Settings::default()).await?;
+async fn run(dir: &Path) -> Result<()> {
+    print("fdatasync of 1 kB, preallocated", bare(&dir.join("bare"))?);
+    let journal = Journal::open(dir.join("latency"), Settings::default()).await?;
     print("append of 1 record, 1 appender", appenders(&journal, 1, ROUNDS, 1).await?);
     print("append of 1 record, 64 appenders", appenders(&journal, APPENDERS, ROUNDS, 1).await?);
     let stats = journal.stats();
@@ -40,13 +40,13 @@ async fn run(folder: &Path) -> Result<()> {
 
     for (name, durability) in [("fsync", Durability::Fsync), ("os", Durability::Os)] {
         for tasks in [1, 8] {
-            throughput(&folder.join(format!("{name}-{tasks}")), durability, name, tasks).await?;
+            throughput(&dir.join(format!("{name}-{tasks}")), durability, name, tasks).await?;
         }
     }
     Ok(())
 }
 
-/// The reference: the least a durable kilobyte can cost on this disk.
+/// The reference: a bare fdatasync of 1 kB.
 fn bare(path: &Path) -> Result<Vec<Duration>> {
     let file = OpenOptions::new().create_new(true).write(true).open(path)?;
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 64 << 20)?;
@@ -88,11 +88,11 @@ async fn appenders(
     Ok(times)
 }
 
-/// A million records, first with nobody reading, then read back, then with a reader that releases
-/// what it has read, so that segments are written over.
-async fn throughput(folder: &Path, durability: Durability, name: &str, tasks: usize) -> Result<()> {
+/// A million records: appended alone, then read back, then appended next to a reader that releases
+/// what it has read, so that segments are recycled.
+async fn throughput(dir: &Path, durability: Durability, name: &str, tasks: usize) -> Result<()> {
     let settings = Settings { durability, ..Settings::default() };
-    let journal = Journal::open(folder, settings).await?;
+    let journal = Journal::open(dir, settings).await?;
     let title = format!("{RECORDS_PER_APPEND} x 1 kB an append, {name}, {tasks} appenders");
     let meter = Meter::start()?;
     let times = append_many(&journal, tasks).await?;
@@ -112,7 +112,7 @@ async fn throughput(folder: &Path, durability: Durability, name: &str, tasks: us
     meter.stop("    append, read and release")?;
     print("", times?);
     journal.close().await;
-    Ok(fs::remove_dir_all(folder)?)
+    Ok(fs::remove_dir_all(dir)?)
 }
 
 async fn append_many(journal: &Journal, tasks: usize) -> Result<Vec<Duration>> {

@@ -1,11 +1,13 @@
+//! A batch of records, encoded as frames before it reaches the writer.
+
 use crate::format::{FRAME_BYTES, Salt, u32_at};
 use crate::{Buffer, Position};
 
-/// Records for one append, encoded by the caller straight into the bytes that go to disk.
+/// The records of one append. The caller encodes them straight into the bytes that go to disk.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Frames as on disk, except that the checksum is still the record's alone: position and
-    /// segment are known only to the writer.
+    /// Frames as on disk, except that each checksum covers the record alone: only the writer knows
+    /// the position and the segment.
     frames: Buffer,
     records: u32,
     largest: usize,
@@ -16,7 +18,7 @@ impl Batch {
         Batch::default()
     }
 
-    /// Room for `records` records of `bytes` bytes altogether.
+    /// Capacity for `records` records of `bytes` bytes in total.
     pub fn with_capacity(records: usize, bytes: usize) -> Batch {
         Batch { frames: Buffer::with_capacity(records * FRAME_BYTES + bytes), ..Batch::default() }
     }
@@ -25,7 +27,7 @@ impl Batch {
         self.push_with(|out| out.extend_from_slice(record));
     }
 
-    /// `encode` appends the record to the buffer it is given and leaves the rest of it alone.
+    /// `encode` appends the record to the buffer and must not change the bytes before it.
     pub fn push_with(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         let frame = self.frames.len();
         let start = frame + FRAME_BYTES;
@@ -35,7 +37,7 @@ impl Batch {
 
         let record = &self.frames[start..];
         let (len, checksum) = (record.len(), crc32c::crc32c(record));
-        // A length beyond 32 bits is refused by `append`, which looks at `largest`.
+        // `append` rejects a length beyond 32 bits: it checks `largest`.
         self.frames[frame..frame + 4].copy_from_slice(&(len as u32).to_le_bytes());
         self.frames[frame + 4..start].copy_from_slice(&checksum.to_le_bytes());
         self.largest = self.largest.max(len);
@@ -51,7 +53,7 @@ impl Batch {
         self.records == 0
     }
 
-    /// Bytes this batch takes in the journal.
+    /// Bytes that the batch takes in the journal, frame headers included.
     pub fn bytes(&self) -> usize {
         self.frames.len()
     }
@@ -64,14 +66,14 @@ impl Batch {
         &self.frames
     }
 
-    /// Fixes the checksums for the place the records are going to have.
-    pub(crate) fn place(&mut self, salt: Salt, first: Position) {
+    /// Completes the checksums with the segment's salt and each record's position.
+    pub(crate) fn assign_positions(&mut self, salt: Salt, first: Position) {
         let mut at = 0;
         for index in 0..u64::from(self.records) {
             let len = u32_at(&self.frames, at);
             let record = u32_at(&self.frames, at + 4);
-            let placed = salt.frame_checksum(record, len, first.plus(index));
-            self.frames[at + 4..at + FRAME_BYTES].copy_from_slice(&placed.to_le_bytes());
+            let salted = salt.frame_checksum(record, len, first.plus(index));
+            self.frames[at + 4..at + FRAME_BYTES].copy_from_slice(&salted.to_le_bytes());
             at += FRAME_BYTES + len as usize;
         }
     }

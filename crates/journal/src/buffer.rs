@@ -1,51 +1,52 @@
-//! Bytes of requests and records, in memory that is used again.
+//! A pool of byte buffers for request bodies and records.
 //!
-//! Taking a batch's memory anew, page by page, would cost a tenth of taking the batch in. Large
-//! ones are not kept, and whoever runs the server is told when one was freed.
+//! Page faults of a fresh allocation would cost a tenth of accepting a batch. Large buffers are not
+//! pooled; a hook reports when one is freed, so that the server can return memory to the system.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, OnceLock};
 
 use crate::segment::lock;
 
-/// Smaller ones the allocator keeps itself, larger ones are too rare to be kept.
-const KEPT_BYTES_MIN: usize = 16 << 10;
-const KEPT_BYTES_MAX: usize = 256 << 10;
-/// With the bound above, 8 MB at most.
-const KEPT_MAX: usize = 32;
+/// Sizes that are pooled. The allocator caches smaller buffers itself; larger ones are too rare.
+const POOLED_BYTES_MIN: usize = 16 << 10;
+const POOLED_BYTES_MAX: usize = 256 << 10;
+/// With [`POOLED_BYTES_MAX`] this bounds the pool to 8 MiB.
+const POOL_BUFFERS_MAX: usize = 32;
 
-/// Worth returning to the system at once.
+/// Freed memory of this size is worth returning to the system at once.
 const LARGE_BYTES: usize = 1 << 20;
 
-static WHEN_LARGE_IS_FREED: OnceLock<fn()> = OnceLock::new();
+static ON_LARGE_BUFFER_FREED: OnceLock<fn()> = OnceLock::new();
 
-static KEPT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+static POOL: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
-/// A `Vec<u8>` whose memory goes to the next that needs about as much.
+/// A `Vec<u8>` whose allocation returns to a process-wide pool on drop.
 #[derive(Debug, Default)]
 pub struct Buffer(Vec<u8>);
 
 impl Buffer {
     pub fn with_capacity(bytes: usize) -> Buffer {
-        if (KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&bytes) {
-            let kept = lock(&KEPT).pop();
-            if let Some(mut kept) = kept {
-                kept.reserve(bytes);
-                return Buffer(kept);
+        if (POOLED_BYTES_MIN..=POOLED_BYTES_MAX).contains(&bytes) {
+            let pooled = lock(&POOL).pop();
+            if let Some(mut pooled) = pooled {
+                pooled.reserve(bytes);
+                return Buffer(pooled);
             }
         }
         Buffer(Vec::with_capacity(bytes))
     }
 
-    /// Has `call` called whenever a large buffer was freed. Only the first counts.
-    pub fn when_large_is_freed(call: fn()) {
-        let _ = WHEN_LARGE_IS_FREED.set(call);
+    /// Registers a hook that runs whenever a large buffer was freed. Only the first call has an
+    /// effect.
+    pub fn on_large_buffer_freed(call: fn()) {
+        let _ = ON_LARGE_BUFFER_FREED.set(call);
     }
 
-    /// The same for memory that was no buffer.
-    pub fn freed_elsewhere(bytes: usize) {
+    /// Runs the hook if the caller freed `bytes` of other memory and that is large.
+    pub fn report_freed(bytes: usize) {
         if bytes >= LARGE_BYTES {
-            WHEN_LARGE_IS_FREED.get().inspect(|call| call());
+            ON_LARGE_BUFFER_FREED.get().inspect(|call| call());
         }
     }
 }
@@ -55,16 +56,16 @@ impl Drop for Buffer {
         let mut bytes = std::mem::take(&mut self.0);
         if bytes.capacity() >= LARGE_BYTES {
             drop(bytes);
-            WHEN_LARGE_IS_FREED.get().inspect(|call| call());
+            ON_LARGE_BUFFER_FREED.get().inspect(|call| call());
             return;
         }
-        if !(KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&bytes.capacity()) {
+        if !(POOLED_BYTES_MIN..=POOLED_BYTES_MAX).contains(&bytes.capacity()) {
             return;
         }
         bytes.clear();
-        let mut kept = lock(&KEPT);
-        if kept.len() < KEPT_MAX {
-            kept.push(bytes);
+        let mut pooled = lock(&POOL);
+        if pooled.len() < POOL_BUFFERS_MAX {
+            pooled.push(bytes);
         }
     }
 }
@@ -88,19 +89,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_is_empty_again_and_the_kept_are_bounded() {
-        let many: Vec<Buffer> = (0..KEPT_MAX + 8)
+    fn pooled_buffers_come_back_empty_and_the_pool_is_bounded() {
+        let many: Vec<Buffer> = (0..POOL_BUFFERS_MAX + 8)
             .map(|_| {
-                let mut buffer = Buffer::with_capacity(KEPT_BYTES_MIN);
-                assert!(buffer.is_empty() && buffer.capacity() >= KEPT_BYTES_MIN);
+                let mut buffer = Buffer::with_capacity(POOLED_BYTES_MIN);
+                assert!(buffer.is_empty() && buffer.capacity() >= POOLED_BYTES_MIN);
                 buffer.extend_from_slice(b"something");
                 buffer
             })
             .collect();
         drop(many);
-        drop(Buffer::with_capacity(KEPT_BYTES_MAX + 1));
-        let kept = lock(&KEPT);
-        assert!(kept.len() <= KEPT_MAX);
-        assert!(kept.iter().all(|bytes| bytes.capacity() <= KEPT_BYTES_MAX));
+        drop(Buffer::with_capacity(POOLED_BYTES_MAX + 1));
+        let pooled = lock(&POOL);
+        assert!(pooled.len() <= POOL_BUFFERS_MAX);
+        assert!(pooled.iter().all(|bytes| bytes.capacity() <= POOLED_BYTES_MAX));
     }
 }

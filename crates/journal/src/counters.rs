@@ -1,24 +1,26 @@
+//! Counters of the journal and the histogram of fsync latency.
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::Position;
 
-/// Upper bounds of the buckets sync times are counted in, in microseconds. Longer ones only show
-/// in [`Stats::syncs`].
+/// Upper bounds of the fsync latency histogram, in microseconds. Longer syncs are counted only in
+/// [`Stats::syncs`].
 pub const SYNC_BUCKETS_US: [u64; 14] = [
     50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 102_400, 409_600,
     1_638_400,
 ];
 
-/// Counts since the journal was opened, and its present extent.
+/// Counts since the journal was opened, and its current range of positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     pub oldest: Position,
-    /// Where a reader stands that has read everything. The next record gets this position, or a
-    /// later one.
+    /// The high-water mark: the position of a reader that has read everything. The next record gets
+    /// this position or a later one.
     pub next: Position,
     pub disk_bytes: u64,
-    /// Handed over and not yet durable.
+    /// Bytes of appends that are queued or being written.
     pub queue_bytes: u64,
     pub records: u64,
     pub record_bytes: u64,
@@ -26,8 +28,7 @@ pub struct Stats {
     pub groups_failed: u64,
     pub syncs: u64,
     pub sync_us_total: u64,
-    /// Syncs that took at most the bound of the same index in [`SYNC_BUCKETS_US`], and longer than
-    /// the one before: not cumulative.
+    /// Syncs per bucket of [`SYNC_BUCKETS_US`]; not cumulative.
     pub sync_buckets: [u64; SYNC_BUCKETS_US.len()],
 }
 

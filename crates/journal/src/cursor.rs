@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::Position;
 use crate::format::{End, FRAME_BYTES, GROUP_BYTES, GroupHeader, Salt, SegmentHeader, u32_at};
 
-/// A place between two frames, and the group around it.
+/// A position between two frames, and the group around it.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor {
     salt: Salt,
@@ -22,17 +22,17 @@ struct Group {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A group begins; the cursor stands behind its header.
+    /// A group begins; the cursor is after its header.
     Group {
         start: End,
         header: GroupHeader,
     },
-    /// A whole record; the range is within the window.
+    /// An intact record; the range is within the window.
     Record {
         position: Position,
         range: Range<usize>,
     },
-    /// The window must reach this many bytes beyond the cursor.
+    /// The window must have this many bytes after the cursor.
     Need(usize),
     /// Nothing follows before the limit.
     End,
@@ -41,7 +41,7 @@ pub(crate) enum Step {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Where the last whole group ends.
+    /// Where the last intact group ends.
     pub cut: End,
     pub offset: u64,
     pub expected: String,
@@ -72,12 +72,12 @@ impl Cursor {
     }
 
     fn group(&mut self, window: &[u8], limit: u64) -> Step {
-        let room = limit.saturating_sub(self.at.offset);
-        if room == 0 {
+        let left = limit.saturating_sub(self.at.offset);
+        if left == 0 {
             return Step::End;
         }
-        if room < GROUP_BYTES as u64 {
-            return self.bad("a group header".to_owned(), &format!("{room} bytes"));
+        if left < GROUP_BYTES as u64 {
+            return self.bad("a group header".to_owned(), &format!("{left} bytes"));
         }
         let Some(block) = window.first_chunk::<GROUP_BYTES>() else {
             return Step::Need(GROUP_BYTES);
@@ -101,16 +101,16 @@ impl Cursor {
     }
 
     fn record(&mut self, window: &[u8], group: Group) -> Step {
-        let room = group.end - self.at.offset;
-        if room < FRAME_BYTES as u64 {
-            return self.bad("a frame".to_owned(), &format!("{room} bytes"));
+        let left = group.end - self.at.offset;
+        if left < FRAME_BYTES as u64 {
+            return self.bad("a frame".to_owned(), &format!("{left} bytes"));
         }
         if window.len() < FRAME_BYTES {
             return Step::Need(FRAME_BYTES);
         }
         let (len, actual) = (u32_at(window, 0), u32_at(window, 4));
-        if u64::from(len) > room - FRAME_BYTES as u64 {
-            return self.bad(format!("a record within {room} bytes"), &format!("length {len}"));
+        if u64::from(len) > left - FRAME_BYTES as u64 {
+            return self.bad(format!("a record within {left} bytes"), &format!("length {len}"));
         }
         let frame = FRAME_BYTES + len as usize;
         if window.len() < frame {

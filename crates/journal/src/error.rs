@@ -1,3 +1,5 @@
+//! Errors of the journal, by what the caller can do about them.
+
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -10,25 +12,25 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// Try again: the queue stayed full for the whole wait.
+    /// Backpressure: the queue stayed full for `queue_wait_max`. Retry later.
     #[error("the journal's queue stayed full for {} ms", waited.as_millis())]
     Busy { waited: Duration },
-    /// Try again when records were released or the disk has room.
+    /// Retry when records were released or the disk has space.
     #[error("the journal is full: {0}")]
-    Full(Room),
-    /// This append never fits.
+    Full(FullCause),
+    /// The append can never fit; retrying does not help.
     #[error("{bytes} bytes are more than the journal takes at once ({bytes_max})")]
     TooLarge { bytes: u64, bytes_max: u64 },
     #[error("the journal is closed")]
     Closed,
-    /// The position was released, or belongs to another or a lost journal.
+    /// The position was released, or belongs to another journal.
     #[error("position {asked} is not in the journal, which holds {oldest} up to {next}")]
     OutOfRange { asked: Position, oldest: Position, next: Position },
     /// Nothing of the request was acknowledged.
     #[error("could not {doing}: {source}")]
     Io { doing: &'static str, source: Arc<io::Error> },
-    #[error("the journal in {} belongs to another running process", folder.display())]
-    Locked { folder: PathBuf },
+    #[error("the journal in {} belongs to another running process", dir.display())]
+    Locked { dir: PathBuf },
     #[error(
         "{} has journal format {found}, this version knows formats up to {known}; \
          a newer version wrote it (or its header is damaged)", file.display()
@@ -37,8 +39,8 @@ pub enum Error {
     #[error("journal segment {} is missing, but later ones exist", file.display())]
     Missing { file: PathBuf },
     #[error("{0}")]
-    Corrupt(Box<Damage>),
-    /// No crash does this: a segment has its whole length before it has its name.
+    Corrupt(Box<Corruption>),
+    /// No crash does this: a segment has its full length before it gets its name.
     #[error(
         "{} ends at byte {bytes}, in or right behind the last record before position {position}, \
          shorter than it was made: acknowledged records may be missing behind it", file.display()
@@ -50,36 +52,36 @@ pub enum Error {
     Id,
 }
 
-/// Which room ran out.
+/// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum FullCause {
     Disk,
-    Bound,
+    Limit,
 }
 
-impl fmt::Display for Room {
+impl fmt::Display for FullCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Room::Disk => "no space on the disk",
-            Room::Bound => "disk_bytes_max is reached and nothing was released",
+            FullCause::Disk => "no space on the disk",
+            FullCause::Limit => "journal_disk_bytes_max is reached and no segment can be released",
         })
     }
 }
 
-/// What a person needs to look at a damaged journal.
+/// Where and how a journal is corrupted, for a person to inspect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
+pub struct Corruption {
     pub file: PathBuf,
     pub offset: u64,
     pub position: Position,
-    /// What should stand at `offset`.
+    /// What should be at `offset`.
     pub expected: String,
     pub actual: String,
-    /// Bytes behind `offset`, in this file and later ones: what cutting here would lose.
+    /// Bytes after `offset`, in this file and later ones: what truncating here would lose.
     pub bytes_behind: u64,
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -95,14 +97,16 @@ impl fmt::Display for Damage {
 }
 
 impl Error {
-    /// Whether the files themselves are to blame, so that trying again does not help.
-    pub const fn is_damage(&self) -> bool {
+    /// Whether the files are corrupted, so that retrying does not help.
+    pub const fn is_corruption(&self) -> bool {
         matches!(self, Error::Corrupt(_) | Error::Missing { .. } | Error::CutShort { .. })
     }
 
     pub(crate) fn io(doing: &'static str) -> impl Fn(io::Error) -> Error {
         move |source| match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full(Room::Disk),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Error::Full(FullCause::Disk)
+            }
             _ => Error::Io { doing, source: Arc::new(source) },
         }
     }

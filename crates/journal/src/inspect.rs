@@ -1,3 +1,5 @@
+//! Read-only access to a journal's directory, for tools and tests.
+
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -5,14 +7,13 @@ use std::sync::Arc;
 
 use crate::cursor::Fault;
 use crate::format::End;
-use crate::recover::{damage, ends_elsewhere, open_all, read_tail};
-use crate::scan::{Found, Scan};
+use crate::recover::{corruption_at, open_all, read_tail, wrong_end};
+use crate::scan::{Scan, ScanItem};
 use crate::segment::Segment;
 use crate::{Error, JournalId, Position, Result};
 
-/// Reads the journal in a folder without owning it: for tools and tests. It changes nothing and
-/// sees the journal as it was when it was opened; of a journal in use it may show records at the
-/// end that are not durable yet.
+/// Reads the journal in a directory without locking it. It changes nothing and sees the journal as of
+/// its opening. If a server is running, the last records may not be durable yet.
 pub struct Inspection {
     id: Option<JournalId>,
     segments: VecDeque<(Arc<Segment>, End)>,
@@ -20,8 +21,8 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    pub fn open(folder: impl AsRef<Path>) -> Result<Inspection> {
-        let all = open_all(folder.as_ref(), OpenOptions::new().read(true))?;
+    pub fn open(dir: impl AsRef<Path>) -> Result<Inspection> {
+        let all = open_all(dir.as_ref(), OpenOptions::new().read(true))?;
         let mut segments = VecDeque::with_capacity(all.len());
         for (index, segment) in all.iter().enumerate() {
             let end = match all.get(index + 1) {
@@ -30,10 +31,14 @@ impl Inspection {
             };
             segments.push_back((segment.clone(), end));
         }
-        Ok(Inspection { id: all.first().map(|one| one.header.journal), segments, scan: None })
+        Ok(Inspection {
+            id: all.first().map(|segment| segment.header.journal),
+            segments,
+            scan: None,
+        })
     }
 
-    /// None for a folder without a journal.
+    /// None for a directory without a journal.
     pub fn id(&self) -> Option<JournalId> {
         self.id
     }
@@ -42,25 +47,25 @@ impl Inspection {
         while let Some((segment, end)) = self.segments.front() {
             let scan = self.scan.get_or_insert_with(|| Scan::new(segment.clone(), end.offset));
             match scan.next()? {
-                Found::Group { .. } => {}
-                Found::Record { position, record } => {
+                ScanItem::Group { .. } => {}
+                ScanItem::Record { position, record } => {
                     return Ok(Some((position, record.to_vec())));
                 }
-                Found::End(found) if found == *end => {
+                ScanItem::End(actual) if actual == *end => {
                     self.scan = None;
                     self.segments.pop_front();
                 }
-                Found::End(found) => return Err(self.damaged(ends_elsewhere(found, *end))),
-                Found::Bad(fault) => return Err(self.damaged(fault)),
+                ScanItem::End(actual) => return Err(self.corruption(wrong_end(actual, *end))),
+                ScanItem::Bad(fault) => return Err(self.corruption(fault)),
             }
         }
         Ok(None)
     }
 
-    fn damaged(&self, fault: Fault) -> Error {
+    fn corruption(&self, fault: Fault) -> Error {
         let (segment, end) = &self.segments[0];
-        let later = self.segments.iter().skip(1).map(|(one, _)| one.bytes()).sum();
-        damage(segment, fault, end.offset, later)
+        let later = self.segments.iter().skip(1).map(|(segment, _)| segment.bytes()).sum();
+        corruption_at(segment, fault, end.offset, later)
     }
 }
 

@@ -1,13 +1,14 @@
-//! The journal: accepted records, durable before they are acknowledged, until both stores have them.
+//! The journal: a write-ahead log of accepted records. A record is durable before it is
+//! acknowledged, and stays until both stores have committed it.
 //!
-//! It stands between capture, which appends, and the pipeline, which reads and releases. It never
-//! looks into a record. One server owns a journal; a replicated log may stand in its place, so
-//! nothing but [`Journal::open`], [`Inspection`], [`survey()`] and [`salvage()`] knows of files.
+//! Capture appends; the pipeline reads and releases. Records are opaque bytes here. One server owns a
+//! journal. A replicated log could replace it, so only [`Journal::open`], [`Inspection`],
+//! [`survey()`] and [`salvage()`] know of files.
 //!
-//! - `format` is what stands on disk, `cursor` the only code that trusts it.
-//! - `writer` is the thread that appends, with the argument why history stays one after failures.
-//! - `recover` tells a torn tail from damage.
-//! - `survey` reads on behind damage, and `salvage` makes a new journal of what it finds.
+//! - `format`: the format on disk. `cursor`: the only code that trusts stored bytes.
+//! - `writer`: the thread that groups appends and syncs; why history stays linear after failures.
+//! - `recover`: opening after a crash; tells a torn write from corruption.
+//! - `survey`: reads past corruption. `salvage`: writes a new journal from what a survey finds.
 
 mod batch;
 mod buffer;
@@ -34,11 +35,11 @@ mod writer;
 pub use batch::Batch;
 pub use buffer::Buffer;
 pub use counters::{SYNC_BUCKETS_US, Stats};
-pub use error::{Damage, Error, Result, Room};
+pub use error::{Corruption, Error, FullCause, Result};
 pub use inspect::Inspection;
 pub use journal::Journal;
 pub use position::{JournalId, Position};
 pub use reader::{Reader, Record, Records};
-pub use salvage::{Salvaged, Wanted, salvage};
+pub use salvage::{SalvageOutcome, SalvageTarget, salvage};
 pub use settings::{Durability, Settings};
 pub use survey::{Survey, check_version, disk_bytes, is_present, survey};

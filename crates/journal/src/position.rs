@@ -1,19 +1,21 @@
+//! Positions of records and the id of the journal that assigned them.
+
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Error;
 
-/// A record's place in its journal. Later records have greater positions; a position is never
-/// given to a second record. Mostly dense, but readers must not count on it: a replicated log may
-/// skip numbers, and so does this one after an unclean stop without fsync.
+/// The sequence number of a record in its journal. Positions increase and are never reused. They are
+/// mostly dense, but readers must not rely on it: a replicated log may skip numbers, and this one
+/// skips after an unclean stop without fsync.
 ///
-/// Consumers keep the first position they have *not* applied yet: it is what [`crate::Journal::reader`]
-/// and [`crate::Journal::release`] take.
+/// Consumers store the first position that they have *not* applied; [`crate::Journal::reader`] and
+/// [`crate::Journal::release`] take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(u64);
 
 impl Position {
-    /// Where a journal begins. Nothing ever stands at zero.
+    /// The first position of a journal. No record has position zero.
     pub const START: Position = Position(1);
 
     pub const fn from_u64(value: u64) -> Position {
@@ -24,7 +26,7 @@ impl Position {
         self.0
     }
 
-    /// The position right behind this one. 2^64 records never happen, so it saturates.
+    /// The following position; saturates.
     pub const fn next(self) -> Position {
         self.plus(1)
     }
@@ -40,7 +42,8 @@ impl fmt::Display for Position {
     }
 }
 
-/// Says which journal a position belongs to, so that a store filled from another one is noticed.
+/// Identifies the journal that a position belongs to, so that a store that was filled from another
+/// journal is detected.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JournalId(u128);
 

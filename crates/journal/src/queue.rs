@@ -1,4 +1,4 @@
-//! Appends on their way to the writer thread.
+//! The queue of appends between callers and the writer thread.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -9,21 +9,22 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use crate::segment::lock;
 use crate::{Batch, Error, Position, Result};
 
-/// What one write takes at most, so that the first of many waiting appends does not wait for the
-/// bytes of the last. One larger append still goes as a whole.
+/// Bound of one group, so that the first of many waiting appends does not wait for the bytes of the
+/// last. A single larger append is still written as one group.
 const GROUP_BYTES_MAX: u64 = 8 << 20;
 
-/// From so many requests in one group on, more are on their way while it is written: the next
-/// group gathers somewhat more, since a sync costs the same for all of them. It does so since the
-/// group before it began; a slow disk gives it that time anyway.
-const CROWD: usize = 8;
-const CROWD_GATHERS: Duration = Duration::from_micros(250);
+/// A group of at least this many requests means that load is high. The next group then waits up to
+/// [`BUSY_GROUP_DELAY`] for a quarter more requests, because they all share one sync. The delay counts
+/// from the start of the previous group, so a slow disk adds no wait.
+const BUSY_GROUP_REQUESTS: usize = 8;
+const BUSY_GROUP_DELAY: Duration = Duration::from_micros(250);
 
-/// What a request costs beside its bytes, so that the bound also bounds their number.
+/// Charged for each request in addition to its bytes, so that the byte limit also bounds the number
+/// of requests.
 pub(crate) const REQUEST_BYTES: u64 = 256;
 
-/// The group that was taken last.
-pub(crate) struct Before {
+/// The group that the writer took last.
+pub(crate) struct PreviousGroup {
     pub requests: usize,
     pub began: Instant,
 }
@@ -31,11 +32,11 @@ pub(crate) struct Before {
 pub(crate) struct Request {
     pub batch: Batch,
     pub done: oneshot::Sender<Result<Position>>,
-    /// The request's bytes of the queue's bound; given back when the request is dropped.
-    pub room: OwnedSemaphorePermit,
+    /// The request's share of the queue's capacity, released on drop.
+    pub permit: OwnedSemaphorePermit,
 }
 
-/// Bounded by the permits its requests hold.
+/// Bounded by the permits that its requests hold.
 #[derive(Default)]
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
@@ -45,9 +46,9 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct Waiting {
     requests: VecDeque<Request>,
-    /// The writer waits for so many; waking it costs a system call, and it looks by itself when
-    /// it is at work.
-    wanted: usize,
+    /// Queue length at which a push wakes the writer; 0 while the writer is busy and checks the queue
+    /// itself. Waking costs a system call.
+    wake_at: usize,
     closed: bool,
 }
 
@@ -58,9 +59,9 @@ impl Queue {
             return Err(Error::Closed);
         }
         waiting.requests.push_back(request);
-        let enough = (1..=waiting.requests.len()).contains(&waiting.wanted);
+        let enough = (1..=waiting.requests.len()).contains(&waiting.wake_at);
         if enough {
-            waiting.wanted = 0;
+            waiting.wake_at = 0;
         }
         drop(waiting);
         if enough {
@@ -74,33 +75,40 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    /// Refuses what still waits, and all that comes.
+    /// Closes the queue and fails the requests that still wait.
     pub(crate) fn abandon(&self) {
         self.close();
         lock(&self.waiting).requests.clear();
     }
 
-    /// Waits for requests and takes as many as fit into `room_bytes`, but at least one. Nothing
-    /// when the queue is closed and empty.
-    pub(crate) fn take(&self, room_bytes: u64, before: Option<&Before>, taken: &mut Vec<Request>) {
-        let wanting = |count: usize| {
-            move |one: &mut Waiting| {
-                let few = one.requests.len() < count && !one.closed;
-                one.wanted = if few { count } else { 0 };
+    /// Waits for requests and takes as many as fit into `bytes_left`, at least one. Takes none when
+    /// the queue is closed and empty.
+    pub(crate) fn take(
+        &self,
+        bytes_left: u64,
+        previous: Option<&PreviousGroup>,
+        taken: &mut Vec<Request>,
+    ) {
+        let fewer_than = |count: usize| {
+            move |waiting: &mut Waiting| {
+                let few = waiting.requests.len() < count && !waiting.closed;
+                waiting.wake_at = if few { count } else { 0 };
                 few
             }
         };
         let mut waiting = lock(&self.waiting);
-        if let Some(Before { requests, began }) = before.filter(|one| one.requests >= CROWD) {
-            let left = CROWD_GATHERS.saturating_sub(began.elapsed());
-            let enough = wanting(requests + requests / 4);
+        if let Some(PreviousGroup { requests, began }) =
+            previous.filter(|group| group.requests >= BUSY_GROUP_REQUESTS)
+        {
+            let left = BUSY_GROUP_DELAY.saturating_sub(began.elapsed());
+            let enough = fewer_than(requests + requests / 4);
             let gathered = self.arrived.wait_timeout_while(waiting, left, enough);
             waiting = gathered.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let waiting = self.arrived.wait_while(waiting, wanting(1));
+        let waiting = self.arrived.wait_while(waiting, fewer_than(1));
         let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
         let mut bytes = 0;
-        let bytes_max = room_bytes.min(GROUP_BYTES_MAX);
+        let bytes_max = bytes_left.min(GROUP_BYTES_MAX);
         while let Some(request) = waiting.requests.pop_front_if(|request| {
             bytes += request.batch.bytes() as u64;
             taken.is_empty() || bytes <= bytes_max

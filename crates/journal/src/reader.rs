@@ -1,3 +1,5 @@
+//! Readers: batches of durable records, in order.
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -6,25 +8,24 @@ use tokio::sync::watch;
 use crate::cursor::{Cursor, Fault, Step};
 use crate::format::FRAME_BYTES;
 use crate::journal::{Shared, blocking};
-use crate::recover::damage;
+use crate::recover::corruption_at;
 use crate::scan::{WINDOW_BYTES, read_to};
-use crate::segment::{Extent, Segment, lock};
+use crate::segment::{LogEnd, Segment, lock};
 use crate::{Error, Position, Result};
 
-/// Reads durable records in order. Any number of readers may read at once; none holds up the
-/// writer.
+/// Reads durable records in order. Readers run concurrently and never block the writer.
 pub struct Reader {
     shared: Arc<Shared>,
-    extent: watch::Receiver<Extent>,
+    log_end: watch::Receiver<LogEnd>,
     next: Position,
-    place: Option<Place>,
-    /// Of records that were read before.
-    spare: Vec<u8>,
+    at_position: Option<ReadPosition>,
+    /// Memory of earlier records, to be reused.
+    buffer: Vec<u8>,
 }
 
-/// Where reading goes on. Cloned into each read, so that a dropped future loses nothing.
+/// Where the next read starts. Each read works on a clone, so a dropped future loses nothing.
 #[derive(Clone)]
-struct Place {
+struct ReadPosition {
     segment: Arc<Segment>,
     cursor: Cursor,
 }
@@ -32,7 +33,7 @@ struct Place {
 /// Records read together, in order.
 #[derive(Debug, Default)]
 pub struct Records {
-    /// More than was read, perhaps.
+    /// May be longer than what was read.
     bytes: Vec<u8>,
     index: Vec<(Position, Range<usize>)>,
 }
@@ -63,49 +64,49 @@ impl Records {
 impl Reader {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        extent: watch::Receiver<Extent>,
+        log_end: watch::Receiver<LogEnd>,
         next: Position,
     ) -> Reader {
-        Reader { shared, extent, next, place: None, spare: Vec::new() }
+        Reader { shared, log_end, next, at_position: None, buffer: Vec::new() }
     }
 
-    /// The position reading goes on from: what a consumer that applied everything so far keeps.
+    /// The position of the next record to read. A consumer that has applied everything stores it.
     pub fn position(&self) -> Position {
         self.next
     }
 
-    /// The first position that is not there to be read yet.
+    /// The high-water mark: the first position that is not readable yet.
     pub fn end(&self) -> Position {
-        self.extent.borrow().end
+        self.log_end.borrow().end
     }
 
-    /// The next records, at least one, and no more than `records_max` with `bytes_max` bytes
-    /// altogether (one larger record comes alone). Waits if there are none yet. Dropping the future
-    /// loses no record.
+    /// The next records: at least one, at most `records_max`, and at most `bytes_max` bytes in total
+    /// (a larger record is returned alone). Waits until there is one. Cancel-safe.
     pub async fn next_batch(&mut self, records_max: usize, bytes_max: usize) -> Result<Records> {
         let next = self.next;
         if self.end() <= next {
-            self.spare = Vec::new();
+            self.buffer = Vec::new();
         }
-        if self.extent.wait_for(|extent| extent.end > next).await.is_err() {
+        if self.log_end.wait_for(|log_end| log_end.end > next).await.is_err() {
             return Err(Error::Closed);
         }
-        let (shared, place) = (self.shared.clone(), self.place.clone());
+        let (shared, at_position) = (self.shared.clone(), self.at_position.clone());
         let bounds = Bounds { from: next, records_max: records_max.max(1), bytes_max };
-        let spare = std::mem::take(&mut self.spare);
-        let (place, records) = blocking(move || read(&shared, place, spare, &bounds)).await?;
-        self.place = Some(place);
+        let buffer = std::mem::take(&mut self.buffer);
+        let (at_position, records) =
+            blocking(move || read(&shared, at_position, buffer, &bounds)).await?;
+        self.at_position = Some(at_position);
         if let Some((last, _)) = records.index.last() {
             self.next = last.next();
         }
         Ok(records)
     }
 
-    /// Takes the memory of records that nobody needs any more for the next ones: to ask the system
-    /// for it costs as much as to read them. Kept only while there is much to read.
+    /// Recycles the memory of processed records: allocating it anew costs as much as reading them.
+    /// Only large buffers are retained, and only until the reader has caught up.
     pub fn reuse(&mut self, records: Records) {
         if records.index.last().is_some_and(|(_, last)| last.end > WINDOW_BYTES) {
-            self.spare = records.bytes;
+            self.buffer = records.bytes;
         }
     }
 }
@@ -116,34 +117,34 @@ struct Bounds {
     bytes_max: usize,
 }
 
-/// Called only when a record at or after `bounds.from` is durable.
+/// Call only when a record at or after `bounds.from` is durable.
 fn read(
     shared: &Shared,
-    place: Option<Place>,
-    spare: Vec<u8>,
+    at_position: Option<ReadPosition>,
+    buffer: Vec<u8>,
     bounds: &Bounds,
-) -> Result<(Place, Records)> {
-    let mut records = Records { bytes: spare, index: Vec::new() };
-    if let Some(mut place) = place {
-        place.read(bounds, &mut records)?;
+) -> Result<(ReadPosition, Records)> {
+    let mut records = Records { bytes: buffer, index: Vec::new() };
+    if let Some(mut at_position) = at_position {
+        at_position.read(bounds, &mut records)?;
         if !records.is_empty() {
-            return Ok((place, records));
+            return Ok((at_position, records));
         }
     }
-    let mut place = find(shared, bounds.from)?;
-    place.read(bounds, &mut records)?;
-    Ok((place, records))
+    let mut at_position = find(shared, bounds.from)?;
+    at_position.read(bounds, &mut records)?;
+    Ok((at_position, records))
 }
 
-/// The segment `from` stands in, or the first record after it.
-fn find(shared: &Shared, from: Position) -> Result<Place> {
+/// Positions at the start of the segment that holds `from`, or the first record after it.
+fn find(shared: &Shared, from: Position) -> Result<ReadPosition> {
     let segments = lock(&shared.segments);
-    let found = segments.find(from);
+    let records = segments.find(from);
     let oldest = segments.oldest();
-    match found {
+    match records {
         Some(segment) if from >= oldest => {
             let cursor = Cursor::new(&segment.header);
-            Ok(Place { segment, cursor })
+            Ok(ReadPosition { segment, cursor })
         }
         _ => {
             let next = segments.list.back().map_or(oldest, |last| last.visible().position);
@@ -152,54 +153,55 @@ fn find(shared: &Shared, from: Position) -> Result<Place> {
     }
 }
 
-impl Place {
-    /// Adds what the segment still holds, within bounds; nothing if it is exhausted. What is damaged
-    /// is told of when nothing stands before it.
-    fn read(&mut self, bounds: &Bounds, found: &mut Records) -> Result<()> {
+impl ReadPosition {
+    /// Adds records of this segment, within bounds; none if it is exhausted. Reports corruption only
+    /// when no intact record precedes it.
+    fn read(&mut self, bounds: &Bounds, records: &mut Records) -> Result<()> {
         let limit = self.segment.visible().offset;
         let mut base = self.cursor.at().offset;
         let (mut read, mut more) = (0, bounds.bytes_max.clamp(4096, WINDOW_BYTES));
         loop {
             let part = read..read + (limit - base - read as u64).min(more as u64) as usize;
-            match read_to(&self.segment.file, base, &mut found.bytes, part.clone()) {
+            match read_to(&self.segment.file, base, &mut records.bytes, part.clone()) {
                 Ok(bytes) if bytes == part.len() => read = part.end,
-                _ if !found.is_empty() => return Ok(()),
+                _ if !records.is_empty() => return Ok(()),
                 Ok(_) => {
                     let bytes = format!("{} bytes", part.len());
                     let fault = self.cursor.fault(bytes, "the end of the file");
-                    return Err(self.damaged(fault, limit));
+                    return Err(self.corruption(fault, limit));
                 }
                 Err(error) => return Err(error),
             }
-            let Some(wanted) = self.decode(base..base + read as u64, limit, bounds, found)? else {
+            let Some(needed) = self.decode(base..base + read as u64, limit, bounds, records)?
+            else {
                 return Ok(());
             };
             let at = self.cursor.at().offset;
-            // What was only passed on the way is not kept.
-            if found.is_empty() {
+            // Discard bytes that were only skipped.
+            if records.is_empty() {
                 (base, read) = (at, 0);
             }
             let unread = read - (at - base) as usize;
-            more = (wanted - unread).max(WINDOW_BYTES);
+            more = (needed - unread).max(WINDOW_BYTES);
         }
     }
 
-    /// Finds the records in what was read of the segment; answers how many bytes the next step takes
-    /// if they are not all there.
+    /// Decodes records from the bytes read so far. Returns how many bytes the next step needs if they
+    /// are incomplete, `None` when the batch is done.
     fn decode(
         &mut self,
         read: Range<u64>,
         limit: u64,
         bounds: &Bounds,
-        found: &mut Records,
+        records: &mut Records,
     ) -> Result<Option<usize>> {
-        let Records { bytes: window, index } = found;
+        let Records { bytes: window, index } = records;
         let (base, window) = (read.start, &window[..(read.end - read.start) as usize]);
         let mut bytes: usize = index.iter().map(|(_, range)| range.len()).sum();
         loop {
             let before = self.cursor.clone();
-            let seen = (before.at().offset - base) as usize;
-            match self.cursor.step(&window[seen..], limit) {
+            let consumed = (before.at().offset - base) as usize;
+            match self.cursor.step(&window[consumed..], limit) {
                 Step::Group { .. } => {}
                 Step::Record { position, .. } if position < bounds.from => {}
                 Step::Record { position, range } => {
@@ -208,27 +210,27 @@ impl Place {
                         self.cursor = before;
                         return Ok(None);
                     }
-                    index.push((position, seen + range.start..seen + range.end));
+                    index.push((position, consumed + range.start..consumed + range.end));
                     if index.len() == bounds.records_max {
                         return Ok(None);
                     }
                 }
-                Step::Need(wanted) => {
-                    // Beside the record a frame has its header.
-                    let fits = bytes + wanted <= bounds.bytes_max + FRAME_BYTES;
-                    return Ok((fits || index.is_empty()).then_some(wanted));
+                Step::Need(needed) => {
+                    // A frame is its header and the record.
+                    let fits = bytes + needed <= bounds.bytes_max + FRAME_BYTES;
+                    return Ok((fits || index.is_empty()).then_some(needed));
                 }
                 Step::End => return Ok(None),
                 Step::Bad(_) if !index.is_empty() => {
                     self.cursor = before;
                     return Ok(None);
                 }
-                Step::Bad(fault) => return Err(self.damaged(fault, limit)),
+                Step::Bad(fault) => return Err(self.corruption(fault, limit)),
             }
         }
     }
 
-    fn damaged(&self, fault: Fault, limit: u64) -> Error {
-        damage(&self.segment, fault, limit, 0)
+    fn corruption(&self, fault: Fault, limit: u64) -> Error {
+        corruption_at(&self.segment, fault, limit, 0)
     }
 }

@@ -1,16 +1,16 @@
-//! What a folder holds, after whatever happened to it.
+//! Recovery: opens a journal after a crash, and tells a torn write from corruption.
 //!
-//! Every segment but the last must be whole up to the end its successor's header names. In the last
-//! one the first group that does not check ends the journal if it can be a torn write, and is
-//! damage otherwise. A group is written only after the bytes its `synced to` covers were synced; so
-//! if any later group is found whose `synced to` lies beyond the bad one, the bad one had been on
-//! disk, possibly acknowledged, and opening is refused.
+//! Every segment but the last must be intact up to the end that its successor's header names. In the
+//! last segment, the first group with a wrong checksum ends the journal if it can be a torn write,
+//! and is corruption otherwise. A group is written only after the bytes that its `synced to` covers
+//! were synced. So if a later group has a `synced to` beyond the bad group, the bad group had been
+//! durable and perhaps acknowledged; opening then fails.
 //!
-//! A last segment that is shorter than it was allocated, and ends in or right behind a group, was cut
-//! by something else than a crash: that is refused as well.
+//! Opening also fails if the last segment is shorter than its allocated size and ends inside or right
+//! after a group: no crash truncates a file.
 //!
-//! What is kept of the last segment is written again from the last `synced to` on, and synced,
-//! before anyone sees it: a sync that failed may have left pages which only look clean in memory.
+//! Recovery rewrites and syncs the tail of the last segment, from the last `synced to` on, before any
+//! reader sees it: after a failed sync the kernel may hold pages that only look clean.
 
 use std::fs::OpenOptions;
 use std::io::IoSlice;
@@ -19,98 +19,108 @@ use std::sync::Arc;
 
 use crate::cursor::Fault;
 use crate::format::{End, GROUP_BYTES, GROUP_MAGIC, GroupHeader, HEADER_BYTES};
-use crate::scan::{Found, Scan, WINDOW_BYTES, read_at};
-use crate::segment::{self, Extent, Segment, Segments, damaged_header};
+use crate::scan::{Scan, ScanItem, WINDOW_BYTES, read_at};
+use crate::segment::{self, LogEnd, Segment, Segments, corrupt_header};
 use crate::storage::{Storage, write_all};
-use crate::{Damage, Durability, Error, Position, Result};
+use crate::{Corruption, Durability, Error, Position, Result};
 
 pub(crate) struct Recovered {
     pub segments: Segments,
-    pub extent: Extent,
+    pub log_end: LogEnd,
 }
 
-/// `None` for a folder without a journal.
-pub(crate) fn recover(storage: &dyn Storage, folder: &Path) -> Result<Option<Recovered>> {
-    segment::sweep(folder)?;
-    let segments = open_all(folder, OpenOptions::new().read(true).write(true))?;
+/// `None` for a directory without a journal.
+pub(crate) fn recover(storage: &dyn Storage, dir: &Path) -> Result<Option<Recovered>> {
+    segment::sweep(dir)?;
+    let segments = open_all(dir, OpenOptions::new().read(true).write(true))?;
     let Some(last) = segments.last().cloned() else { return Ok(None) };
     check_complete(&segments)?;
 
     let tail = read_tail(&last)?;
     rewrite(storage, &last, tail.synced_to, tail.end.offset)?;
     last.show(tail.end);
-    // Positions may have jumped at the start of the last segment.
+    // Positions may have skipped ahead at the start of the last segment.
     let end = if last.is_empty() { last.header.previous.position } else { tail.end.position };
-    let extent = Extent { end, next: tail.next(&last) };
-    Ok(Some(Recovered { segments: Segments { list: segments.into(), spare: None }, extent }))
+    let log_end = LogEnd { end, next: tail.next(&last) };
+    Ok(Some(Recovered { segments: Segments { list: segments.into(), spare: None }, log_end }))
 }
 
-/// All segments of a folder, their headers in accord with each other.
-pub(crate) fn open_all(folder: &Path, options: &OpenOptions) -> Result<Vec<Arc<Segment>>> {
-    let segments: Vec<Arc<Segment>> = segment::numbers(folder)?
+/// Opens all segments of a directory and checks that their headers agree with each other.
+pub(crate) fn open_all(dir: &Path, options: &OpenOptions) -> Result<Vec<Arc<Segment>>> {
+    let segments: Vec<Arc<Segment>> = segment::numbers(dir)?
         .into_iter()
-        .map(|number| segment::open(folder, number, options).map(Arc::new))
+        .map(|number| segment::open(dir, number, options).map(Arc::new))
         .collect::<Result<_>>()?;
     for pair in segments.windows(2) {
-        let (one, next) = (&pair[0].header, &pair[1].header);
+        let (previous, next) = (&pair[0].header, &pair[1].header);
         let faults = [
-            (one.journal == next.journal, one.journal.to_string(), next.journal.to_string()),
             (
-                next.previous.position >= one.first,
-                format!("an end of the previous segment from position {} on", one.first),
+                previous.journal == next.journal,
+                previous.journal.to_string(),
+                next.journal.to_string(),
+            ),
+            (
+                next.previous.position >= previous.first,
+                format!("an end of the previous segment from position {} on", previous.first),
                 next.previous.position.to_string(),
             ),
         ];
         if let Some((_, expected, actual)) = faults.into_iter().find(|(holds, _, _)| !holds) {
-            return Err(damaged_header(pair[1].path.clone(), pair[1].bytes(), expected, actual));
+            return Err(corrupt_header(pair[1].path.clone(), pair[1].bytes(), expected, actual));
         }
     }
     Ok(segments)
 }
 
-/// Reads all segments but the last, and shows them up to the end their successor names.
+/// Checks all segments but the last, and makes them visible up to the end that their successor names.
 fn check_complete(segments: &[Arc<Segment>]) -> Result<()> {
     for (index, pair) in segments.windows(2).enumerate() {
         let end = pair[1].header.previous;
-        let behind = || segments[index + 1..].iter().map(|one| one.bytes()).sum::<u64>();
+        let later_bytes =
+            || segments[index + 1..].iter().map(|segment| segment.bytes()).sum::<u64>();
         read_complete(&pair[0], end).map_err(|fault| match fault {
-            Stop::Fault(fault) => damage(&pair[0], fault, end.offset, behind()),
-            Stop::Error(error) => error,
+            ReadFailure::Fault(fault) => corruption_at(&pair[0], fault, end.offset, later_bytes()),
+            ReadFailure::Error(error) => error,
         })?;
         pair[0].show(end);
     }
     Ok(())
 }
 
-enum Stop {
+enum ReadFailure {
     Fault(Fault),
     Error(Error),
 }
 
-fn read_complete(segment: &Arc<Segment>, end: End) -> Result<(), Stop> {
+fn read_complete(segment: &Arc<Segment>, end: End) -> Result<(), ReadFailure> {
     let mut scan = Scan::new(segment.clone(), end.offset);
     loop {
-        match scan.next().map_err(Stop::Error)? {
-            Found::Group { .. } | Found::Record { .. } => {}
-            Found::Bad(fault) => return Err(Stop::Fault(fault)),
-            Found::End(found) if found == end => return Ok(()),
-            Found::End(found) => return Err(Stop::Fault(ends_elsewhere(found, end))),
+        match scan.next().map_err(ReadFailure::Error)? {
+            ScanItem::Group { .. } | ScanItem::Record { .. } => {}
+            ScanItem::Bad(fault) => return Err(ReadFailure::Fault(fault)),
+            ScanItem::End(actual) if actual == end => return Ok(()),
+            ScanItem::End(actual) => return Err(ReadFailure::Fault(wrong_end(actual, end))),
         }
     }
 }
 
-/// A segment's content does not end where its successor says.
-pub(crate) fn ends_elsewhere(found: End, end: End) -> Fault {
+/// The fault of a segment whose content does not end where its successor says.
+pub(crate) fn wrong_end(actual: End, end: End) -> Fault {
     Fault {
-        cut: found,
-        offset: found.offset,
+        cut: actual,
+        offset: actual.offset,
         expected: format!("position {} at byte {}", end.position, end.offset),
-        actual: format!("position {}", found.position),
+        actual: format!("position {}", actual.position),
     }
 }
 
-pub(crate) fn damage(segment: &Segment, fault: Fault, limit: u64, later_bytes: u64) -> Error {
-    Error::Corrupt(Box::new(Damage {
+pub(crate) fn corruption_at(
+    segment: &Segment,
+    fault: Fault,
+    limit: u64,
+    later_bytes: u64,
+) -> Error {
+    Error::Corrupt(Box::new(Corruption {
         file: segment.path.clone(),
         offset: fault.offset,
         position: fault.cut.position,
@@ -127,8 +137,8 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Without fsync, a power cut may have taken records that were already delivered. Their
-    /// positions must not come again, and the file has fewer records than bytes.
+    /// Without fsync, a power failure may have lost records that readers already saw. Their positions
+    /// must not be reused, so skip as many as the file has bytes: it held fewer records.
     fn next(&self, segment: &Segment) -> Position {
         match segment.header.durability {
             Durability::Os if !self.clean => self.end.position.plus(segment.bytes()),
@@ -137,48 +147,48 @@ impl Tail {
     }
 }
 
-/// Where the last segment ends.
+/// Finds the end of the last segment.
 pub(crate) fn read_tail(segment: &Arc<Segment>) -> Result<Tail> {
     let limit = segment.bytes();
     let mut scan = Scan::new(segment.clone(), limit);
-    // The last two groups begun: if the very last is torn, the one before it counts.
+    // The last two groups: if the last is torn, the one before it counts.
     let mut groups: [Option<(End, GroupHeader)>; 2] = [None, None];
     let (end, fault) = loop {
         match scan.next()? {
-            Found::Group { start, header } => groups = [groups[1], Some((start, header))],
-            Found::Record { .. } => {}
-            Found::End(end) => break (end, None),
-            Found::Bad(fault) => break (fault.cut, Some(fault)),
+            ScanItem::Group { start, header } => groups = [groups[1], Some((start, header))],
+            ScanItem::Record { .. } => {}
+            ScanItem::End(end) => break (end, None),
+            ScanItem::Bad(fault) => break (fault.cut, Some(fault)),
         }
     };
     if let Some(fault) = fault {
         if let Some(proof) = synced_beyond(segment, end, limit)? {
-            return Err(damage(segment, fault, proof, 0));
+            return Err(corruption_at(segment, fault, proof, 0));
         }
-        // A header that checks says that a group was begun; anything else is unused space.
+        // A valid header means that a group was started; anything else is unused space.
         if fault.offset > end.offset {
             tracing::warn!(
                 file = %segment.path.display(),
                 offset = end.offset,
                 position = %end.position,
-                "the journal's last write is torn and not used"
+                "the journal's last write is torn and was discarded"
             );
         }
     }
-    let whole = groups.into_iter().flatten().rfind(|(start, _)| start.offset < end.offset);
-    let (synced_to, clean) = whole.map_or((HEADER_BYTES, false), |(start, header)| {
+    let intact = groups.into_iter().flatten().rfind(|(start, _)| start.offset < end.offset);
+    let (synced_to, clean) = intact.map_or((HEADER_BYTES, false), |(start, header)| {
         (header.synced_to.clamp(HEADER_BYTES, start.offset), header.records == 0)
     });
-    if !clean && is_cut_short(segment, end, limit)? {
+    if !clean && is_truncated(segment, end, limit)? {
         let (file, position) = (segment.path.clone(), end.position);
         return Err(Error::CutShort { file, bytes: limit, position });
     }
     Ok(Tail { end, synced_to, clean })
 }
 
-/// Whether the file ends before what was written to it. A torn write leaves the file's length alone,
-/// and where nothing was written behind the last group, something else than a group stands there.
-pub(crate) fn is_cut_short(segment: &Segment, end: End, limit: u64) -> Result<bool> {
+/// Whether the file is shorter than what was written to it. A torn write does not change the file's
+/// length, and unwritten space after the last group does not decode as a group.
+pub(crate) fn is_truncated(segment: &Segment, end: End, limit: u64) -> Result<bool> {
     let block = read_at(&segment.file, end.offset, GROUP_BYTES)?;
     let Some(block) = block.first_chunk::<GROUP_BYTES>() else {
         return Ok(limit < segment.header.allocated);
@@ -190,7 +200,7 @@ pub(crate) fn is_cut_short(segment: &Segment, end: End, limit: u64) -> Result<bo
     }))
 }
 
-/// The end of a later group which proves that the bytes at `cut` had been synced.
+/// The end of a later group that proves that the bytes at `cut` had been synced.
 fn synced_beyond(segment: &Segment, cut: End, limit: u64) -> Result<Option<u64>> {
     let salt = segment.header.salt();
     let mut at = cut.offset + 1;
@@ -219,9 +229,9 @@ fn synced_beyond(segment: &Segment, cut: End, limit: u64) -> Result<Option<u64>>
     Ok(None)
 }
 
-/// Makes bytes durable that are in memory and may or may not be on disk.
+/// Writes a range of the file again and syncs it: the page cache has it, the disk perhaps not.
 pub(crate) fn rewrite(storage: &dyn Storage, segment: &Segment, from: u64, to: u64) -> Result<()> {
-    let failed = Error::io("secure the journal's tail");
+    let failed = Error::io("rewrite the journal's tail");
     let mut at = from;
     while at < to {
         let bytes = read_at(&segment.file, at, (to - at).min(WINDOW_BYTES as u64) as usize)?;

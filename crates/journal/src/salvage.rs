@@ -1,5 +1,5 @@
-//! Writes what a survey finds into a new journal, at the same positions, so that stores which were
-//! filled from the old one go on with it.
+//! Salvage: writes the records that a survey can read into a new journal, at the same positions, so
+//! that stores filled from the old journal continue with the new one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -10,76 +10,76 @@ use crate::segment;
 use crate::survey::{Survey, survey};
 use crate::{Batch, Durability, Error, JournalId, Position, Result};
 
-/// When a group and a segment are ended.
+/// Sizes at which a group and a segment are closed.
 const GROUP_BYTES_MIN: usize = 1 << 20;
 const SEGMENT_BYTES_MIN: u64 = 64 << 20;
 
-/// What the new journal is to be.
+/// The identity and the positions of the new journal.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct SalvageTarget {
     pub id: JournalId,
-    /// Records before this are not taken over, and none from here on is said to be missing.
+    /// Records before this are dropped. The new journal claims no gap from here on.
     pub oldest: Position,
-    /// New records get this position or a later one.
+    /// Later appends get this position or a greater one.
     pub next: Position,
 }
 
-/// What became of the old journal.
+/// The result of a salvage.
 #[derive(Debug)]
-pub struct Salvaged {
+pub struct SalvageOutcome {
     pub survey: Survey,
-    /// Records that the new journal holds.
+    /// Records in the new journal.
     pub records: u64,
-    /// What the next record gets.
+    /// The position of the next record.
     pub next: Position,
 }
 
-/// Makes a journal in `to`, a folder that is not there yet, of what can be read in `from`. It is
-/// durable when this returns.
-pub fn salvage(from: &Path, to: &Path, wanted: Wanted) -> Result<Salvaged> {
+/// Creates a journal in `to`, which must not exist, from the records that are readable in `from`. It
+/// is durable when this returns.
+pub fn salvage(from: &Path, to: &Path, target: SalvageTarget) -> Result<SalvageOutcome> {
     let failed = Error::io("write the salvaged journal");
     fs::create_dir(to).map_err(&failed)?;
-    let mut out = Out {
-        folder: to.to_owned(),
-        id: wanted.id,
-        previous: End { offset: 0, position: wanted.oldest },
+    let mut out = SalvageWriter {
+        dir: to.to_owned(),
+        id: target.id,
+        previous: End { offset: 0, position: target.oldest },
         number: 0,
         records: 0,
         open: None,
     };
-    let found = survey(from, Some(wanted.id), |position, record| {
-        if position < wanted.oldest { Ok(()) } else { out.push(position, record) }
+    let survey_result = survey(from, Some(target.id), |position, record| {
+        if position < target.oldest { Ok(()) } else { out.push(position, record) }
     })?;
     out.end_segment()?;
-    let next = wanted.next.max(found.next).max(out.previous.position);
-    // Like a new journal's first: it holds nothing, and says where the next record stands.
+    let next = target.next.max(survey_result.next).max(out.previous.position);
+    // An empty segment, as in a new journal: its header holds the position of the next record.
     out.begin(next, HEADER_BYTES)?;
-    let Out { open, records, .. } = out;
+    let SalvageWriter { open, records, .. } = out;
     if let Some(open) = open {
         open.file.sync_all().map_err(&failed)?;
     }
-    File::open(to).and_then(|folder| folder.sync_all()).map_err(&failed)?;
-    Ok(Salvaged { survey: found, records, next })
+    File::open(to).and_then(|dir| dir.sync_all()).map_err(&failed)?;
+    Ok(SalvageOutcome { survey: survey_result, records, next })
 }
 
-struct Out {
-    folder: PathBuf,
+struct SalvageWriter {
+    dir: PathBuf,
     id: JournalId,
     previous: End,
     number: u64,
     records: u64,
-    open: Option<Open>,
+    open: Option<OpenSegment>,
 }
 
-struct Open {
+struct OpenSegment {
     file: File,
     salt: Salt,
-    /// Behind the last group that was written.
+    /// The end of the last group written.
     end: End,
     group: Batch,
 }
 
-impl Out {
+impl SalvageWriter {
     fn push(&mut self, position: Position, record: &[u8]) -> Result<()> {
         let fits = self.open.as_ref().is_some_and(|open| {
             open.end.position.plus(open.group.len() as u64) == position
@@ -110,12 +110,12 @@ impl Out {
             allocated,
         };
         let failed = Error::io("write the salvaged journal");
-        let path = segment::path(&self.folder, self.number);
+        let path = segment::path(&self.dir, self.number);
         let mut file =
             OpenOptions::new().write(true).create_new(true).open(path).map_err(&failed)?;
         file.write_all(&header.encode()).map_err(&failed)?;
         let end = End { offset: HEADER_BYTES, position: first };
-        self.open = Some(Open { file, salt: header.salt(), end, group: Batch::new() });
+        self.open = Some(OpenSegment { file, salt: header.salt(), end, group: Batch::new() });
         Ok(())
     }
 
@@ -128,13 +128,13 @@ impl Out {
     }
 }
 
-impl Open {
+impl OpenSegment {
     fn write_group(&mut self) -> Result<()> {
         let mut group = std::mem::take(&mut self.group);
         if group.is_empty() {
             return Ok(());
         }
-        group.place(self.salt, self.end.position);
+        group.assign_positions(self.salt, self.end.position);
         let header = GroupHeader {
             bytes: group.bytes() as u32,
             records: group.len() as u32,

@@ -1,4 +1,4 @@
-//! Reads one segment from its beginning, a window at a time.
+//! A sequential scan of one segment, a window of [`WINDOW_BYTES`] at a time.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) struct Scan {
 }
 
 #[derive(Debug)]
-pub(crate) enum Found<'a> {
+pub(crate) enum ScanItem<'a> {
     Group { start: End, header: GroupHeader },
     Record { position: Position, record: &'a [u8] },
     End(End),
@@ -35,40 +35,40 @@ impl Scan {
         Scan { segment, cursor, limit, window: Vec::new(), window_at: 0 }
     }
 
-    pub(crate) fn next(&mut self) -> Result<Found<'_>> {
+    pub(crate) fn next(&mut self) -> Result<ScanItem<'_>> {
         loop {
             let at = self.cursor.at();
-            let seen = at.offset.saturating_sub(self.window_at).min(self.window.len() as u64);
-            match self.cursor.step(&self.window[seen as usize..], self.limit) {
+            let consumed = at.offset.saturating_sub(self.window_at).min(self.window.len() as u64);
+            match self.cursor.step(&self.window[consumed as usize..], self.limit) {
                 Step::Need(bytes) => {
                     self.fill(at, bytes)?;
                     if self.window.len() < bytes {
                         let found = format!("{} before the file ends", self.window.len());
                         let fault = self.cursor.fault(format!("{bytes} bytes"), &found);
-                        return Ok(Found::Bad(fault));
+                        return Ok(ScanItem::Bad(fault));
                     }
                 }
-                Step::Group { start, header } => return Ok(Found::Group { start, header }),
-                Step::End => return Ok(Found::End(at)),
-                Step::Bad(fault) => return Ok(Found::Bad(fault)),
+                Step::Group { start, header } => return Ok(ScanItem::Group { start, header }),
+                Step::End => return Ok(ScanItem::End(at)),
+                Step::Bad(fault) => return Ok(ScanItem::Bad(fault)),
                 Step::Record { position, range } => {
-                    let record = &self.window[seen as usize..][range];
-                    return Ok(Found::Record { position, record });
+                    let record = &self.window[consumed as usize..][range];
+                    return Ok(ScanItem::Record { position, record });
                 }
             }
         }
     }
 
     fn fill(&mut self, at: End, bytes: usize) -> Result<()> {
-        let room = self.limit - at.offset;
-        let wanted = (bytes.max(WINDOW_BYTES) as u64).min(room);
-        self.window = read_at(&self.segment.file, at.offset, wanted as usize)?;
+        let left = self.limit - at.offset;
+        let needed = (bytes.max(WINDOW_BYTES) as u64).min(left);
+        self.window = read_at(&self.segment.file, at.offset, needed as usize)?;
         self.window_at = at.offset;
         Ok(())
     }
 }
 
-/// Up to `bytes` bytes, fewer only where the file ends.
+/// Reads `bytes` bytes, fewer only at the end of the file.
 pub(crate) fn read_at(file: &File, offset: u64, bytes: usize) -> Result<Vec<u8>> {
     let mut buffer = Vec::new();
     let filled = read_to(file, offset, &mut buffer, 0..bytes)?;
@@ -76,8 +76,8 @@ pub(crate) fn read_at(file: &File, offset: u64, bytes: usize) -> Result<Vec<u8>>
     Ok(buffer)
 }
 
-/// Fills a part of `buffer`, which is made longer if need be and whose first byte stands at `offset`;
-/// tells how many bytes there were, fewer only where the file ends.
+/// Fills the range `part` of `buffer`, whose first byte is at `offset` in the file, growing it if
+/// needed. Returns how many bytes it read, fewer only at the end of the file.
 pub(crate) fn read_to(
     file: &File,
     offset: u64,

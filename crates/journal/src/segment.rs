@@ -1,4 +1,4 @@
-//! Segment files: names, creation, and the list of those that make up the journal.
+//! Segment files: names, creation, release, and the list of live segments.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::format::{End, HEADER_BYTES, HeaderFault, SegmentHeader, VERSION};
 use crate::storage::{Storage, write_all};
-use crate::{Damage, Error, Position, Result};
+use crate::{Corruption, Error, Position, Result};
 
 const SUFFIX: &str = ".segment";
-/// A segment before it has its name, and the end of the name of a released one that is kept for its
-/// allocated space. Both are worthless after a restart.
+/// The name of a segment under construction, and the suffix of a released segment that is recycled
+/// for its allocated blocks. Neither survives a restart.
 const FRESH: &str = "fresh.tmp";
 const SPARE_SUFFIX: &str = ".spare";
 
@@ -23,7 +23,7 @@ pub(crate) struct Segment {
     pub file: File,
     pub path: PathBuf,
     bytes: AtomicU64,
-    /// How far readers may look: what is durable.
+    /// The end of the durable content: readers must not pass it.
     visible: Mutex<End>,
 }
 
@@ -49,7 +49,7 @@ impl Segment {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives back the space behind the content. Only saves room, so failing is no failure.
+    /// Truncates the unused space after the content. Failure is only logged: it costs disk space.
     pub(crate) fn trim(&self) {
         let end = self.visible().offset;
         match self.file.set_len(end) {
@@ -61,12 +61,12 @@ impl Segment {
     }
 }
 
-/// How far the journal reaches.
+/// The journal's high-water mark.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
-    /// Behind the last record there is.
+pub(crate) struct LogEnd {
+    /// The position after the last durable record.
     pub end: Position,
-    /// What the next record gets: mostly the same.
+    /// The position of the next record. Greater than `end` only after an unclean stop without fsync.
     pub next: Position,
 }
 
@@ -74,71 +74,70 @@ pub(crate) struct Extent {
 #[derive(Default)]
 pub(crate) struct Segments {
     pub list: VecDeque<Arc<Segment>>,
-    /// A released file waiting to be written over: its blocks are already allocated and written,
-    /// so syncing into it changes no metadata.
+    /// A released file to recycle. Its blocks are already written, so syncs update no metadata.
     pub spare: Option<Spare>,
 }
 
-/// Its name is its own, so that the writer may take one while another is being released.
+/// Each has a name of its own, so that the writer can take one while another is released.
 pub(crate) struct Spare {
     file: File,
     path: PathBuf,
 }
 
 impl Segments {
-    /// The segment that holds `position`, or the first record after it.
+    /// The segment with the record at `position`, or with the first one after it.
     pub(crate) fn find(&self, position: Position) -> Option<Arc<Segment>> {
-        let at = self.list.partition_point(|one| one.visible().position <= position);
-        self.list.get(at).filter(|one| !one.is_empty()).cloned()
+        let at = self.list.partition_point(|segment| segment.visible().position <= position);
+        self.list.get(at).filter(|segment| !segment.is_empty()).cloned()
     }
 
-    /// Nothing is missing from here on: positions between two segments never held a record.
+    /// The oldest position that can be read. Positions between two segments never held a record.
     pub(crate) fn oldest(&self) -> Position {
-        self.list.front().map_or(Position::START, |one| one.header.previous.position)
+        self.list.front().map_or(Position::START, |segment| segment.header.previous.position)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.list.iter().map(|one| one.bytes()).sum()
+        self.list.iter().map(|segment| segment.bytes()).sum()
     }
 
     pub(crate) fn spare_bytes(&self) -> u64 {
         self.spare
             .as_ref()
             .and_then(|spare| spare.file.metadata().ok())
-            .map_or(0, |found| found.len())
+            .map_or(0, |metadata| metadata.len())
     }
 }
 
-pub(crate) fn path(folder: &Path, number: u64) -> PathBuf {
-    folder.join(format!("{number:020}{SUFFIX}"))
+pub(crate) fn path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:020}{SUFFIX}"))
 }
 
-/// Numbers of the segments in a folder, ascending and without a gap.
-pub(crate) fn numbers(folder: &Path) -> Result<Vec<u64>> {
-    let numbers = all_numbers(folder)?;
+/// Numbers of the segments in a directory, ascending. A gap is an error.
+pub(crate) fn numbers(dir: &Path) -> Result<Vec<u64>> {
+    let numbers = all_numbers(dir)?;
     match numbers.windows(2).find(|pair| pair[1] - pair[0] != 1) {
-        Some(pair) => Err(Error::Missing { file: path(folder, pair[0] + 1) }),
+        Some(pair) => Err(Error::Missing { file: path(dir, pair[0] + 1) }),
         None => Ok(numbers),
     }
 }
 
-pub(crate) fn all_numbers(folder: &Path) -> Result<Vec<u64>> {
-    let failed = Error::io("list the journal's folder");
+pub(crate) fn all_numbers(dir: &Path) -> Result<Vec<u64>> {
+    let failed = Error::io("list the journal's directory");
     let mut numbers = Vec::new();
-    for entry in fs::read_dir(folder).map_err(&failed)? {
+    for entry in fs::read_dir(dir).map_err(&failed)? {
         let name = entry.map_err(&failed)?.file_name();
         let digits = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
         let number = digits.and_then(|digits| digits.parse::<u64>().ok());
-        // Only names this code would give.
-        numbers.extend(number.filter(|number| path(folder, *number).ends_with(&name)));
+        // Accept only names in this code's own spelling.
+        numbers.extend(number.filter(|number| path(dir, *number).ends_with(&name)));
     }
     numbers.sort_unstable();
     Ok(numbers)
 }
 
 /// Opens a segment and reads its header.
-pub(crate) fn open(folder: &Path, number: u64, options: &OpenOptions) -> Result<Segment> {
-    let path = path(folder, number);
+pub(crate) fn open(dir: &Path, number: u64, options: &OpenOptions) -> Result<Segment> {
+    let path = path(dir, number);
     let failed = Error::io("open a journal segment");
     let file = options.open(&path).map_err(&failed)?;
     let bytes = file.metadata().map_err(&failed)?.len();
@@ -146,14 +145,14 @@ pub(crate) fn open(folder: &Path, number: u64, options: &OpenOptions) -> Result<
     file.read_exact_at(&mut block, 0).map_err(Error::io("read a journal segment"))?;
     match SegmentHeader::decode(&block) {
         Ok(header) if header.number == number => Ok(Segment::new(header, file, path, bytes)),
-        Ok(header) => Err(damaged_header(
+        Ok(header) => Err(corrupt_header(
             path,
             bytes,
             format!("segment number {number}"),
             header.number.to_string(),
         )),
         Err(HeaderFault::Damaged { expected, actual }) => {
-            Err(damaged_header(path, bytes, expected, actual))
+            Err(corrupt_header(path, bytes, expected, actual))
         }
         Err(HeaderFault::Version(found)) => {
             Err(Error::Version { file: path, found, known: VERSION })
@@ -161,23 +160,23 @@ pub(crate) fn open(folder: &Path, number: u64, options: &OpenOptions) -> Result<
     }
 }
 
-pub(crate) fn damaged_header(file: PathBuf, bytes: u64, expected: String, actual: String) -> Error {
+pub(crate) fn corrupt_header(file: PathBuf, bytes: u64, expected: String, actual: String) -> Error {
     let position = Position::from_u64(0);
-    let damage = Damage { file, offset: 0, position, expected, actual, bytes_behind: bytes };
+    let damage = Corruption { file, offset: 0, position, expected, actual, bytes_behind: bytes };
     Error::Corrupt(Box::new(damage))
 }
 
-/// A segment is made in three steps, each durable before the next: content here, then name and
-/// folder in `publish`. So a segment's name never stands before a header, whenever the power goes.
-/// The second is how far its blocks have been written before.
+/// Creates the file of a segment under a temporary name. The header is durable before `publish`
+/// renames the file and syncs the directory, so a named segment always has a header, even after a
+/// power failure. Also returns up to which offset the blocks were written before.
 pub(crate) fn prepare(
     storage: &dyn Storage,
-    folder: &Path,
+    dir: &Path,
     header: &SegmentHeader,
     capacity: u64,
     spare: Option<Spare>,
 ) -> Result<(File, u64)> {
-    let fresh = folder.join(FRESH);
+    let fresh = dir.join(FRESH);
     let fill = || -> io::Result<(File, u64)> {
         let file = match spare {
             Some(spare) => {
@@ -196,49 +195,49 @@ pub(crate) fn prepare(
         Ok((file, written))
     };
     fill().map_err(|error| {
-        // The space may be what the next attempt needs.
-        let _ = fs::remove_file(folder.join(FRESH));
+        // The next attempt may need the space.
+        let _ = fs::remove_file(dir.join(FRESH));
         Error::io("create a journal segment")(error)
     })
 }
 
-/// Gives the prepared segment its name. Once this was tried, the header may be found after a crash,
-/// so what it says about the segment before has to stay true.
+/// Renames the prepared segment to its final name. Even if this fails, recovery may find the header,
+/// so what it says about the previous segment must stay true.
 pub(crate) fn publish(
     storage: &dyn Storage,
-    folder: &Path,
+    dir: &Path,
     header: SegmentHeader,
     file: File,
     capacity: u64,
 ) -> Result<Segment> {
     let failed = Error::io("name a journal segment");
-    let path = path(folder, header.number);
-    fs::rename(folder.join(FRESH), &path).map_err(&failed)?;
-    storage.sync_folder(folder).map_err(&failed)?;
+    let path = path(dir, header.number);
+    fs::rename(dir.join(FRESH), &path).map_err(&failed)?;
+    storage.sync_dir(dir).map_err(&failed)?;
     Ok(Segment::new(header, file, path, capacity))
 }
 
-/// Takes a released segment's name away, durably; the file stays under another.
-pub(crate) fn retire(storage: &dyn Storage, folder: &Path, segment: &Segment) -> Result<()> {
-    unname(storage, folder, fs::rename(&segment.path, spare_path(segment)))
+/// Renames a released segment to a spare, durably.
+pub(crate) fn retire(storage: &dyn Storage, dir: &Path, segment: &Segment) -> Result<()> {
+    unname(storage, dir, fs::rename(&segment.path, spare_path(segment)))
 }
 
-pub(crate) fn remove(storage: &dyn Storage, folder: &Path, segment: &Segment) -> Result<()> {
-    unname(storage, folder, fs::remove_file(&segment.path))
+pub(crate) fn remove(storage: &dyn Storage, dir: &Path, segment: &Segment) -> Result<()> {
+    unname(storage, dir, fs::remove_file(&segment.path))
 }
 
-fn unname(storage: &dyn Storage, folder: &Path, done: io::Result<()>) -> Result<()> {
+fn unname(storage: &dyn Storage, dir: &Path, done: io::Result<()>) -> Result<()> {
     let failed = Error::io("release a journal segment");
     match done {
-        // An earlier attempt came this far and could not sync.
+        // An earlier attempt got this far and failed to sync.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         other => other.map_err(&failed)?,
     }
-    storage.sync_folder(folder).map_err(&failed)
+    storage.sync_dir(dir).map_err(&failed)
 }
 
-/// What becomes of a retired segment: the spare, unless a reader is still in it, whose bytes must
-/// stay as they are.
+/// Recycles a retired segment as the spare. Removes it instead while a reader still has it open,
+/// since the spare's bytes get overwritten.
 pub(crate) fn reuse(segment: Arc<Segment>) -> Option<Spare> {
     let path = spare_path(&segment);
     let spare =
@@ -255,17 +254,17 @@ fn spare_path(segment: &Segment) -> PathBuf {
     segment.path.with_extension(&SPARE_SUFFIX[1..])
 }
 
-/// Removes what an unclean stop left behind.
-pub(crate) fn sweep(folder: &Path) -> Result<()> {
+/// Removes temporary files and spares that an unclean stop left behind.
+pub(crate) fn sweep(dir: &Path) -> Result<()> {
     let failed = Error::io("remove a temporary journal file");
-    for entry in fs::read_dir(folder).map_err(&failed)? {
+    for entry in fs::read_dir(dir).map_err(&failed)? {
         let entry = entry.map_err(&failed)?;
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_suffix(SPARE_SUFFIX));
         let number = number.and_then(|number| number.parse().ok());
-        // Only by the very name that a segment's spare has: others' files are left alone.
+        // Match the exact name of a spare: other files are not ours to remove.
         let is_spare = number.is_some_and(|number| {
-            path(folder, number).with_extension(&SPARE_SUFFIX[1..]).ends_with(&name)
+            path(dir, number).with_extension(&SPARE_SUFFIX[1..]).ends_with(&name)
         });
         if name == FRESH || is_spare {
             fs::remove_file(entry.path()).map_err(&failed)?;
@@ -275,6 +274,6 @@ pub(crate) fn sweep(folder: &Path) -> Result<()> {
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What these mutexes guard is replaced in one assignment, so a panic leaves nothing half done.
+    // The guarded values are replaced in one assignment, so a panic leaves them consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,33 +1,35 @@
+//! Settings of a journal and their checks.
+
 use std::time::Duration;
 
 use crate::format::{FRAME_BYTES, GROUP_BYTES, HEADER_BYTES};
 use crate::queue::REQUEST_BYTES;
 use crate::{Error, Result};
 
-/// When an append counts as done.
+/// When an append is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// After fdatasync: it survives a power cut.
+    /// After fdatasync: the record survives a power failure.
     #[default]
     Fsync,
-    /// After the write: it survives a killed process, not a power cut.
+    /// After the write: the record survives a killed process, not a power failure.
     Os,
 }
 
-/// Group headers carry lengths as 32 bits; a quarter of that is far beyond any useful queue.
+/// Group headers hold lengths as 32 bits; a quarter of that exceeds any useful queue.
 const QUEUE_BYTES_CEILING: u64 = 1 << 30;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub durability: Durability,
-    /// Size a segment is preallocated with; one bigger append gets a bigger segment.
+    /// Preallocated size of a segment. A larger append gets a larger segment.
     pub segment_bytes: u64,
     pub record_bytes_max: u64,
-    /// Bound of everything handed over and not yet durable. Also the largest single append.
+    /// Bound of all appends that are not durable yet, and of a single append.
     pub queue_bytes_max: u64,
-    /// How long an append waits for room in the queue before it is refused as busy.
+    /// How long an append waits for queue capacity before it fails with [`Error::Busy`].
     pub queue_wait_max: Duration,
-    /// Bound of what is stored and not yet released.
+    /// Bound of the segments that are not released yet. Past it appends fail with [`Error::Full`].
     pub disk_bytes_max: u64,
 }
 
@@ -60,7 +62,7 @@ impl Settings {
             (
                 self.disk_bytes_max >= 2 * largest,
                 "disk_bytes_max",
-                "has no room for two segments of segment_bytes or queue_bytes_max",
+                "must be at least twice segment_bytes and twice queue_bytes_max",
             ),
         ];
         match rules.into_iter().find(|(holds, _, _)| !holds) {

@@ -1,16 +1,16 @@
-//! The file operations that can fail and matter. A seam only so that tests can make them fail.
+//! The file operations whose failures matter: a trait, so that tests can inject faults.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::path::Path;
 
 pub(crate) trait Storage: Send + Sync {
-    /// Makes sure of space for `bytes`, so that writing there neither grows the file nor runs out.
+    /// Reserves space for `bytes`, so that writes there neither grow the file nor run out of space.
     fn allocate(&self, file: &File, bytes: u64) -> io::Result<()>;
-    /// May write less than it was given.
+    /// May write only a part of the slices.
     fn write(&self, file: &File, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize>;
     fn sync(&self, file: &File) -> io::Result<()>;
-    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
 pub(crate) struct Disk;
@@ -20,7 +20,7 @@ impl Storage for Disk {
     fn allocate(&self, file: &File, bytes: u64) -> io::Result<()> {
         use rustix::fs::{FallocateFlags, fallocate};
         match fallocate(file, FallocateFlags::empty(), 0, bytes) {
-            // Some file systems cannot; there a segment may run out of space while written.
+            // Without support by the file system, a write to the segment may run out of space.
             Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(bytes),
             other => Ok(other?),
         }
@@ -32,7 +32,7 @@ impl Storage for Disk {
     }
 
     fn write(&self, mut file: &File, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        // Readers use positioned reads on the same file, so the cursor is the writer's alone.
+        // Readers use positioned reads on the same file, so only the writer moves the file offset.
         file.seek(SeekFrom::Start(offset))?;
         file.write_vectored(slices)
     }
@@ -41,8 +41,8 @@ impl Storage for Disk {
         file.sync_data()
     }
 
-    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        File::open(folder)?.sync_all()
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
     }
 }
 

@@ -1,10 +1,9 @@
-//! Reads everything that can be read of a journal's folder, whatever happened to it: for tools that
-//! say what is damaged, and for those that save the rest.
+//! Survey: reads every intact record of a journal, past any corruption, to report or salvage them.
 //!
-//! Where recovery stops at the first damage, a survey goes on at the next group that checks. Every
-//! record's checksum covers its position, so what it finds is what was appended there. It takes no
-//! lock and changes nothing. Of a journal in use, files may vanish and the last one change while it
-//! is read; whoever finds damage beside a running server looks again.
+//! Recovery stops at the first corruption; a survey continues at the next group with a valid
+//! checksum. Each record's checksum covers its position, so a record that passes was appended at that
+//! position. A survey takes no lock and changes nothing. While a server runs, files may disappear and
+//! the last one may change during the survey; a caller that finds corruption then should repeat it.
 
 use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
@@ -14,36 +13,36 @@ use crate::format::{
     End, FRAME_BYTES, GROUP_BYTES, GROUP_MAGIC, GroupHeader, HEADER_BYTES, HeaderFault, Salt,
     SegmentHeader, VERSION, u32_at,
 };
-use crate::recover::is_cut_short;
+use crate::recover::is_truncated;
 use crate::scan::{WINDOW_BYTES, read_at};
-use crate::segment::{self, Segment, damaged_header};
-use crate::{Damage, Durability, Error, JournalId, Position, Result};
+use crate::segment::{self, Segment, corrupt_header};
+use crate::{Corruption, Durability, Error, JournalId, Position, Result};
 
-/// Kept of a journal that is damaged all over.
+/// Faults that are reported at most.
 const FAULTS_MAX: usize = 1_000;
 
-/// What a folder holds.
+/// The content of a journal's directory.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// None for a folder without a journal, or without any header that can be read.
+    /// None for a directory without a journal, or without any readable header.
     pub id: Option<JournalId>,
     pub segments: usize,
     pub records: u64,
     pub record_bytes: u64,
-    /// Nothing is missing from here on, but for what `lost` says.
+    /// From here on, every record is readable except those in `lost`.
     pub oldest: Position,
-    /// Behind the last record.
+    /// The position after the last record.
     pub end: Position,
-    /// What the next record would get.
+    /// The position that the next record would get.
     pub next: Position,
     /// Positions whose records cannot be read.
     pub lost: Vec<Range<u64>>,
-    /// One for each damaged place, the first [`FAULTS_MAX`] of them.
+    /// One per corrupted range, at most [`FAULTS_MAX`].
     pub faults: Vec<Error>,
 }
 
-/// A segment file, and as much of its header as is known.
-struct Found {
+/// A segment file, with its header if that is readable.
+struct SegmentFile {
     number: u64,
     path: PathBuf,
     file: File,
@@ -53,19 +52,19 @@ struct Found {
     first: Option<Position>,
 }
 
-/// Whether a folder holds segments of a journal.
-pub fn is_present(folder: &Path) -> Result<bool> {
-    Ok(folder.is_dir() && !segment::all_numbers(folder)?.is_empty())
+/// Whether a directory holds segments of a journal.
+pub fn is_present(dir: &Path) -> Result<bool> {
+    Ok(dir.is_dir() && !segment::all_numbers(dir)?.is_empty())
 }
 
 /// Fails with [`Error::Version`] if a newer release wrote any segment. Changes nothing.
-pub fn check_version(folder: &Path) -> Result<()> {
-    if !folder.is_dir() {
+pub fn check_version(dir: &Path) -> Result<()> {
+    if !dir.is_dir() {
         return Ok(());
     }
-    for number in segment::all_numbers(folder)? {
-        // Whoever opens the journal says what else is wrong with it.
-        let opened = segment::open(folder, number, OpenOptions::new().read(true));
+    for number in segment::all_numbers(dir)? {
+        // Opening the journal reports every other fault.
+        let opened = segment::open(dir, number, OpenOptions::new().read(true));
         if let Err(error @ Error::Version { .. }) = opened {
             return Err(error);
         }
@@ -73,10 +72,10 @@ pub fn check_version(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Calls `each` for every record that can be read, in the order of their positions. `id` is taken
-/// for the journal's if no header says it.
+/// Calls `each` for every readable record, in the order of positions. `id` is assumed as the
+/// journal's if no header is readable.
 pub fn survey(
-    folder: &Path,
+    dir: &Path,
     id: Option<JournalId>,
     mut each: impl FnMut(Position, &[u8]) -> Result<()>,
 ) -> Result<Survey> {
@@ -91,22 +90,22 @@ pub fn survey(
         lost: Vec::new(),
         faults: Vec::new(),
     };
-    if !folder.is_dir() {
+    if !dir.is_dir() {
         return Ok(survey);
     }
-    let found = open_all(folder, id, &mut survey)?;
-    survey.segments = found.len();
-    let Some(front) = found.first() else { return Ok(survey) };
+    let segments = open_all(dir, id, &mut survey)?;
+    survey.segments = segments.len();
+    let Some(front) = segments.first() else { return Ok(survey) };
     let front = front.header.map(|header| header.previous.position).or(front.first);
     survey.oldest = front.unwrap_or(Position::START);
     (survey.end, survey.next) = (survey.oldest, survey.oldest);
-    for (index, one) in found.iter().enumerate() {
-        let next = found.get(index + 1).filter(|next| next.number == one.number + 1);
-        let later = &found[index + 1..];
-        // A group that failed may stand where a later segment begins: the later one counts.
-        let ceiling = later.iter().filter_map(|one| one.first).min();
+    for (index, segment) in segments.iter().enumerate() {
+        let next = segments.get(index + 1).filter(|next| next.number == segment.number + 1);
+        let later = &segments[index + 1..];
+        // A failed group may have the positions of a later segment: the later one counts.
+        let ceiling = later.iter().filter_map(|segment| segment.first).min();
         let walk = Walk {
-            segment: one,
+            segment,
             until: next.and_then(|next| next.header).map(|header| header.previous),
             ceiling: ceiling.map_or(u64::MAX, Position::as_u64),
             is_last: later.is_empty(),
@@ -132,18 +131,18 @@ impl Survey {
     }
 }
 
-fn open_all(folder: &Path, id: Option<JournalId>, survey: &mut Survey) -> Result<Vec<Found>> {
+fn open_all(dir: &Path, id: Option<JournalId>, survey: &mut Survey) -> Result<Vec<SegmentFile>> {
     let mut opened = Vec::new();
     let mut before = None;
-    for number in segment::all_numbers(folder)? {
+    for number in segment::all_numbers(dir)? {
         if let Some(before) = before.filter(|before| before + 1 != number) {
-            survey.fault(Error::Missing { file: segment::path(folder, before + 1) });
+            survey.fault(Error::Missing { file: segment::path(dir, before + 1) });
         }
         before = Some(number);
-        let path = segment::path(folder, number);
+        let path = segment::path(dir, number);
         let file = match File::open(&path) {
             Ok(file) => file,
-            // Released since the folder was listed; of a journal that nobody has open it cannot be.
+            // Released since the directory was listed, by a running server.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(Error::io("open a journal segment")(error)),
         };
@@ -153,11 +152,11 @@ fn open_all(folder: &Path, id: Option<JournalId>, survey: &mut Survey) -> Result
             Ok(header) if header.number == number => Some(header),
             Ok(header) => {
                 let (expected, actual) = (format!("segment number {number}"), header.number);
-                survey.fault(damaged_header(path.clone(), bytes, expected, actual.to_string()));
+                survey.fault(corrupt_header(path.clone(), bytes, expected, actual.to_string()));
                 None
             }
             Err(HeaderFault::Damaged { expected, actual }) => {
-                survey.fault(damaged_header(path.clone(), bytes, expected, actual));
+                survey.fault(corrupt_header(path.clone(), bytes, expected, actual));
                 None
             }
             Err(HeaderFault::Version(found)) => {
@@ -167,30 +166,29 @@ fn open_all(folder: &Path, id: Option<JournalId>, survey: &mut Survey) -> Result
         opened.push((number, path, file, bytes, header));
     }
     survey.id = opened.iter().find_map(|(.., header)| header.map(|header| header.journal)).or(id);
-    // Without an id no checksum can be told right from wrong.
+    // Checksums are salted with the id: without it none can be verified.
     let Some(id) = survey.id else { return Ok(Vec::new()) };
-    let mut found = Vec::with_capacity(opened.len());
+    let mut segments = Vec::with_capacity(opened.len());
     for (number, path, file, bytes, header) in opened {
         if let Some(other) = header.filter(|header| header.journal != id) {
-            survey.fault(damaged_header(path, bytes, id.to_string(), other.journal.to_string()));
+            survey.fault(corrupt_header(path, bytes, id.to_string(), other.journal.to_string()));
             continue;
         }
         let salt = Salt::of(id, number);
-        let mut one = Found { number, path, file, bytes, header, salt, first: None };
-        one.first = match header {
+        let mut segment = SegmentFile { number, path, file, bytes, header, salt, first: None };
+        segment.first = match header {
             Some(header) => Some(header.first),
-            None => {
-                next_group(&one, HEADER_BYTES, bytes, |_, _| true)?.map(|(_, group)| group.first)
-            }
+            None => next_group(&segment, HEADER_BYTES, bytes, |_, _| true)?
+                .map(|(_, group)| group.first),
         };
-        found.push(one);
+        segments.push(segment);
     }
-    Ok(found)
+    Ok(segments)
 }
 
-/// The first group header that checks, from `at` on and before `limit`.
+/// The first valid group header from `at` on and before `limit`.
 fn next_group(
-    segment: &Found,
+    segment: &SegmentFile,
     mut at: u64,
     limit: u64,
     fits: impl Fn(u64, &GroupHeader) -> bool,
@@ -218,16 +216,16 @@ fn next_group(
     Ok(None)
 }
 
-/// Through one segment.
+/// The survey of one segment.
 struct Walk<'a> {
-    segment: &'a Found,
-    /// Where it ends, as its successor says.
+    segment: &'a SegmentFile,
+    /// Its end, according to its successor.
     until: Option<End>,
     ceiling: u64,
     is_last: bool,
 }
 
-/// What can be read of a group.
+/// The readable content of a group.
 struct Content {
     frames: Vec<u8>,
     records: Vec<(Position, Range<usize>)>,
@@ -241,14 +239,14 @@ impl Walk<'_> {
         survey: &mut Survey,
         each: &mut impl FnMut(Position, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let one = self.segment;
-        let Some(first) = one.first else { return Ok(()) };
-        // Positions between two segments never held a record, unless the one before is not whole.
-        let before = one.header.map_or(first, |header| header.previous.position);
+        let source = self.segment;
+        let Some(first) = source.first else { return Ok(()) };
+        // Positions between two segments never held a record, unless the previous one is corrupted.
+        let before = source.header.map_or(first, |header| header.previous.position);
         survey.lose(survey.end.as_u64(), before.as_u64());
         survey.end = survey.end.max(before);
 
-        let limit = self.until.map_or(one.bytes, |until| until.offset.min(one.bytes));
+        let limit = self.until.map_or(source.bytes, |until| until.offset.min(source.bytes));
         let mut at = End { offset: HEADER_BYTES, position: first };
         let mut clean = false;
         while let Some((start, group)) = self.group(at, limit)? {
@@ -259,8 +257,8 @@ impl Walk<'_> {
             }
             if start > at.offset || begins > from {
                 let actual = format!("position {begins} at byte {start}");
-                let behind = start - at.offset;
-                survey.fault(self.damage(at.offset, from, "a group", actual, behind));
+                let bytes_after = start - at.offset;
+                survey.fault(self.corruption(at.offset, from, "a group", actual, bytes_after));
                 survey.lose(from, begins);
             }
             let after = End {
@@ -270,7 +268,7 @@ impl Walk<'_> {
             let content = self.read(start, &group)?;
             let is_final = self.is_last && self.group(after, limit)?.is_none();
             let is_cut = after.offset > limit;
-            // What fails in the very last group is a torn write, which nobody was told of.
+            // A fault in the very last group is a torn write, which was never acknowledged.
             if is_final && !is_cut && !content.faults.is_empty() {
                 at = End { offset: start, position: group.first };
                 break;
@@ -284,7 +282,7 @@ impl Walk<'_> {
             let reached = Position::from_u64(after.position.as_u64().min(self.ceiling));
             survey.end = survey.end.max(reached);
             if is_final && is_cut {
-                // The file's end says it once for all of them.
+                // `tail` reports the truncated file once.
                 at = End { offset: start, position: group.first };
                 break;
             }
@@ -296,9 +294,10 @@ impl Walk<'_> {
             && at.position < until.position
         {
             let expected = format!("position {} at byte {}", until.position, until.offset);
-            let (from, behind) = (at.position.as_u64(), until.offset.saturating_sub(at.offset));
+            let (from, bytes_after) =
+                (at.position.as_u64(), until.offset.saturating_sub(at.offset));
             let actual = format!("position {from}");
-            survey.fault(self.damage(at.offset, from, &expected, actual, behind));
+            survey.fault(self.corruption(at.offset, from, &expected, actual, bytes_after));
             survey.lose(from, until.position.as_u64());
             survey.end = survey.end.max(until.position);
         }
@@ -306,9 +305,8 @@ impl Walk<'_> {
         if self.is_last { self.tail(at, clean, survey) } else { Ok(()) }
     }
 
-    /// The group that begins at `at`, or the next one that is there in spite of what is damaged. Of
-    /// the last segment only one that proves that what stands before it had been synced: see
-    /// `recover`.
+    /// The group at `at`, or the next valid one after it. In the last segment only a group that
+    /// proves that the bytes before it had been synced: see `recover`.
     fn group(&self, at: End, limit: u64) -> Result<Option<(u64, GroupHeader)>> {
         next_group(self.segment, at.offset, limit, |start, group| {
             let proven = start == at.offset || !self.is_last || group.synced_to > at.offset;
@@ -330,45 +328,47 @@ impl Walk<'_> {
             let frame = length.map(|length| FRAME_BYTES + length as usize);
             let Some(frame) = frame.filter(|frame| *frame <= rest.len()) else {
                 let actual = format!("length {}", length.unwrap_or_default());
-                let behind = rest.len() as u64;
-                faults.push(self.damage(offset, position, "a record", actual, behind));
+                let bytes_after = rest.len() as u64;
+                faults.push(self.corruption(offset, position, "a record", actual, bytes_after));
                 lost.push(position..end);
                 break;
             };
-            let (range, place) = (at + FRAME_BYTES..at + frame, Position::from_u64(position));
+            let (range, record_position) =
+                (at + FRAME_BYTES..at + frame, Position::from_u64(position));
             let plain = crc32c::crc32c(&frames[range.clone()]);
-            let expected = self.segment.salt.frame_checksum(plain, range.len() as u32, place);
+            let expected =
+                self.segment.salt.frame_checksum(plain, range.len() as u32, record_position);
             let actual = u32_at(rest, 4);
             at += frame;
             if expected == actual {
-                records.push((place, range));
+                records.push((record_position, range));
             } else {
                 let (expected, actual) =
                     (format!("record checksum {expected:08x}"), format!("{actual:08x}"));
-                faults.push(self.damage(offset, position, &expected, actual, frame as u64));
+                faults.push(self.corruption(offset, position, &expected, actual, frame as u64));
                 lost.push(position..position + 1);
             }
         }
         Ok(Content { frames, records, lost, faults })
     }
 
-    /// What stands behind the last group of the last segment.
+    /// Checks the end of the last segment.
     fn tail(&self, end: End, clean: bool, survey: &mut Survey) -> Result<()> {
-        let one = self.segment;
-        let Some(header) = one.header else { return Ok(()) };
-        let file = one.file.try_clone().map_err(Error::io("read a journal segment"))?;
-        let segment = Segment::new(header, file, one.path.clone(), one.bytes);
-        if !clean && is_cut_short(&segment, end, one.bytes)? {
-            let (file, bytes) = (one.path.clone(), one.bytes);
+        let source = self.segment;
+        let Some(header) = source.header else { return Ok(()) };
+        let file = source.file.try_clone().map_err(Error::io("read a journal segment"))?;
+        let segment = Segment::new(header, file, source.path.clone(), source.bytes);
+        if !clean && is_truncated(&segment, end, source.bytes)? {
+            let (file, bytes) = (source.path.clone(), source.bytes);
             survey.fault(Error::CutShort { file, bytes, position: end.position });
         }
         if header.durability == Durability::Os && !clean {
-            survey.next = survey.next.max(end.position.plus(one.bytes));
+            survey.next = survey.next.max(end.position.plus(source.bytes));
         }
         Ok(())
     }
 
-    fn damage(
+    fn corruption(
         &self,
         offset: u64,
         position: u64,
@@ -376,7 +376,7 @@ impl Walk<'_> {
         actual: String,
         bytes_behind: u64,
     ) -> Error {
-        Error::Corrupt(Box::new(Damage {
+        Error::Corrupt(Box::new(Corruption {
             file: self.segment.path.clone(),
             offset,
             position: Position::from_u64(position),
@@ -387,8 +387,8 @@ impl Walk<'_> {
     }
 }
 
-/// Bytes of all files of a journal's folder.
-pub fn disk_bytes(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum()
+/// Total size of the files in a journal's directory.
+pub fn disk_bytes(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }

@@ -1,4 +1,4 @@
-//! What happens when the disk fails, fills up or loses power.
+//! Fault injection: a disk that fails, fills up or loses power.
 
 mod disk;
 mod failures;
@@ -6,7 +6,7 @@ mod histories;
 
 use crate::{Batch, Journal, Position, Settings};
 
-/// Segments of a few records, so that everything rolls.
+/// Segments of a few records, so that every test rolls over.
 fn tiny() -> Settings {
     Settings {
         segment_bytes: 16 << 10,

@@ -33,81 +33,84 @@ use std::time::Instant;
 use tokio::sync::watch;
 
 use crate::format::{End, GROUP_BYTES, GroupHeader, HEADER_BYTES, SegmentHeader};
-use crate::journal::{Owned, Shared};
-use crate::queue::{Before, Queue, Request};
+use crate::journal::{DirLock, Shared};
+use crate::queue::{PreviousGroup, Queue, Request};
 use crate::recover::rewrite;
-use crate::segment::{self, Extent, Segment, lock};
+use crate::segment::{self, LogEnd, Segment, lock};
 use crate::storage::write_all;
-use crate::{Durability, Error, Position, Result, Room};
+use crate::{Durability, Error, FullCause, Position, Result};
 
-/// A sync into blocks that were never written has to record that they are now, which doubles its
-/// time. So a small group that comes to such blocks writes zeros over so many behind it, and the
-/// syncs to come find them written. Large groups pay that once for many records anyway.
-const PAVED_BYTES: u64 = 1 << 20;
-const SMALL_GROUP_BYTES: u64 = PAVED_BYTES / 16;
+/// Zeros that a small group writes ahead of itself. The first sync of a block must also update the
+/// file's metadata (unwritten to written extent), which doubles its latency; syncs of prewritten
+/// blocks avoid it. Large groups amortize the cost over many records.
+const PREALLOCATED_BYTES: u64 = 1 << 20;
+const SMALL_GROUP_BYTES: u64 = PREALLOCATED_BYTES / 16;
 
 pub(crate) struct Writer {
     pub shared: Arc<Shared>,
-    /// The segment appended to last, by this process or one before.
+    /// The newest segment, written by this process or an earlier one.
     pub last: Arc<Segment>,
-    /// Whether `last` may be appended to: not after a failure, nor if found at the start.
+    /// Whether `last` may be appended to. False after a failure, and for a segment of an earlier
+    /// process.
     pub usable: bool,
     pub synced_to: u64,
-    /// How far the blocks of `last` have been written, be it by an earlier use.
-    pub paved_to: u64,
-    /// Whether a sync of what lies behind `synced_to` has failed.
-    pub suspect: bool,
-    /// Whether the last group failed; the log tells only when that changes.
+    /// Offset up to which the blocks of `last` were written before, possibly as another segment.
+    pub preallocated_to: u64,
+    /// Whether a sync of the bytes after `synced_to` has failed.
+    pub sync_failed: bool,
+    /// Whether the last group failed. Only a change of this is logged.
     pub failing: bool,
-    /// Of the group that failed last, until one succeeds: what a probe must find room for.
-    pub refused_bytes: u64,
-    /// Held for as long as the thread runs. Before `extent`, whose end tells that all is done.
-    pub _owned: Owned,
-    pub extent: watch::Sender<Extent>,
+    /// Size of the last failed group, 0 after a success: a probe must find space for as much.
+    pub failed_group_bytes: u64,
+    /// Held while the thread runs. Declared before `log_end` so that the lock is released before
+    /// [`crate::Journal::close`] sees the channel close.
+    pub _dir_lock: DirLock,
+    pub log_end: watch::Sender<LogEnd>,
 }
 
 impl Writer {
     pub(crate) fn run(mut self) {
         let shared = self.shared.clone();
         let _abandon = AbandonOnDrop(&shared.queue);
-        let (mut group, mut before) = (Vec::new(), None);
+        let (mut group, mut previous) = (Vec::new(), None);
         loop {
-            shared.queue.take(self.room(), before.as_ref(), &mut group);
+            shared.queue.take(self.bytes_left(), previous.as_ref(), &mut group);
             if group.is_empty() {
                 break;
             }
-            before = Some(Before { requests: group.len(), began: Instant::now() });
-            let first = self.extent.borrow().next;
-            // Probes carry no records; in a group with others they share its fate.
+            previous = Some(PreviousGroup { requests: group.len(), began: Instant::now() });
+            let first = self.log_end.borrow().next;
+            // A probe has no records. In a group with appends it gets the group's result.
             let probe = group.iter().all(|request| request.batch.is_empty());
-            let written = if probe { self.be_usable(first) } else { self.write(first, &mut group) };
+            let written =
+                if probe { self.ensure_usable(first) } else { self.write(first, &mut group) };
             if !probe {
                 self.count(&written);
             }
-            self.answer(first, written, &mut group);
+            self.notify(first, written, &mut group);
         }
         self.close();
     }
 
-    fn room(&self) -> u64 {
+    fn bytes_left(&self) -> u64 {
         let used = self.last.visible().offset + GROUP_BYTES as u64;
-        // A segment to come has room for any group.
+        // A new segment is made large enough for any group.
         if self.usable { self.last.bytes().saturating_sub(used) } else { u64::MAX }
     }
 
     fn write(&mut self, first: Position, group: &mut [Request]) -> Result<()> {
         let bytes: u64 = group.iter().map(|request| request.batch.bytes() as u64).sum();
-        self.refused_bytes = bytes;
-        if !self.usable || bytes > self.room() {
+        self.failed_group_bytes = bytes;
+        if !self.usable || bytes > self.bytes_left() {
             self.roll(first, bytes + GROUP_BYTES as u64)?;
         }
         let records = group.iter().map(|request| request.batch.len() as u64).sum::<u64>();
         let salt = self.last.header.salt();
         let start = self.last.visible();
-        let mut place = first;
+        let mut position = first;
         for request in group.iter_mut() {
-            request.batch.place(salt, place);
-            place = place.plus(request.batch.len() as u64);
+            request.batch.assign_positions(salt, position);
+            position = position.plus(request.batch.len() as u64);
         }
         let header = GroupHeader {
             bytes: bytes as u32,
@@ -120,36 +123,36 @@ impl Writer {
         slices.push(IoSlice::new(&header));
         slices.extend(group.iter().map(|request| IoSlice::new(request.batch.frames())));
 
-        let end = End { offset: start.offset + GROUP_BYTES as u64 + bytes, position: place };
-        let zeros = self.zeros_behind(start, end);
+        let end = End { offset: start.offset + GROUP_BYTES as u64 + bytes, position };
+        let zeros = self.zeros_after(start, end);
         slices.push(IoSlice::new(&zeros));
         self.commit(&mut slices, start, end).inspect_err(|_| self.usable = false)?;
-        self.refused_bytes = 0;
+        self.failed_group_bytes = 0;
         self.shared.counters.records.fetch_add(records, Relaxed);
         self.shared.counters.record_bytes.fetch_add(bytes, Relaxed);
         Ok(())
     }
 
-    /// Starts a segment unless one can be appended to, as the append that failed last would.
-    fn be_usable(&mut self, first: Position) -> Result<()> {
-        let bytes = self.refused_bytes;
-        if self.usable && bytes <= self.room() {
+    /// Starts a segment with space for the group that failed last, unless the current one has it.
+    fn ensure_usable(&mut self, first: Position) -> Result<()> {
+        let bytes = self.failed_group_bytes;
+        if self.usable && bytes <= self.bytes_left() {
             return Ok(());
         }
         self.roll(first, bytes + GROUP_BYTES as u64)?;
-        self.refused_bytes = 0;
+        self.failed_group_bytes = 0;
         Ok(())
     }
 
-    fn zeros_behind(&mut self, start: End, end: End) -> Vec<u8> {
-        if end.offset <= self.paved_to {
+    fn zeros_after(&mut self, start: End, end: End) -> Vec<u8> {
+        if end.offset <= self.preallocated_to {
             return Vec::new();
         }
         let synced = self.shared.settings.durability == Durability::Fsync;
         let small = end.offset - start.offset <= SMALL_GROUP_BYTES;
-        let room = self.last.bytes().saturating_sub(end.offset);
-        let bytes = if synced && small { PAVED_BYTES.min(room) } else { 0 };
-        self.paved_to = end.offset + bytes;
+        let left = self.last.bytes().saturating_sub(end.offset);
+        let bytes = if synced && small { PREALLOCATED_BYTES.min(left) } else { 0 };
+        self.preallocated_to = end.offset + bytes;
         vec![0; bytes as usize]
     }
 
@@ -160,7 +163,7 @@ impl Writer {
             self.sync(end.offset)?;
         }
         self.last.show(end);
-        self.extent.send_replace(Extent { end: end.position, next: end.position });
+        self.log_end.send_replace(LogEnd { end: end.position, next: end.position });
         Ok(())
     }
 
@@ -178,7 +181,7 @@ impl Writer {
         count.fetch_add(1, Relaxed);
     }
 
-    fn answer(&mut self, first: Position, written: Result<()>, group: &mut Vec<Request>) {
+    fn notify(&mut self, first: Position, written: Result<()>, group: &mut Vec<Request>) {
         match &written {
             Err(error) if !self.failing => tracing::error!(%error, "journal refuses appends"),
             Ok(()) if self.failing => tracing::info!("journal accepts appends again"),
@@ -188,24 +191,24 @@ impl Writer {
             *lock(&self.shared.refusal) = written.as_ref().err().cloned();
         }
         self.failing = written.is_err();
-        let mut behind = first.as_u64();
-        for Request { batch, done, room } in group.drain(..) {
-            behind += batch.len() as u64;
-            // Room first: whoever is told that it is durable may append again at once.
-            drop((batch, room));
-            let _ = done.send(written.clone().map(|()| Position::from_u64(behind - 1)));
+        let mut next = first.as_u64();
+        for Request { batch, done, permit } in group.drain(..) {
+            next += batch.len() as u64;
+            // Release the queue's capacity first: a notified caller may append again at once.
+            drop((batch, permit));
+            let _ = done.send(written.clone().map(|()| Position::from_u64(next - 1)));
         }
     }
 
-    /// Starts a segment with room for `group_bytes` and makes it the last.
+    /// Starts a segment with space for `group_bytes` and makes it the newest.
     fn roll(&mut self, first: Position, group_bytes: u64) -> Result<()> {
-        self.secure()?;
+        self.sync_tail()?;
         let shared = &*self.shared;
         let capacity = shared.settings.segment_bytes.max(HEADER_BYTES + group_bytes);
         let spare = {
             let mut segments = lock(&shared.segments);
             if segments.bytes() + capacity > shared.settings.disk_bytes_max {
-                return Err(Error::Full(Room::Bound));
+                return Err(Error::Full(FullCause::Limit));
             }
             segments.spare.take()
         };
@@ -223,10 +226,10 @@ impl Writer {
             durability,
             allocated: capacity,
         };
-        let (storage, folder) = (&*shared.storage, &shared.folder);
-        let (file, paved_to) = segment::prepare(storage, folder, &header, capacity, spare)?;
+        let (storage, dir) = (&*shared.storage, &shared.dir);
+        let (file, preallocated_to) = segment::prepare(storage, dir, &header, capacity, spare)?;
         self.usable = false;
-        let new = Arc::new(segment::publish(storage, folder, header, file, capacity)?);
+        let new = Arc::new(segment::publish(storage, dir, header, file, capacity)?);
 
         let mut segments = lock(&shared.segments);
         if old.is_empty() {
@@ -240,43 +243,43 @@ impl Writer {
         self.last = new;
         self.usable = true;
         self.synced_to = HEADER_BYTES;
-        self.paved_to = paved_to;
+        self.preallocated_to = preallocated_to;
         Ok(())
     }
 
-    /// Syncs what the next header is going to declare complete. There is something to sync only
-    /// without fsync on every group. A sync that failed is no longer to be had for these pages, so
-    /// they are written again.
-    fn secure(&mut self) -> Result<()> {
+    /// Syncs everything that the next segment's header will declare complete. Only
+    /// [`Durability::Os`] leaves anything to sync. After a failed sync the kernel may have marked the
+    /// pages clean, so they are written again.
+    fn sync_tail(&mut self) -> Result<()> {
         let end = self.last.visible().offset;
         if self.synced_to == end {
             return Ok(());
         }
-        if self.suspect {
+        if self.sync_failed {
             rewrite(&*self.shared.storage, &self.last, self.synced_to, end)?;
             self.synced_to = end;
         } else {
-            self.suspect = true;
+            self.sync_failed = true;
             self.sync(end)?;
         }
-        self.suspect = false;
+        self.sync_failed = false;
         Ok(())
     }
 
-    /// Marks the end of a segment that is complete, and returns the space behind it.
+    /// Writes the marker of a clean close and truncates the unused space.
     fn close(&mut self) {
         if !self.usable {
             return;
         }
         let start = self.last.visible();
-        if let Err(error) = self.mark(start) {
-            tracing::warn!(%error, "could not mark the journal's end");
+        if let Err(error) = self.write_close_marker(start) {
+            tracing::warn!(%error, "could not write the journal's close marker");
         }
     }
 
-    fn mark(&mut self, start: End) -> Result<()> {
-        // Room for the mark is not set aside: a segment so full that it does not fit grows.
-        self.secure()?;
+    fn write_close_marker(&mut self, start: End) -> Result<()> {
+        // No space is reserved for the marker: a full segment grows by it.
+        self.sync_tail()?;
         let header =
             GroupHeader { bytes: 0, records: 0, first: start.position, synced_to: start.offset };
         let block = header.encode(self.last.header.salt(), start.offset);
@@ -295,7 +298,7 @@ impl Writer {
     }
 }
 
-/// Nobody may wait for a thread that is gone, even if it panicked.
+/// Fails all waiting appends when the thread ends, even by a panic.
 struct AbandonOnDrop<'a>(&'a Queue);
 
 impl Drop for AbandonOnDrop<'_> {

@@ -21,7 +21,7 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(2);
 /// Call it before anything else allocates.
 pub(crate) fn init() {
     set_purge_delay(0);
-    journal::Buffer::when_large_is_freed(purge);
+    journal::Buffer::on_large_buffer_freed(purge);
     warehouse::on_memory_released(purge);
 }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use catalog::{Catalog, Location};
 use clap::ArgMatches;
-use journal::{JournalId, Position, Survey, Wanted};
+use journal::{JournalId, Position, SalvageTarget, Survey};
 use model::Clock;
 
 use crate::cli::print;
@@ -78,7 +78,7 @@ async fn open_catalog(data_dir: &DataDir, settings: &Settings) -> Result<Catalog
 struct Plan {
     reasons: Vec<String>,
     survey: Survey,
-    wanted: Option<Wanted>,
+    wanted: Option<SalvageTarget>,
     /// Records that the new journal takes over.
     salvaged: u64,
     /// The positions of the warehouse and of the catalog.
@@ -142,7 +142,7 @@ fn plan(data_dir: &DataDir, catalog: Option<(u128, u64)>) -> Result<Plan> {
         if plan.is_foreign_journal(id) {
             plan.salvaged = 0;
         }
-        plan.wanted = Some(Wanted {
+        plan.wanted = Some(SalvageTarget {
             id,
             oldest: Position::from_u64(oldest),
             next: Position::from_u64(applied.max(oldest)),

@@ -277,7 +277,7 @@ fn ensure_consistent(positions: &Positions) -> Result<()> {
 
 /// Adds the remedy to an error of opening the journal.
 pub(crate) fn journal_open_error(error: journal::Error) -> anyhow::Error {
-    let corrupted = error.is_damage();
+    let corrupted = error.is_corruption();
     let error = anyhow::Error::new(error);
     if corrupted {
         return error.context(

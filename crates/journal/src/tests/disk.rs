@@ -1,4 +1,4 @@
-//! A disk that fails on demand and forgets what was not synced.
+//! A simulated disk that fails on demand and loses unsynced bytes on a power failure.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File};
@@ -21,11 +21,11 @@ pub enum Fault {
     ShortThenNoSpace,
     /// Some bytes are written, and the rest on the next call.
     Short,
-    /// The data is lost although the pages look clean afterwards.
+    /// The sync fails, the data is lost, and the pages look clean afterwards.
     SyncLost,
-    /// The data arrived although the sync says it did not.
+    /// The sync fails although the data is on disk.
     SyncArrived,
-    /// The data is lost although the sync says that it arrived.
+    /// The sync succeeds although the data is lost.
     SyncLies,
     FolderSync,
 }
@@ -44,7 +44,7 @@ struct State {
     files: HashMap<u64, Image>,
 }
 
-/// What the platter holds of a file, and which ranges are only in memory.
+/// The durable bytes of a file, and the ranges that are only in the page cache.
 #[derive(Default)]
 struct Image {
     durable: Vec<u8>,
@@ -52,7 +52,7 @@ struct Image {
 }
 
 impl FaultyDisk {
-    /// The next operation a fault applies to fails with it.
+    /// Injects the fault into the next operation that it applies to.
     pub fn fail(&self, fault: Fault) {
         lock(&self.state).faults.push_back(fault);
     }
@@ -61,7 +61,7 @@ impl FaultyDisk {
         lock(&self.state).faults.len()
     }
 
-    /// From now on nothing reaches the disk: the process is as good as dead.
+    /// From now on nothing reaches the disk.
     pub fn turn_off(&self) {
         let mut state = lock(&self.state);
         state.off = true;
@@ -72,7 +72,7 @@ impl FaultyDisk {
         lock(&self.state).off = false;
     }
 
-    /// Writes wait until `resume`.
+    /// Blocks writes until `resume`.
     pub fn hold(&self) {
         lock(&self.state).held = true;
     }
@@ -82,11 +82,11 @@ impl FaultyDisk {
         self.resumed.notify_all();
     }
 
-    /// After `turn_off`: files hold what had been synced, and those unsynced sectors that `keep`
-    /// says were written in time.
-    pub fn lose_power(&self, folder: &Path, mut keep: impl FnMut() -> bool) {
+    /// After `turn_off`: resets files to what was synced, plus those unsynced sectors for which `keep`
+    /// returns true.
+    pub fn lose_power(&self, dir: &Path, mut keep: impl FnMut() -> bool) {
         let mut state = lock(&self.state);
-        for entry in fs::read_dir(folder).unwrap() {
+        for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             let file = File::options().read(true).write(true).open(&path).unwrap();
             let metadata = file.metadata().unwrap();
@@ -102,7 +102,7 @@ impl FaultyDisk {
         }
     }
 
-    /// Takes the next fault if it is for this kind of operation.
+    /// Takes the next fault if it applies to this kind of operation.
     fn fault(&self, applies: impl Fn(Fault) -> bool) -> io::Result<Option<Fault>> {
         let mut state = lock(&self.state);
         if state.off {
@@ -121,7 +121,7 @@ fn sectors(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
 impl Image {
     fn copy(&mut self, file: &File, range: Range<u64>) {
         let mut bytes = vec![0; (range.end - range.start) as usize];
-        // A trimmed file has no such bytes any more.
+        // A truncated file no longer has these bytes.
         if file.read_exact_at(&mut bytes, range.start).is_ok() {
             let end = range.end as usize;
             self.durable.resize(self.durable.len().max(end), 0);
@@ -182,9 +182,9 @@ impl Storage for FaultyDisk {
         }
     }
 
-    fn sync_folder(&self, _folder: &Path) -> io::Result<()> {
+    fn sync_dir(&self, _folder: &Path) -> io::Result<()> {
         match self.fault(|fault| fault == Fault::FolderSync)? {
-            Some(_) => Err(io::Error::other("folder sync failed")),
+            Some(_) => Err(io::Error::other("dir sync failed")),
             None => Ok(()),
         }
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::storage::Disk;
 use crate::tests::disk::{Fault, FaultyDisk};
 use crate::tests::{batch, read_all, tiny};
-use crate::{Error, Journal, Position, Room, Settings};
+use crate::{Error, FullCause, Journal, Position, Settings};
 
 const FAULTS: [Fault; 6] = [
     Fault::NoSpace,
@@ -18,7 +18,7 @@ fn record(number: u32) -> Vec<u8> {
     format!("record {number} ").repeat(100).into_bytes()
 }
 
-/// Appends `count` records one by one, keeping those acknowledged.
+/// Appends `count` records one by one and collects those acknowledged.
 async fn append(journal: &Journal, count: u32, acknowledged: &mut Vec<(Position, Vec<u8>)>) -> u32 {
     let mut failed = 0;
     for _ in 0..count {
@@ -32,17 +32,17 @@ async fn append(journal: &Journal, count: u32, acknowledged: &mut Vec<(Position,
 }
 
 #[tokio::test]
-async fn a_failed_append_is_refused_never_read_and_healed_by_the_next() {
+async fn failed_append_is_never_readable_and_the_next_append_recovers() {
     for fault in FAULTS {
         for appends_before in [0, 1, 5, 30] {
-            let folder = tempfile::tempdir().unwrap();
+            let dir = tempfile::tempdir().unwrap();
             let disk = FaultyDisk::default();
-            let open = |disk| Journal::open_on(folder.path(), tiny(), disk).unwrap();
+            let open = |disk| Journal::open_on(dir.path(), tiny(), disk).unwrap();
             let journal = open(Box::new(disk.clone()));
             let mut acknowledged = Vec::new();
             append(&journal, appends_before, &mut acknowledged).await;
             disk.fail(fault);
-            // Enough to roll, which is where some of the faults can strike.
+            // Enough to roll over, where some of the faults apply.
             let failed = append(&journal, 30, &mut acknowledged).await;
             let case = format!("{fault:?} after {appends_before}");
             assert_eq!((failed, disk.pending()), (1, 0), "{case}");
@@ -56,10 +56,10 @@ async fn a_failed_append_is_refused_never_read_and_healed_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_short_write_is_continued() {
-    let folder = tempfile::tempdir().unwrap();
+async fn short_write_is_continued() {
+    let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::default();
-    let journal = Journal::open_on(folder.path(), tiny(), Box::new(disk.clone())).unwrap();
+    let journal = Journal::open_on(dir.path(), tiny(), Box::new(disk.clone())).unwrap();
     let mut acknowledged = Vec::new();
     (0..8).for_each(|_| disk.fail(Fault::Short));
     assert_eq!(append(&journal, 5, &mut acknowledged).await, 0);
@@ -68,19 +68,19 @@ async fn a_short_write_is_continued() {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_appends_but_opens_and_reads() {
-    let folder = tempfile::tempdir().unwrap();
+async fn full_disk_rejects_appends_but_allows_open_and_read() {
+    let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::default();
-    let journal = Journal::open_on(folder.path(), tiny(), Box::new(disk.clone())).unwrap();
+    let journal = Journal::open_on(dir.path(), tiny(), Box::new(disk.clone())).unwrap();
     let mut acknowledged = Vec::new();
     append(&journal, 20, &mut acknowledged).await;
     drop(journal);
 
-    let journal = Journal::open_on(folder.path(), tiny(), Box::new(disk.clone())).unwrap();
+    let journal = Journal::open_on(dir.path(), tiny(), Box::new(disk.clone())).unwrap();
     for _ in 0..3 {
         disk.fail(Fault::NoSpace);
         let result = journal.append(batch(["more"])).await;
-        assert!(matches!(result, Err(Error::Full(Room::Disk))), "{result:?}");
+        assert!(matches!(result, Err(Error::Full(FullCause::Disk))), "{result:?}");
         assert_eq!(read_all(&journal).await, acknowledged);
     }
     assert_eq!(append(&journal, 1, &mut acknowledged).await, 0);
@@ -88,10 +88,10 @@ async fn a_full_disk_refuses_appends_but_opens_and_reads() {
 }
 
 #[tokio::test]
-async fn a_failed_sync_fails_its_whole_group_and_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
+async fn failed_sync_fails_every_append_of_its_group_only() {
+    let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::default();
-    let journal = Journal::open_on(folder.path(), tiny(), Box::new(disk.clone())).unwrap();
+    let journal = Journal::open_on(dir.path(), tiny(), Box::new(disk.clone())).unwrap();
     journal.append(batch(["first"])).await.unwrap();
     disk.fail(Fault::SyncLost);
     let appends: Vec<_> = (0..10)
@@ -112,11 +112,11 @@ async fn a_failed_sync_fails_its_whole_group_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_full_queue_makes_appends_wait_and_then_refuses_them() {
-    let folder = tempfile::tempdir().unwrap();
+async fn full_queue_applies_backpressure_then_returns_busy() {
+    let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::default();
     let settings = Settings { queue_wait_max: Duration::from_millis(20), ..tiny() };
-    let journal = Journal::open_on(folder.path(), settings, Box::new(disk.clone())).unwrap();
+    let journal = Journal::open_on(dir.path(), settings, Box::new(disk.clone())).unwrap();
     disk.hold();
     let waiting: Vec<_> = (0..6)
         .map(|_| {
@@ -138,12 +138,12 @@ async fn a_full_queue_makes_appends_wait_and_then_refuses_them() {
     assert_eq!(read_all(&journal).await.len(), 7);
 }
 
-/// A server that nobody sends anything to must notice that its disk has room again.
+/// An idle server must notice that its disk has space again.
 #[tokio::test]
-async fn a_journal_that_failed_says_why_and_a_probe_heals_it_without_an_append() {
-    let folder = tempfile::tempdir().unwrap();
+async fn refusal_reports_the_failure_and_a_probe_recovers_without_an_append() {
+    let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::default();
-    let journal = Journal::open_on(folder.path(), tiny(), Box::new(disk.clone())).unwrap();
+    let journal = Journal::open_on(dir.path(), tiny(), Box::new(disk.clone())).unwrap();
     journal.probe().await.unwrap();
     let mut acknowledged = Vec::new();
     append(&journal, 3, &mut acknowledged).await;
@@ -152,8 +152,8 @@ async fn a_journal_that_failed_says_why_and_a_probe_heals_it_without_an_append()
     assert_eq!(append(&journal, 1, &mut acknowledged).await, 1);
     assert!(matches!(journal.refusal(), Some(Error::Io { .. })));
     disk.fail(Fault::NoSpace);
-    assert!(matches!(journal.probe().await, Err(Error::Full(Room::Disk))));
-    assert!(matches!(journal.refusal(), Some(Error::Full(Room::Disk))));
+    assert!(matches!(journal.probe().await, Err(Error::Full(FullCause::Disk))));
+    assert!(matches!(journal.refusal(), Some(Error::Full(FullCause::Disk))));
     journal.probe().await.unwrap();
     assert!(journal.refusal().is_none());
     let groups = journal.stats().groups;
@@ -162,18 +162,18 @@ async fn a_journal_that_failed_says_why_and_a_probe_heals_it_without_an_append()
     append(&journal, 3, &mut acknowledged).await;
     assert_eq!(read_all(&journal).await, acknowledged);
     drop(journal);
-    let journal = Journal::open_on(folder.path(), tiny(), Box::new(Disk)).unwrap();
+    let journal = Journal::open_on(dir.path(), tiny(), Box::new(Disk)).unwrap();
     assert_eq!(read_all(&journal).await, acknowledged);
 }
 
 #[tokio::test]
-async fn a_journal_at_its_bound_is_healed_by_a_release() {
-    let folder = tempfile::tempdir().unwrap();
+async fn release_reopens_a_journal_at_disk_bytes_max() {
+    let dir = tempfile::tempdir().unwrap();
     let settings = Settings { disk_bytes_max: 3 * (64 << 10), ..tiny() };
-    let journal = Journal::open_on(folder.path(), settings, Box::new(Disk)).unwrap();
+    let journal = Journal::open_on(dir.path(), settings, Box::new(Disk)).unwrap();
     let mut acknowledged = Vec::new();
     while append(&journal, 1, &mut acknowledged).await == 0 {}
-    assert!(matches!(journal.refusal(), Some(Error::Full(Room::Bound))));
+    assert!(matches!(journal.refusal(), Some(Error::Full(FullCause::Limit))));
     assert!(journal.probe().await.is_err());
     journal.release(acknowledged[acknowledged.len() - 1].0).await.unwrap();
     journal.probe().await.unwrap();
@@ -181,20 +181,20 @@ async fn a_journal_at_its_bound_is_healed_by_a_release() {
     assert_eq!(append(&journal, 1, &mut acknowledged).await, 0);
 }
 
-/// What no journal can make up for. It must not make anything else of it either.
+/// No journal can prevent this loss; it must not turn it into wrong records.
 #[tokio::test]
-async fn a_disk_that_lies_about_syncs_loses_the_end_or_is_refused_but_never_changes_a_record() {
+async fn lying_fsync_loses_the_tail_or_is_detected_but_changes_no_record() {
     for lies in 1..6 {
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let disk = FaultyDisk::default();
-        let open = || Journal::open_on(folder.path(), tiny(), Box::new(disk.clone()));
+        let open = || Journal::open_on(dir.path(), tiny(), Box::new(disk.clone()));
         let journal = open().unwrap();
         let mut acknowledged = Vec::new();
         append(&journal, 5, &mut acknowledged).await;
         (0..lies).for_each(|_| disk.fail(Fault::SyncLies));
         append(&journal, lies, &mut acknowledged).await;
         assert_eq!((acknowledged.len() as u32, disk.pending()), (5 + lies, 0));
-        drop_without_power(journal, &disk, folder.path());
+        drop_without_power(journal, &disk, dir.path());
         let journal = open().unwrap();
         let found = read_all(&journal).await;
         assert!(found.len() < acknowledged.len() && acknowledged.starts_with(&found), "{lies}");
@@ -202,23 +202,23 @@ async fn a_disk_that_lies_about_syncs_loses_the_end_or_is_refused_but_never_chan
 }
 
 #[tokio::test]
-async fn a_lost_group_is_noticed_if_a_later_one_reached_the_disk() {
-    let folder = tempfile::tempdir().unwrap();
+async fn lost_group_is_detected_if_a_later_group_is_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::default();
-    let open = || Journal::open_on(folder.path(), tiny(), Box::new(disk.clone()));
+    let open = || Journal::open_on(dir.path(), tiny(), Box::new(disk.clone()));
     let journal = open().unwrap();
     let mut acknowledged = Vec::new();
     append(&journal, 3, &mut acknowledged).await;
     disk.fail(Fault::SyncLies);
     append(&journal, 3, &mut acknowledged).await;
-    drop_without_power(journal, &disk, folder.path());
+    drop_without_power(journal, &disk, dir.path());
     let refused = open().err().unwrap();
-    assert!(refused.is_damage(), "{refused}");
+    assert!(refused.is_corruption(), "{refused}");
 }
 
-fn drop_without_power(journal: Journal, disk: &FaultyDisk, folder: &std::path::Path) {
+fn drop_without_power(journal: Journal, disk: &FaultyDisk, dir: &std::path::Path) {
     disk.turn_off();
     drop(journal);
-    disk.lose_power(folder, || false);
+    disk.lose_power(dir, || false);
     disk.turn_on();
 }

@@ -1,5 +1,5 @@
-//! Random lives of a journal, against the one promise: what stands at a position never changes, and
-//! what was acknowledged stays.
+//! Property tests of random histories: the record at a position never changes, and acknowledged
+//! records stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -42,14 +42,14 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 struct World {
-    folder: PathBuf,
+    dir: PathBuf,
     settings: Settings,
     disk: FaultyDisk,
     journal: Option<Journal>,
-    /// What anyone was told or has read, and what only may turn up.
+    /// Records that were acknowledged or read, and records that may become durable.
     known: BTreeMap<Position, Vec<u8>>,
     possible: BTreeSet<Vec<u8>>,
-    /// Positions whose record a power cut took in the mode that allows it.
+    /// Positions whose record a power failure lost, in the mode that allows it.
     lost: BTreeSet<Position>,
     appended: u32,
 }
@@ -64,7 +64,7 @@ impl World {
                 let stats = journal.stats();
                 let span = stats.next.as_u64() - stats.oldest.as_u64();
                 let before = stats.oldest.plus(span * u64::from(share) / 255);
-                // It may meet a fault; then less is released.
+                // On a fault less is released.
                 let _ = journal.release(before).await;
             }
             Act::Reopen => {
@@ -81,7 +81,7 @@ impl World {
                 self.disk.turn_off();
                 let mut bits = seed;
                 self.reopen(|world| {
-                    world.disk.lose_power(&world.folder, || {
+                    world.disk.lose_power(&world.dir, || {
                         bits = bits.wrapping_mul(6364136223846793005).wrapping_add(99);
                         bits >> 63 == 1
                     });
@@ -116,16 +116,16 @@ impl World {
         }
     }
 
-    /// Ends the journal, lets `while_down` happen, and opens it again.
+    /// Closes the journal, runs `while_down`, and opens it again.
     fn reopen(&mut self, while_down: impl FnOnce(&World)) {
         let id = self.journal.take().unwrap().id();
         while_down(self);
         self.disk.turn_on();
         let open = || {
             let disk = Box::new(self.disk.clone());
-            Journal::open_on(&self.folder, self.settings.clone(), disk)
+            Journal::open_on(&self.dir, self.settings.clone(), disk)
         };
-        // Faults left over may make opening fail, each once.
+        // Each remaining fault may fail one attempt to open.
         let faults = self.disk.pending();
         let opened = (0..=faults).find_map(|attempt| match open() {
             Ok(journal) => Some(journal),
@@ -158,9 +158,9 @@ impl World {
             assert!(expected == record, "{position} has changed");
         }
         assert_eq!(found.len(), self.known.len(), "acknowledged records are gone");
-        // On disk a release may have come further, and a group may stand that failed.
+        // On disk a release may have gone further, and a failed group may be present.
         let inspected: Vec<_> =
-            Inspection::open(&self.folder).unwrap().map(|one| one.unwrap()).collect();
+            Inspection::open(&self.dir).unwrap().map(|one| one.unwrap()).collect();
         let first = inspected.first().map_or(journal.stats().next, |(position, _)| *position);
         let expected: Vec<_> = found.into_iter().filter(|(at, _)| *at >= first).collect();
         assert!(inspected.starts_with(&expected), "an inspection sees another history");
@@ -168,14 +168,13 @@ impl World {
 }
 
 fn live(durability: Durability, acts: Vec<Act>) {
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let settings = Settings { durability, ..tiny() };
     let disk = FaultyDisk::default();
-    let journal =
-        Journal::open_on(folder.path(), settings.clone(), Box::new(disk.clone())).unwrap();
+    let journal = Journal::open_on(dir.path(), settings.clone(), Box::new(disk.clone())).unwrap();
     let mut world = World {
-        folder: folder.path().to_owned(),
+        dir: dir.path().to_owned(),
         settings,
         disk,
         journal: Some(journal),
@@ -193,7 +192,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn synced_history_survives_faults_kills_and_power_cuts(acts in acts()) {
+    fn fsync_history_survives_faults_kills_and_power_failures(acts in acts()) {
         live(Durability::Fsync, acts);
     }
 

@@ -5,8 +5,8 @@ use crate::{batch, inspect, read_all, tiny};
 #[tokio::test]
 async fn appended_records_come_back_in_order_before_and_after_a_restart() {
     let parent = tempfile::tempdir().unwrap();
-    let folder = parent.path().join("not/there/yet");
-    let journal = Journal::open(&folder, tiny()).await.unwrap();
+    let dir = parent.path().join("not/there/yet");
+    let journal = Journal::open(&dir, tiny()).await.unwrap();
     let id = journal.id();
     assert_eq!(id.to_string().parse::<JournalId>().unwrap(), id);
     let mut expected = Vec::new();
@@ -21,12 +21,12 @@ async fn appended_records_come_back_in_order_before_and_after_a_restart() {
         assert_eq!(last.next(), next);
         assert_eq!(read_all(&journal, Position::START).await, expected);
     }
-    assert_eq!(inspect(&folder), expected);
+    assert_eq!(inspect(&dir), expected);
     journal.close().await;
     let closed = journal.append(batch(["late"])).await;
     assert!(matches!(closed, Err(Error::Closed)));
 
-    let journal = Journal::open(&folder, tiny()).await.unwrap();
+    let journal = Journal::open(&dir, tiny()).await.unwrap();
     assert_eq!(journal.id(), id);
     assert_eq!(journal.append(batch(["again"])).await.unwrap(), next);
     expected.push((next, b"again".to_vec()));
@@ -34,13 +34,13 @@ async fn appended_records_come_back_in_order_before_and_after_a_restart() {
         let wanted: Vec<_> = expected.iter().filter(|(at, _)| *at >= from).cloned().collect();
         assert_eq!(read_all(&journal, from).await, wanted);
     }
-    assert_eq!(inspect(&folder), expected);
+    assert_eq!(inspect(&dir), expected);
 }
 
 #[tokio::test]
-async fn an_append_beyond_a_bound_is_refused_and_harmless() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+async fn oversized_append_is_rejected_without_effect() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     let record = vec![0; (64 << 10) + 1];
     let result = journal.append(batch([&record])).await;
     assert!(matches!(result, Err(Error::TooLarge { bytes: 65_537, bytes_max: 65_536 })));
@@ -51,17 +51,17 @@ async fn an_append_beyond_a_bound_is_refused_and_harmless() {
 }
 
 #[tokio::test]
-async fn a_folder_has_one_owner_at_a_time() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
-    let second = Journal::open(folder.path(), tiny()).await.err().unwrap();
+async fn directory_lock_allows_one_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
+    let second = Journal::open(dir.path(), tiny()).await.err().unwrap();
     assert!(second.to_string().ends_with("belongs to another running process"), "{second}");
     drop(journal);
-    Journal::open(folder.path(), tiny()).await.unwrap();
+    Journal::open(dir.path(), tiny()).await.unwrap();
 }
 
 #[tokio::test]
-async fn settings_that_cannot_work_are_refused_by_name() {
+async fn invalid_settings_are_rejected_by_name() {
     let bad = [
         ("segment_bytes", Settings { segment_bytes: 4096, ..tiny() }),
         ("segment_bytes", Settings { segment_bytes: 2 << 30, ..tiny() }),
@@ -70,16 +70,16 @@ async fn settings_that_cannot_work_are_refused_by_name() {
         ("disk_bytes_max", Settings { disk_bytes_max: 400 << 10, ..tiny() }),
     ];
     for (name, settings) in bad {
-        let folder = tempfile::tempdir().unwrap();
-        let error = Journal::open(folder.path(), settings).await.err().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let error = Journal::open(dir.path(), settings).await.err().unwrap();
         assert!(error.to_string().contains(&format!("setting {name} ")), "{error}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn concurrent_appends_stay_whole_and_in_order_and_share_syncs() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+async fn group_commit_keeps_concurrent_batches_contiguous_and_shares_syncs() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     let tasks: Vec<_> = (0..64u32)
         .map(|task| {
             let journal = journal.clone();
@@ -116,9 +116,9 @@ async fn concurrent_appends_stay_whole_and_in_order_and_share_syncs() {
 }
 
 #[tokio::test]
-async fn an_append_nobody_waits_for_still_arrives_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+async fn cancelled_append_still_completes() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     for _ in 0..50 {
         tokio::select! {
             biased;

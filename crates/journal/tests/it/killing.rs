@@ -11,21 +11,21 @@ use crate::{batch, inspect, read_all, tiny};
 const CHILD: &str = "JOURNAL_KILLED_CHILD";
 const ROUNDS: u64 = 32;
 const TASKS: u64 = 8;
-/// Released when this far behind, so that files are taken over under load too.
+/// Records are released at this lag, so that files are recycled under load too.
 const KEPT: u64 = 400;
 
-/// Restarts itself as the process to be killed: appends under load and prints what is acknowledged.
+/// Runs itself as the child to be killed, which appends under load and prints what is acknowledged.
 #[test]
 fn every_acknowledged_record_survives_kill_9_under_load() {
-    if let Ok(folder) = std::env::var(CHILD) {
-        append_until_killed(Path::new(&folder));
+    if let Ok(dir) = std::env::var(CHILD) {
+        append_until_killed(Path::new(&dir));
     }
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut known = BTreeMap::new();
     let mut acknowledged = 0;
     for round in 0..ROUNDS {
-        let (printed, released) = run_and_kill(folder.path(), round);
+        let (printed, released) = run_and_kill(dir.path(), round);
         for (last, records) in printed {
             let first = last + 1 - records.len() as u64;
             for (position, record) in (first..).zip(records) {
@@ -34,9 +34,9 @@ fn every_acknowledged_record_survives_kill_9_under_load() {
                 assert_eq!(before, None, "round {round}: {position} comes twice");
             }
         }
-        let inspected = inspect(folder.path());
+        let inspected = inspect(dir.path());
         let found = runtime.block_on(async {
-            let journal = Journal::open(folder.path(), settings(round)).await.unwrap();
+            let journal = Journal::open(dir.path(), settings(round)).await.unwrap();
             let found = read_all(&journal, journal.stats().oldest).await;
             journal.close().await;
             found
@@ -60,12 +60,12 @@ fn settings(round: u64) -> Settings {
 
 type Acknowledged = Vec<(u64, Vec<Vec<u8>>)>;
 
-/// What the child had printed when it was killed: batches by last position, and the last release.
-fn run_and_kill(folder: &Path, round: u64) -> (Acknowledged, Position) {
+/// What the child printed before it was killed: batches by last position, and the last release.
+fn run_and_kill(dir: &Path, round: u64) -> (Acknowledged, Position) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killing::every_acknowledged_record_survives_kill_9_under_load"])
         .args(["--nocapture", "--test-threads=1"])
-        .env(CHILD, folder)
+        .env(CHILD, dir)
         .env("ROUND", round.to_string())
         .stdout(Stdio::piped())
         .spawn()
@@ -74,7 +74,7 @@ fn run_and_kill(folder: &Path, round: u64) -> (Acknowledged, Position) {
     let (mut acknowledged, mut released) = (Vec::new(), Position::START);
     let mut killer = None;
     let mut line = String::new();
-    // A line without its end was cut off by the kill.
+    // The kill may have truncated the last line.
     while lines.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
@@ -100,17 +100,17 @@ fn run_and_kill(folder: &Path, round: u64) -> (Acknowledged, Position) {
     (acknowledged, released)
 }
 
-/// A record of varying size that is wholly made of its id.
+/// A record of varying size, filled with its id.
 fn record(id: &str) -> Vec<u8> {
     let times = id.bytes().map(usize::from).sum::<usize>() % 97 + 1;
     id.repeat(times).into_bytes()
 }
 
-fn append_until_killed(folder: &Path) -> ! {
+fn append_until_killed(dir: &Path) -> ! {
     let round: u64 = std::env::var("ROUND").unwrap().parse().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let journal = Journal::open(folder, settings(round)).await.unwrap();
+        let journal = Journal::open(dir, settings(round)).await.unwrap();
         for task in 0..TASKS {
             let journal = journal.clone();
             tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The journal from outside, on a real folder.
+//! Integration tests of the journal on a real directory.
 
 #![expect(clippy::unwrap_used, reason = "also in what tests share")]
 
@@ -11,7 +11,7 @@ mod salvaging;
 
 use journal::{Batch, Inspection, Journal, Position, Settings};
 
-/// Segments of a few records, so that every test rolls.
+/// Segments of a few records, so that every test rolls over.
 pub fn tiny() -> Settings {
     Settings {
         segment_bytes: 16 << 10,
@@ -28,7 +28,7 @@ pub fn batch<R: AsRef<[u8]>>(records: impl IntoIterator<Item = R>) -> Batch {
     batch
 }
 
-/// Everything from `from` to the present end, read in small pieces.
+/// Reads everything from `from` to the current end in small batches.
 pub async fn read_all(journal: &Journal, from: Position) -> Vec<(Position, Vec<u8>)> {
     let mut reader = journal.reader(from).unwrap();
     let mut found = Vec::new();
@@ -39,6 +39,6 @@ pub async fn read_all(journal: &Journal, from: Position) -> Vec<(Position, Vec<u
     found
 }
 
-pub fn inspect(folder: &std::path::Path) -> Vec<(Position, Vec<u8>)> {
-    Inspection::open(folder).unwrap().collect::<journal::Result<_>>().unwrap()
+pub fn inspect(dir: &std::path::Path) -> Vec<(Position, Vec<u8>)> {
+    Inspection::open(dir).unwrap().collect::<journal::Result<_>>().unwrap()
 }

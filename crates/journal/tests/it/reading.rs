@@ -10,9 +10,9 @@ fn record(number: u32) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_reader_waits_at_the_end_and_gets_what_comes_once_and_in_order() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+async fn reader_waits_at_the_end_and_gets_appends_once_and_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     let readers: Vec<_> = (0..3)
         .map(|_| {
             let mut reader = journal.reader(Position::START).unwrap();
@@ -37,9 +37,9 @@ async fn a_reader_waits_at_the_end_and_gets_what_comes_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_batch_keeps_to_its_bounds_but_is_never_empty() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+async fn read_batch_respects_its_bounds_but_is_never_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     journal.append(batch((0..10).map(|_| vec![1; 100]))).await.unwrap();
     journal.append(batch([vec![2; 9000], vec![3; 100]])).await.unwrap();
     for (records_max, bytes_max, expected) in [
@@ -58,9 +58,9 @@ async fn a_batch_keeps_to_its_bounds_but_is_never_empty() {
     }
 }
 
-/// Ten times a hundred records of 3 kB, with one of 2 MB in their midst, in one segment.
-async fn long(folder: &Path) -> (Journal, Vec<Vec<u8>>) {
-    let journal = Journal::open(folder, Settings::default()).await.unwrap();
+/// A thousand records of 3 kB with one of 2 MB among them, in one segment.
+async fn long(dir: &Path) -> (Journal, Vec<Vec<u8>>) {
+    let journal = Journal::open(dir, Settings::default()).await.unwrap();
     let long = |number: u32| {
         let bytes = if number == 500 { 2 << 20 } else { 3_000 };
         [number.to_le_bytes().as_slice(), &vec![7; bytes]].concat()
@@ -73,17 +73,17 @@ async fn long(folder: &Path) -> (Journal, Vec<Vec<u8>>) {
 }
 
 #[tokio::test]
-async fn records_that_do_not_fit_into_a_window_come_together() {
-    let folder = tempfile::tempdir().unwrap();
-    let (journal, records) = long(folder.path()).await;
+async fn records_larger_than_the_read_window_are_read_intact() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, records) = long(dir.path()).await;
     for (records_max, bytes_max, expected) in [
         (1_000, 8 << 20, vec![600]),
         (450, 8 << 20, vec![450, 150]),
-        // The long one does not fit behind those before it, and then alone.
+        // The long record does not fit after the ones before it, so it comes alone.
         (1_000, 1_500_000, vec![100, 1, 499]),
         (1_000, 2_500_000, vec![135, 465]),
     ] {
-        // Somewhere in the middle, so that windows are only passed at first.
+        // From the middle, so that the first windows are skipped.
         let mut reader = journal.reader(Position::from_u64(401)).unwrap();
         let (mut found, mut sizes) = (Vec::new(), Vec::new());
         while reader.position() < journal.stats().next {
@@ -98,11 +98,11 @@ async fn records_that_do_not_fit_into_a_window_come_together() {
 }
 
 #[tokio::test]
-async fn what_stands_before_damage_is_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let (journal, records) = long(folder.path()).await;
+async fn reader_returns_the_records_before_a_corruption() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, records) = long(dir.path()).await;
     let mut reader = journal.reader(Position::START).unwrap();
-    let segment = std::fs::read_dir(folder.path())
+    let segment = std::fs::read_dir(dir.path())
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .find(|path| path.extension().is_some_and(|own| own == "segment"))
@@ -117,9 +117,9 @@ async fn what_stands_before_damage_is_read() {
 }
 
 #[tokio::test]
-async fn a_read_that_is_dropped_loses_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+async fn next_batch_is_cancel_safe() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     let mut reader = journal.reader(Position::START).unwrap();
     let mut found = Vec::new();
     for number in 0..50 {
@@ -140,9 +140,9 @@ async fn a_read_that_is_dropped_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_position_the_journal_does_not_have_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+async fn reader_rejects_a_position_out_of_range() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     for number in 0..200 {
         journal.append(batch([record(number)])).await.unwrap();
     }
@@ -159,9 +159,9 @@ async fn a_position_the_journal_does_not_have_is_refused() {
 }
 
 #[tokio::test]
-async fn a_closed_journal_ends_its_readers_after_the_last_record() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+async fn close_ends_readers_after_the_last_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     let mut reader = journal.reader(Position::START).unwrap();
     let mut waiting = journal.reader(Position::START).unwrap();
     let waiting = tokio::spawn(async move {

@@ -11,28 +11,28 @@ use crate::{batch, inspect, read_all, tiny};
 
 type History = Vec<(Position, Vec<u8>)>;
 
-fn segments(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<_> =
         entries.filter(|path| path.extension().is_some_and(|end| end == "segment")).collect();
     paths.sort();
     paths
 }
 
-/// A copy as a crash would leave it.
-fn copy(folder: &Path) -> TempDir {
+/// A copy of the directory, as a crash would leave it.
+fn copy(dir: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();
         fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
     }
     copy
 }
 
-/// A journal cut off while it ran: its folder without the last group, the bytes of the last
-/// segment with it, and where that group stands.
+/// A journal interrupted by a crash: its directory without the last group, the bytes of the last
+/// segment with that group, and the offset of the group.
 struct Crashed {
-    folder: TempDir,
+    dir: TempDir,
     history: History,
     last: PathBuf,
     with_group: Vec<u8>,
@@ -55,28 +55,28 @@ async fn crash(appends: &[(Vec<usize>, bool)], tail: &[usize]) -> Crashed {
         }
         journal.append(batch(records(sizes))).await.unwrap();
     }
-    let folder = copy(running.path());
-    let history = inspect(folder.path());
+    let dir = copy(running.path());
+    let history = inspect(dir.path());
     let before = segments(running.path());
     journal.append(batch(records(tail))).await.unwrap();
     assert_eq!(segments(running.path()), before, "the tail must not roll");
 
     let name = before.last().unwrap().file_name().unwrap();
-    let last = folder.path().join(name);
+    let last = dir.path().join(name);
     let (old, new) = (fs::read(&last).unwrap(), fs::read(running.path().join(name)).unwrap());
     let differs: Vec<usize> = (0..new.len()).filter(|at| old[*at] != new[*at]).collect();
     let group = differs[0]..differs[differs.len() - 1] + 1;
     let with_group_history = inspect(running.path());
-    Crashed { folder, history, last, with_group: new, group, with_group_history }
+    Crashed { dir, history, last, with_group: new, group, with_group_history }
 }
 
-/// Opens the folder for good, appends, and reads everything back after another restart.
-async fn open_and_go_on(folder: &Path, expected: &History) {
-    let journal = Journal::open(folder, tiny()).await.unwrap();
+/// Opens the journal, appends, and reads everything back after another restart.
+async fn open_and_go_on(dir: &Path, expected: &History) {
+    let journal = Journal::open(dir, tiny()).await.unwrap();
     assert_eq!(&read_all(&journal, Position::START).await, expected);
     let position = journal.append(batch(["goes on"])).await.unwrap();
     drop(journal);
-    let journal = Journal::open(folder, tiny()).await.unwrap();
+    let journal = Journal::open(dir, tiny()).await.unwrap();
     let mut expected = expected.clone();
     expected.push((position, b"goes on".to_vec()));
     assert_eq!(read_all(&journal, Position::START).await, expected);
@@ -91,11 +91,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_tail_torn_at_any_byte_is_cut_to_the_acknowledged_records(
+    fn recovery_truncates_a_torn_tail_to_the_acknowledged_records(
         mut appends in appends(),
         tail in prop::collection::vec(1usize..60, 1..4),
     ) {
-        // A fresh segment for the last few groups, so that the tail does not roll.
+        // A new segment for the last groups, so that the tail does not roll over.
         appends.push((vec![30, 30], true));
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let crashed = runtime.block_on(crash(&appends, &tail));
@@ -105,54 +105,54 @@ proptest! {
             let expected = if whole { &crashed.with_group_history } else { &crashed.history };
             let torn = [&crashed.with_group[..cut], &old[cut..]].concat();
             fs::write(&crashed.last, &torn).unwrap();
-            prop_assert_eq!(&inspect(crashed.folder.path()), expected);
+            prop_assert_eq!(&inspect(crashed.dir.path()), expected);
             if cut % 10 == 0 || whole {
-                let folder = copy(crashed.folder.path());
-                runtime.block_on(open_and_go_on(folder.path(), expected));
+                let dir = copy(crashed.dir.path());
+                runtime.block_on(open_and_go_on(dir.path(), expected));
             }
         }
     }
 }
 
-/// A file is allocated before it is written to, so a crash tears a write but cuts no file.
+/// A file is allocated before it is written, so a crash may tear a write but truncates no file.
 #[tokio::test]
-async fn a_file_that_is_cut_in_or_right_behind_its_last_group_is_refused() {
+async fn recovery_refuses_a_file_truncated_in_or_after_its_last_group() {
     let crashed = crash(&[(vec![30, 30], false), (vec![40], false)], &[50, 60]).await;
-    let folder = crashed.folder.path();
+    let dir = crashed.dir.path();
     let end = crashed.group.end;
     for cut in (crashed.group.start..=end).step_by(7).chain([end, end + 1, end + 31]) {
         fs::write(&crashed.last, &crashed.with_group[..cut]).unwrap();
-        let refused = Journal::open(folder, tiny()).await.err().unwrap();
+        let refused = Journal::open(dir, tiny()).await.err().unwrap();
         assert!(
-            matches!(refused, Error::CutShort { .. }) && refused.is_damage(),
+            matches!(refused, Error::CutShort { .. }) && refused.is_corruption(),
             "{cut}: {refused}"
         );
-        let inspected = Inspection::open(folder).err().unwrap();
+        let inspected = Inspection::open(dir).err().unwrap();
         assert_eq!(inspected.to_string(), refused.to_string());
         assert!(
             refused.to_string().contains(&format!("1.segment ends at byte {cut}")),
             "{refused}"
         );
     }
-    // Behind a whole header of unused space, nothing can have stood.
+    // With a full group header of unused space at its end, nothing can be missing.
     fs::write(&crashed.last, &crashed.with_group[..end + 32]).unwrap();
-    open_and_go_on(folder, &crashed.with_group_history).await;
+    open_and_go_on(dir, &crashed.with_group_history).await;
 }
 
-/// Journals from before the allocated length was written down.
+/// Journals of versions that did not store the allocated length.
 #[tokio::test]
-async fn an_older_journal_without_its_allocated_length_opens_as_before() {
+async fn journal_without_an_allocated_length_still_opens() {
     let crashed = crash(&[(vec![30, 30], false)], &[50]).await;
     let mut bytes = crashed.with_group[..crashed.group.end].to_vec();
     bytes[64..72].fill(0);
     let checksum = crc32c::crc32c(&bytes[..4092]);
     bytes[4092..4096].copy_from_slice(&checksum.to_le_bytes());
     fs::write(&crashed.last, bytes).unwrap();
-    open_and_go_on(crashed.folder.path(), &crashed.with_group_history).await;
+    open_and_go_on(crashed.dir.path(), &crashed.with_group_history).await;
 }
 
 #[tokio::test]
-async fn a_group_missing_any_of_its_sectors_is_cut() {
+async fn recovery_discards_a_last_group_with_any_sector_missing() {
     let crashed = crash(&[(vec![100], false)], &[700, 700, 700]).await;
     let old = fs::read(&crashed.last).unwrap();
     let sectors: Vec<usize> = (crashed.group.start / 512..=crashed.group.end / 512).collect();
@@ -165,53 +165,53 @@ async fn a_group_missing_any_of_its_sectors_is_cut() {
             }
         }
         fs::write(&crashed.last, bytes).unwrap();
-        assert_eq!(inspect(crashed.folder.path()), crashed.history, "lost {lost:b}");
+        assert_eq!(inspect(crashed.dir.path()), crashed.history, "lost {lost:b}");
     }
 }
 
 #[tokio::test]
-async fn a_changed_byte_before_the_last_group_is_refused() {
+async fn recovery_refuses_a_flipped_byte_before_the_last_group() {
     let appends: Vec<_> = (0..12).map(|n| (vec![900, n * 10, 1500], n == 11)).collect();
     let crashed = crash(&appends, &[300]).await;
     fs::write(&crashed.last, &crashed.with_group).unwrap();
-    let folder = crashed.folder.path();
-    assert!(segments(folder).len() >= 3);
-    for path in segments(folder) {
+    let dir = crashed.dir.path();
+    assert!(segments(dir).len() >= 3);
+    for path in segments(dir) {
         let file = fs::File::options().read(true).write(true).open(&path).unwrap();
         let bytes = fs::read(&path).unwrap();
         let end = if path == crashed.last { crashed.group.start } else { bytes.len() };
         for at in (0..64).chain(4092..4200).chain((64..end).step_by(29)).filter(|at| *at < end) {
             file.write_all_at(&[bytes[at] ^ 0x10], at as u64).unwrap();
-            let refused = Journal::open(folder, tiny()).await.err();
+            let refused = Journal::open(dir, tiny()).await.err();
             let clear = matches!(refused, Some(Error::Corrupt(_) | Error::Version { .. }));
             assert!(clear, "{} at {at}: {refused:?}", path.display());
             file.write_all_at(&bytes[at..=at], at as u64).unwrap();
         }
     }
-    open_and_go_on(folder, &crashed.with_group_history).await;
+    open_and_go_on(dir, &crashed.with_group_history).await;
 }
 
 #[tokio::test]
-async fn damage_is_reported_with_its_place_and_what_follows() {
+async fn corruption_error_has_offset_position_and_remaining_bytes() {
     let crashed = crash(&[(vec![100, 100], false), (vec![100], false)], &[100]).await;
     fs::write(&crashed.last, &crashed.with_group).unwrap();
     let file = fs::File::options().write(true).open(&crashed.last).unwrap();
-    // Into the second record: header block, group header, frame, record, frame.
+    // Inside the second record: after header block, group header, frame, record, frame.
     let offset = 4096 + 32 + 8 + 100;
     file.write_all_at(b"?", offset + 8 + 50).unwrap();
-    let refused = Journal::open(crashed.folder.path(), tiny()).await.err().unwrap();
+    let refused = Journal::open(crashed.dir.path(), tiny()).await.err().unwrap();
     let Error::Corrupt(damage) = &refused else { panic!("{refused}") };
     assert_eq!((damage.offset, damage.position), (offset, Position::START));
     assert!(damage.expected.starts_with("record checksum "), "{refused}");
     assert!(damage.bytes_behind > 100, "{refused}");
     let text = refused.to_string();
     assert!(text.contains("00000000000000000001.segment is damaged at byte 4236"), "{text}");
-    let inspected = Inspection::open(crashed.folder.path()).err().unwrap();
+    let inspected = Inspection::open(crashed.dir.path()).err().unwrap();
     assert_eq!(inspected.to_string(), text);
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_whole_is_refused_with_a_sentence() {
+async fn recovery_explains_missing_foreign_and_newer_segments() {
     let appends: Vec<_> = (0..12).map(|_| (vec![900, 1500], false)).collect();
     let other = crash(&appends, &[1]).await;
     type Break = fn(&[PathBuf], &[PathBuf]);
@@ -239,8 +239,8 @@ async fn a_folder_that_is_not_whole_is_refused_with_a_sentence() {
     ];
     for (damage, sentence) in cases {
         let crashed = crash(&appends, &[1]).await;
-        damage(&segments(crashed.folder.path()), &segments(other.folder.path()));
-        let refused = Journal::open(crashed.folder.path(), tiny()).await.err().unwrap();
+        damage(&segments(crashed.dir.path()), &segments(other.dir.path()));
+        let refused = Journal::open(crashed.dir.path(), tiny()).await.err().unwrap();
         assert!(refused.to_string().contains(sentence), "{sentence}: {refused}");
     }
 }
@@ -249,14 +249,14 @@ const LEFT: [&str; 5] =
     ["fresh.tmp", "00000000000000000001.spare", "unrelated", "mine.spare", "1.spare"];
 
 #[tokio::test]
-async fn what_a_crash_leaves_while_segments_change_is_cleared() {
+async fn recovery_removes_temporary_files_of_a_crashed_roll() {
     let crashed = crash(&[(vec![900, 1500], false)], &[1]).await;
-    let folder = crashed.folder.path();
+    let dir = crashed.dir.path();
     for name in LEFT {
-        fs::write(folder.join(name), [0; 100]).unwrap();
+        fs::write(dir.join(name), [0; 100]).unwrap();
     }
-    open_and_go_on(folder, &crashed.history).await;
-    let left: Vec<bool> = LEFT.map(|name| folder.join(name).exists()).into();
+    open_and_go_on(dir, &crashed.history).await;
+    let left: Vec<bool> = LEFT.map(|name| dir.join(name).exists()).into();
     assert_eq!(left, [false, false, true, true, true]);
 
     let empty = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-use journal::{Error, Journal, Position, Room, Settings};
+use journal::{Error, FullCause, Journal, Position, Settings};
 
 use crate::{batch, inspect, read_all, tiny};
 
@@ -6,7 +6,7 @@ fn record(number: u64) -> Vec<u8> {
     format!("record {number} ").repeat(60).into_bytes()
 }
 
-/// Appends records named by their own positions.
+/// Appends records that contain their own positions.
 async fn append(journal: &Journal, count: u64) {
     for _ in 0..count {
         let position = journal.stats().next;
@@ -20,10 +20,10 @@ fn expected(from: Position, next: Position) -> Vec<(Position, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn released_space_is_used_again_and_positions_survive_restarts() {
-    let folder = tempfile::tempdir().unwrap();
+async fn released_segments_are_recycled_and_positions_survive_restarts() {
+    let dir = tempfile::tempdir().unwrap();
     for round in 0..3 {
-        let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+        let journal = Journal::open(dir.path(), tiny()).await.unwrap();
         for _ in 0..10 {
             append(&journal, 30).await;
             journal.release(Position::from_u64(journal.stats().next.as_u64() - 20)).await.unwrap();
@@ -32,20 +32,20 @@ async fn released_space_is_used_again_and_positions_survive_restarts() {
             let kept = expected(stats.oldest, stats.next);
             assert!(kept.len() >= 20);
             assert_eq!(read_all(&journal, stats.oldest).await, kept);
-            assert_eq!(inspect(folder.path()), kept);
+            assert_eq!(inspect(dir.path()), kept);
         }
         assert_eq!(journal.stats().next, Position::from_u64(300 * (round + 1) + 1));
     }
 }
 
 #[tokio::test]
-async fn everything_may_be_released_and_the_positions_go_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+async fn positions_continue_after_everything_is_released() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     append(&journal, 100).await;
     journal.release(Position::from_u64(u64::MAX)).await.unwrap();
     drop(journal);
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     append(&journal, 1).await;
     journal.release(journal.stats().next).await.unwrap();
     let stats = journal.stats();
@@ -53,9 +53,9 @@ async fn everything_may_be_released_and_the_positions_go_on() {
 }
 
 #[tokio::test]
-async fn a_reader_inside_a_released_part_reads_it_to_its_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+async fn reader_finishes_a_segment_that_was_released() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     append(&journal, 30).await;
     let mut reader = journal.reader(Position::START).unwrap();
     let mut found = vec![];
@@ -66,7 +66,7 @@ async fn a_reader_inside_a_released_part_reads_it_to_its_end() {
             }
             Err(error) => break error,
         }
-        // From the first record on, whatever can be taken over is taken over.
+        // From the first record on, every released file is recycled.
         append(&journal, 30).await;
         journal.release(journal.stats().next).await.unwrap();
     };
@@ -76,15 +76,15 @@ async fn a_reader_inside_a_released_part_reads_it_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_journal_at_its_bound_refuses_until_something_is_released() {
-    let folder = tempfile::tempdir().unwrap();
+async fn disk_bytes_max_rejects_appends_until_a_release() {
+    let dir = tempfile::tempdir().unwrap();
     let settings = Settings {
         record_bytes_max: 8 << 10,
         queue_bytes_max: 16 << 10,
         disk_bytes_max: 64 << 10,
         ..tiny()
     };
-    let journal = Journal::open(folder.path(), settings).await.unwrap();
+    let journal = Journal::open(dir.path(), settings).await.unwrap();
     let mut full = None;
     for _ in 0..200 {
         let next = journal.stats().next;
@@ -93,7 +93,7 @@ async fn a_journal_at_its_bound_refuses_until_something_is_released() {
             break;
         }
     }
-    assert!(matches!(full, Some(Error::Full(Room::Bound))), "{full:?}");
+    assert!(matches!(full, Some(Error::Full(FullCause::Limit))), "{full:?}");
     let stats = journal.stats();
     assert!(stats.disk_bytes <= 64 << 10 && stats.disk_bytes > 32 << 10, "{stats:?}");
     assert_eq!(read_all(&journal, Position::START).await, expected(stats.oldest, stats.next));
@@ -106,8 +106,8 @@ async fn a_journal_at_its_bound_refuses_until_something_is_released() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn releasing_while_segments_roll_loses_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(dir.path(), tiny()).await.unwrap();
     let appending = tokio::spawn({
         let journal = journal.clone();
         async move {
@@ -124,7 +124,7 @@ async fn releasing_while_segments_roll_loses_nothing() {
     }
     appending.await.unwrap();
     journal.close().await;
-    let kept = inspect(folder.path());
+    let kept = inspect(dir.path());
     assert!(kept.len() >= 40);
     assert_eq!(kept, expected(kept[0].0, Position::from_u64(901)));
 }

@@ -1,11 +1,11 @@
-//! What can be saved of a damaged journal, and that nothing else is made of it.
+//! Survey and salvage of corrupted journals.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use journal::{Error, Journal, JournalId, Position, Survey, Wanted, salvage, survey};
+use journal::{Error, Journal, JournalId, Position, SalvageTarget, Survey, salvage, survey};
 use tempfile::TempDir;
 
 use crate::{batch, read_all, tiny};
@@ -14,7 +14,7 @@ type History = BTreeMap<u64, Vec<u8>>;
 
 const RECORDS: u64 = 60;
 
-/// A journal of several segments that was killed, and its id.
+/// A journal of several segments after a kill, and its id.
 async fn killed() -> (TempDir, JournalId, History) {
     let running = tempfile::tempdir().unwrap();
     let journal = Journal::open(running.path(), tiny()).await.unwrap();
@@ -25,38 +25,38 @@ async fn killed() -> (TempDir, JournalId, History) {
         let last = journal.append(batch(&records)).await.unwrap().as_u64();
         history.extend((last - 2..).zip(records));
     }
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(running.path()).unwrap() {
         let entry = entry.unwrap();
-        fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+        fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
     }
-    (folder, journal.id(), history)
+    (dir, journal.id(), history)
 }
 
-fn segments(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<_> =
         entries.filter(|path| path.extension().is_some_and(|end| end == "segment")).collect();
     paths.sort();
     paths
 }
 
-fn look(folder: &Path, id: JournalId) -> (Survey, History) {
+fn look(dir: &Path, id: JournalId) -> (Survey, History) {
     let mut found = History::new();
-    let survey = survey(folder, Some(id), |position, record| {
+    let survey = survey(dir, Some(id), |position, record| {
         assert_eq!(found.insert(position.as_u64(), record.to_vec()), None);
         Ok(())
     });
     (survey.unwrap(), found)
 }
 
-/// Everything that was appended is found as it was, or said to be lost.
+/// Asserts that every appended record is intact or reported as lost.
 fn accounted_for(survey: &Survey, found: &History, history: &History) {
     for (position, record) in history {
         let lost = survey.lost.iter().any(|range| range.contains(position));
         match found.get(position) {
             Some(read) => assert!(read == record && !lost, "position {position}"),
-            // Where even the first header is damaged, the journal begins later.
+            // Without the first header, the journal begins later.
             None => {
                 let before = *position < survey.oldest.as_u64();
                 assert!(lost || before, "position {position} is neither there nor lost");
@@ -66,11 +66,11 @@ fn accounted_for(survey: &Survey, found: &History, history: &History) {
     assert!(found.keys().all(|position| history.contains_key(position)));
 }
 
-/// What is salvaged is a journal that opens, and goes on behind everything.
-async fn opens(folder: &Path, wanted: Wanted, expected: &History) {
+/// Asserts that the salvaged journal opens and continues after all positions.
+async fn opens(dir: &Path, wanted: SalvageTarget, expected: &History) {
     let to = tempfile::tempdir().unwrap();
     let to = to.path().join("new");
-    let made = salvage(folder, &to, wanted).unwrap();
+    let made = salvage(dir, &to, wanted).unwrap();
     assert_eq!(made.records, expected.len() as u64);
     let (again, found) = look(&to, wanted.id);
     assert!(again.faults.is_empty() && &found == expected, "{:?}", again.faults);
@@ -87,88 +87,85 @@ async fn opens(folder: &Path, wanted: Wanted, expected: &History) {
     assert_eq!(read_all(&journal, wanted.oldest).await.len(), expected.len() + 1);
 }
 
-fn all(id: JournalId) -> Wanted {
-    Wanted { id, oldest: Position::START, next: Position::START }
+fn all(id: JournalId) -> SalvageTarget {
+    SalvageTarget { id, oldest: Position::START, next: Position::START }
 }
 
 #[tokio::test]
-async fn a_survey_of_a_whole_journal_finds_every_record_and_no_fault() {
-    let (folder, id, history) = killed().await;
-    assert!(segments(folder.path()).len() > 2);
-    let (survey, found) = look(folder.path(), id);
+async fn survey_of_an_intact_journal_finds_every_record_and_no_fault() {
+    let (dir, id, history) = killed().await;
+    assert!(segments(dir.path()).len() > 2);
+    let (survey, found) = look(dir.path(), id);
     assert_eq!((found, survey.faults.len(), survey.lost.len()), (history.clone(), 0, 0));
     assert_eq!((survey.oldest, survey.end.as_u64()), (Position::START, RECORDS + 1));
-    opens(folder.path(), all(id), &history).await;
-    // From the middle on, and further than it reaches.
+    opens(dir.path(), all(id), &history).await;
+    // From the middle on, with a next position beyond the end.
     let next = Position::from_u64(RECORDS + 500);
-    let wanted = Wanted { id, oldest: Position::from_u64(20), next };
-    opens(folder.path(), wanted, &history.clone().split_off(&20)).await;
-    // Of nothing at all.
-    let nowhere = folder.path().join("nowhere");
-    opens(&nowhere, Wanted { id, oldest: next, next }, &History::new()).await;
+    let wanted = SalvageTarget { id, oldest: Position::from_u64(20), next };
+    opens(dir.path(), wanted, &history.clone().split_off(&20)).await;
+    // From an empty journal.
+    let nowhere = dir.path().join("nowhere");
+    opens(&nowhere, SalvageTarget { id, oldest: next, next }, &History::new()).await;
 }
 
 #[tokio::test]
-async fn a_damaged_record_costs_only_itself() {
-    let (folder, id, mut history) = killed().await;
-    let path = &segments(folder.path())[1];
+async fn salvage_of_a_corrupted_record_loses_only_that_record() {
+    let (dir, id, mut history) = killed().await;
+    let path = &segments(dir.path())[1];
     let mut bytes = fs::read(path).unwrap();
     bytes[4096 + 32 + 8 + 300] ^= 1;
     fs::write(path, bytes).unwrap();
-    let refused = Journal::open(folder.path(), tiny()).await.err().unwrap();
-    assert!(refused.is_damage(), "{refused}");
-    let (survey, found) = look(folder.path(), id);
+    let refused = Journal::open(dir.path(), tiny()).await.err().unwrap();
+    assert!(refused.is_corruption(), "{refused}");
+    let (survey, found) = look(dir.path(), id);
     accounted_for(&survey, &found, &history);
     let [Error::Corrupt(damage)] = &survey.faults[..] else { panic!("{:?}", survey.faults) };
     let position = damage.position.as_u64();
     let lost = position..position + 1;
     assert_eq!((damage.offset, &survey.lost[..]), (4096 + 32, std::slice::from_ref(&lost)));
     history.remove(&position);
-    opens(folder.path(), all(id), &history).await;
+    opens(dir.path(), all(id), &history).await;
 }
 
 #[tokio::test]
-async fn a_damaged_header_costs_nothing_and_a_missing_file_what_it_held() {
-    let (folder, id, history) = killed().await;
-    let paths = segments(folder.path());
+async fn salvage_without_a_header_loses_nothing_and_without_a_file_its_records() {
+    let (dir, id, history) = killed().await;
+    let paths = segments(dir.path());
     let file = fs::File::options().write(true).open(&paths[1]).unwrap();
     file.write_all_at(&[0; 64], 0).unwrap();
-    let (survey, found) = look(folder.path(), id);
+    let (survey, found) = look(dir.path(), id);
     assert_eq!((survey.faults.len(), &survey.lost, &found), (1, &Vec::new(), &history));
-    opens(folder.path(), all(id), &history).await;
+    opens(dir.path(), all(id), &history).await;
 
     fs::remove_file(&paths[1]).unwrap();
-    let (survey, found) = look(folder.path(), id);
+    let (survey, found) = look(dir.path(), id);
     accounted_for(&survey, &found, &history);
     assert!(matches!(survey.faults[..], [Error::Missing { .. }]), "{:?}", survey.faults);
     assert_eq!(survey.lost.len(), 1);
-    opens(folder.path(), all(id), &found).await;
+    opens(dir.path(), all(id), &found).await;
 }
 
 #[tokio::test]
-async fn records_before_the_cut_of_a_file_are_saved() {
-    let (folder, id, history) = killed().await;
-    let last = segments(folder.path()).pop().unwrap();
+async fn salvage_keeps_records_before_a_truncation() {
+    let (dir, id, history) = killed().await;
+    let last = segments(dir.path()).pop().unwrap();
     let bytes = fs::read(&last).unwrap();
     let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     // In the third record of the last group.
     fs::write(&last, &bytes[..end - 100]).unwrap();
-    assert!(matches!(
-        Journal::open(folder.path(), tiny()).await.err(),
-        Some(Error::CutShort { .. })
-    ));
-    let (survey, found) = look(folder.path(), id);
+    assert!(matches!(Journal::open(dir.path(), tiny()).await.err(), Some(Error::CutShort { .. })));
+    let (survey, found) = look(dir.path(), id);
     accounted_for(&survey, &found, &history);
     assert_eq!(survey.lost, vec![RECORDS..RECORDS + 1]);
     assert!(matches!(survey.faults[..], [Error::CutShort { .. }]), "{:?}", survey.faults);
-    opens(folder.path(), all(id), &found).await;
+    opens(dir.path(), all(id), &found).await;
 }
 
-/// Whatever bytes change, a position never gets another record than the one that was appended.
+/// Under random corruption a position never gets another record than the one appended.
 #[tokio::test]
-async fn whatever_is_damaged_each_record_is_found_as_it_was_or_named_as_lost() {
-    let (folder, id, history) = killed().await;
-    let paths = segments(folder.path());
+async fn survey_reports_each_record_as_intact_or_lost_under_random_corruption() {
+    let (dir, id, history) = killed().await;
+    let paths = segments(dir.path());
     let originals: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
     let mut seed = 24_u64;
     let mut random = |below: usize| {
@@ -183,17 +180,17 @@ async fn whatever_is_damaged_each_record_is_found_as_it_was_or_named_as_lost() {
             bytes.iter_mut().skip(at).take(length).for_each(|byte| *byte ^= 0x55);
         }
         fs::write(&paths[which], &bytes).unwrap();
-        let (survey, found) = look(folder.path(), id);
+        let (survey, found) = look(dir.path(), id);
         accounted_for(&survey, &found, &history);
         fs::write(&paths[which], &originals[which]).unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_newer_format_is_neither_surveyed_nor_salvaged() {
-    let (folder, id, _) = killed().await;
-    let file = fs::File::options().write(true).open(&segments(folder.path())[0]).unwrap();
+async fn survey_and_salvage_reject_a_newer_format() {
+    let (dir, id, _) = killed().await;
+    let file = fs::File::options().write(true).open(&segments(dir.path())[0]).unwrap();
     file.write_all_at(&9u32.to_le_bytes(), 8).unwrap();
-    assert!(matches!(survey(folder.path(), Some(id), |_, _| Ok(())), Err(Error::Version { .. })));
-    assert!(matches!(journal::check_version(folder.path()), Err(Error::Version { .. })));
+    assert!(matches!(survey(dir.path(), Some(id), |_, _| Ok(())), Err(Error::Version { .. })));
+    assert!(matches!(journal::check_version(dir.path()), Err(Error::Version { .. })));
 }

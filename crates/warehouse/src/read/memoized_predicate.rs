@@ -211,7 +211,7 @@ mod tests {
                 (!text.is_empty() && own.iter().any(|part| text.contains(part))) == pass_if_found
             };
             let parts = parts.iter().map(|part| Finder::new(part).into_owned()).collect();
-            let search = SubstringSearch { parts, pass_if_found };
+            let search = SubstringSearch { needles: parts, pass_if_found };
             let codes: Vec<u32> = (0..dictionary.len() as u32).rev().collect();
             let column = Column { codes, dictionary: Arc::new(dictionary) };
             let expected = MemoizedPredicate::new(Box::new(test.clone()), None).keep(&column);
