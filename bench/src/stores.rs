@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use catalog::{Catalog, FirstStart, Location, Secret, Vault};
+use catalog::{BootstrapOptions, Catalog, Location, Secret, Vault};
 use geoip::GeoIp;
 use journal::{Batch, Journal, Reader};
 use model::event::{AcceptedEvent, EventUuid, RawTime};
@@ -54,7 +54,7 @@ impl Stores {
         let vault = Vault::new(&Secret::given("secret"));
         let file = folder.join("catalog.sqlite");
         let catalog = Catalog::open(Location::Sqlite(&file), vault, clock.clone()).await?;
-        let first = FirstStart {
+        let first = BootstrapOptions {
             project_api_key: Some(Secret::given("phc_test")),
             personal_api_key: Some(Secret::given("phx_test")),
             admin_email: Some("admin@example.com".into()),

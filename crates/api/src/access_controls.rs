@@ -3,7 +3,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use catalog::{AccessRule, Among, RuleSubject, RuleTarget};
+use catalog::{AccessRule, Deleted, RuleSubject, RuleTarget};
 use model::{AccessLevel, ActionId, DashboardId, Level, ObjectKind, ProjectAccess};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -204,7 +204,7 @@ impl Object {
 
     async fn action<M>(app: &AppState, caller: &InProject<Actions, M>, id: Id) -> Result<Self> {
         let found =
-            app.catalog.actions().get(caller.project.id, ActionId(id.0), Among::Live).await?;
+            app.catalog.actions().get(caller.project.id, ActionId(id.0), Deleted::Exclude).await?;
         Self::by_id(ObjectKind::Action, found.id.0, caller.level_of(&found))
     }
 

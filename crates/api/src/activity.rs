@@ -4,7 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use catalog::{ActivityFilter, Direction, Entry, Logged, Mark, ProjectRow, SCOPES};
+use catalog::{ActivityFilter, Direction, Entry, LogCursor, Logged, ProjectRow, SCOPES};
 use model::{LIMIT_MAX, Sights, Timestamp, Window};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -69,7 +69,7 @@ async fn list(
         }
     }
     let link = |entry: Option<&Entry>, direction| {
-        let mark = entry.map(|entry| Mark { created_at: entry.created_at, id: entry.id });
+        let mark = entry.map(|entry| LogCursor { created_at: entry.created_at, id: entry.id });
         let mark = mark.or(from.map(|(mark, _)| mark))?;
         Some(url.link(&[("cursor", Some(&write_cursor(mark, direction)))]))
     };
@@ -85,7 +85,7 @@ struct LogQuery {
     scopes: Vec<String>,
     item_id: Option<String>,
     user: Option<Uuid>,
-    cursor: Option<(Mark, Direction)>,
+    cursor: Option<(LogCursor, Direction)>,
 }
 
 impl FromRequestParts<AppState> for LogQuery {
@@ -135,7 +135,7 @@ impl DescribeRequest for LogQuery {
 }
 
 /// Encodes a direction and an entry's timestamp and id; opaque to clients.
-fn write_cursor(mark: Mark, direction: Direction) -> String {
+fn write_cursor(mark: LogCursor, direction: Direction) -> String {
     let sign = match direction {
         Direction::Older => '<',
         Direction::Newer => '>',
@@ -143,7 +143,7 @@ fn write_cursor(mark: Mark, direction: Direction) -> String {
     URL_SAFE_NO_PAD.encode(format!("{sign}{} {}", mark.created_at.as_micros(), mark.id))
 }
 
-fn read_cursor(text: &str) -> Option<(Mark, Direction)> {
+fn read_cursor(text: &str) -> Option<(LogCursor, Direction)> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
     let (direction, mark) = match text.split_at_checked(1)? {
         ("<", mark) => (Direction::Older, mark),
@@ -152,7 +152,7 @@ fn read_cursor(text: &str) -> Option<(Mark, Direction)> {
     };
     let (micros, id) = mark.split_once(' ')?;
     let created_at = Timestamp::from_micros(micros.parse().ok()?);
-    Some((Mark { created_at, id: Uuid::parse_str(id).ok()? }, direction))
+    Some((LogCursor { created_at, id: Uuid::parse_str(id).ok()? }, direction))
 }
 
 /// A page by number, as `<resource>/activity` and `<resource>/{id}/activity` serve it.
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn activity_cursor_round_trips_and_rejects_other_strings() {
-        let mark = Mark { created_at: Timestamp::from_micros(-7), id: Uuid::from_u128(1) };
+        let mark = LogCursor { created_at: Timestamp::from_micros(-7), id: Uuid::from_u128(1) };
         for direction in [Direction::Older, Direction::Newer] {
             let text = write_cursor(mark, direction);
             assert_eq!(read_cursor(&text), Some((mark, direction)));

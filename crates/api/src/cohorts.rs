@@ -4,7 +4,7 @@ mod csv;
 mod members;
 mod upload;
 
-use catalog::{Actor, Among, CohortChange, CohortFilter, NamedBy, NewCohort, NewCohortKind};
+use catalog::{Actor, CohortChange, CohortFilter, Deleted, NewCohort, NewCohortKind, PersonIdKind};
 use model::{Cohort, CohortId, Timestamp, UserId, cohort_tree, filters_of_groups};
 use query::{QueryRequest, QueryResponse, Refresh};
 use schemars::JsonSchema;
@@ -143,14 +143,14 @@ async fn add_members(
     app: &AppState,
     actor: &Actor,
     mut cohort: Cohort,
-    listed: Option<(NamedBy, Vec<String>)>,
+    listed: Option<(PersonIdKind, Vec<String>)>,
     persons: &[Uuid],
 ) -> Result<Cohort> {
     if let Some((by, names)) = listed {
         cohort = app.catalog.cohorts().add_members(actor, cohort.id, by, &names).await?;
     }
     if !persons.is_empty() {
-        let (by, names) = (NamedBy::PersonUuid, uuid_strings(persons));
+        let (by, names) = (PersonIdKind::PersonUuid, uuid_strings(persons));
         cohort = app.catalog.cohorts().add_members(actor, cohort.id, by, &names).await?;
     }
     Ok(cohort)
@@ -213,7 +213,7 @@ async fn query_persons(app: &App, caller: &Writer<Cohorts>, query: Value) -> Res
 }
 
 async fn read(caller: Reader<Cohorts>, id: Id, app: App) -> Result<Json<Cohort>> {
-    Ok(Json(app.catalog.cohorts().get(caller.project.id, CohortId(id.0), Among::Live).await?))
+    Ok(Json(app.catalog.cohorts().get(caller.project.id, CohortId(id.0), Deleted::Exclude).await?))
 }
 
 async fn update(
@@ -299,7 +299,7 @@ async fn activity_of_one(
 }
 
 async fn live(app: &AppState, project: &catalog::ProjectRow, id: Id) -> Result<Cohort> {
-    Ok(app.catalog.cohorts().get(project.id, CohortId(id.0), Among::Live).await?)
+    Ok(app.catalog.cohorts().get(project.id, CohortId(id.0), Deleted::Exclude).await?)
 }
 
 fn uuid_strings(persons: &[Uuid]) -> Vec<String> {

@@ -6,7 +6,10 @@ pub(crate) mod response;
 mod templates;
 mod tiles;
 
-use catalog::{Among, Contents, Copies, DashboardFilter, Looked, NewDashboard, Source};
+use catalog::{
+    CheckedInsights, CopyDepth, DashboardContents, DashboardFilter, DashboardSource, Deleted,
+    NewDashboard,
+};
 use model::{CreationMode, DashboardId, ObjectKind, Restriction, Sight, TileId};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
@@ -129,18 +132,18 @@ async fn create(
         }
         (None, Some(source)) => {
             let copies = match create.duplicate_tiles {
-                Some(true) => Copies::Everything,
-                _ => Copies::Tiles,
+                Some(true) => CopyDepth::Insights,
+                _ => CopyDepth::Tiles,
             };
             let dashboard = DashboardId(source);
             let seen =
                 app.catalog.dashboards().get_visible(caller.project.id, dashboard, caller.viewer());
             // A source that the caller cannot view is rejected by `create_dashboard`.
-            if copies == Copies::Everything && seen.await.is_ok() {
+            if copies == CopyDepth::Insights && seen.await.is_ok() {
                 check_copy_access(&app, &caller, dashboard, None, "use_dashboard").await?;
             }
             new.creation_mode = CreationMode::Duplicate;
-            new.contents = Contents::Of(Source { dashboard, copies });
+            new.contents = DashboardContents::CopyOf(DashboardSource { dashboard, copies });
         }
         (None, None) => {}
     }
@@ -203,7 +206,7 @@ async fn update(
     let back = change.tiles.iter().filter(|tile| tile.deleted == Some(false));
     let back: Vec<TileId> = back.filter_map(|tile| tile.id).collect();
     let looked = match back.is_empty() {
-        true => Looked::default(),
+        true => CheckedInsights::default(),
         false => {
             let project = caller.project.id;
             let back =
@@ -265,8 +268,7 @@ pub(super) async fn load_response<R, M>(
     id: DashboardId,
 ) -> Result<DashboardResponse> {
     let user = Some(caller.user.user.id);
-    let found =
-        app.catalog.dashboards().get(caller.project.id, id, user, Among::Everything).await?;
+    let found = app.catalog.dashboards().get(caller.project.id, id, user, Deleted::Include).await?;
     let seen = caller.sights();
     let view = app.catalog.dashboards().view(found, user, &seen).await?;
     let mut response = DashboardResponse::new(view, caller.viewer(), "sm");
@@ -285,6 +287,6 @@ fn default_dashboard() -> NewDashboard {
         look: Default::default(),
         deleted: false,
         creation_mode: CreationMode::Default,
-        contents: Contents::Tiles(Vec::new()),
+        contents: DashboardContents::Tiles(Vec::new()),
     }
 }

@@ -120,8 +120,11 @@ async fn action(
     let number = id.parse().map_err(|_| {
         Error::invalid("action_id", "invalid_input", "A valid integer is required.")
     })?;
-    let found =
-        app.catalog.actions().get(caller.project.id, ActionId(number), catalog::Among::Live).await;
+    let found = app
+        .catalog
+        .actions()
+        .get(caller.project.id, ActionId(number), catalog::Deleted::Exclude)
+        .await;
     let steps = match found {
         Ok(action) if caller.level_of(&action) > AccessLevel::None => action.steps,
         Ok(_) | Err(catalog::Error::NotFound) => Vec::new(),

@@ -8,7 +8,7 @@ pub(crate) mod results;
 mod viewer;
 pub(crate) mod visibility;
 
-use catalog::{Among, INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
+use catalog::{Deleted, INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
 use model::{DashboardId, Insight, InsightId, InsightKind, ObjectKind, Written};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -148,7 +148,7 @@ async fn read(
     }
     let (project, user) = (viewer.project(), viewer.user());
     let insight =
-        app.catalog.insights().get(project.id, &insight_name(text), user, Among::Live).await?;
+        app.catalog.insights().get(project.id, &insight_name(text), user, Deleted::Exclude).await?;
     viewer.check(&insight)?;
     let mut shown = viewer.show(insight);
     let insight = shown.insight();
@@ -284,7 +284,7 @@ async fn load_response<R, M>(
 ) -> Result<InsightResponse> {
     let (project, user) = (caller.project.id, Some(caller.user.user.id));
     let found =
-        app.catalog.insights().get(project, &InsightName::Id(id), user, Among::Everything).await?;
+        app.catalog.insights().get(project, &InsightName::Id(id), user, Deleted::Include).await?;
     Ok(InsightResponse::to(caller.viewer(), found))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use catalog::{SearchFilter, SearchHit, Searched};
+use catalog::{SearchFilter, SearchHit, SearchKind};
 use model::Sights;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 struct SearchQuery {
     text: Option<String>,
     /// None for every kind that the caller may read.
-    kinds: Option<Vec<Searched>>,
+    kinds: Option<Vec<SearchKind>>,
 }
 
 impl FromRequestParts<AppState> for SearchQuery {
@@ -56,7 +56,7 @@ impl FromRequestParts<AppState> for SearchQuery {
         }
         let mut kinds = Vec::new();
         for word in &words {
-            let known = Searched::ALL.into_iter().find(|kind| kind.as_str() == *word);
+            let known = SearchKind::ALL.into_iter().find(|kind| kind.as_str() == *word);
             match known {
                 Some(kind) => kinds.push(kind),
                 None if UNSUPPORTED_KINDS.contains(word) => {}
@@ -100,7 +100,7 @@ struct Hit {
 impl From<SearchHit> for Hit {
     fn from(hit: SearchHit) -> Self {
         let (title, about) = match hit.kind {
-            Searched::FeatureFlag => ("key", "name"),
+            SearchKind::FeatureFlag => ("key", "name"),
             _ => ("name", "description"),
         };
         let fields = [(title, hit.title), (about, hit.about)];
@@ -122,15 +122,15 @@ async fn search(caller: Reader<Projects>, query: SearchQuery, app: App) -> Resul
             kinds
         }
         None => {
-            let readable = |kind: &Searched| caller.may_read(kind.as_str()).is_ok();
-            Searched::ALL.into_iter().filter(readable).collect()
+            let readable = |kind: &SearchKind| caller.may_read(kind.as_str()).is_ok();
+            SearchKind::ALL.into_iter().filter(readable).collect()
         }
     };
     let seen: Sights = caller.sights();
     let filter = SearchFilter { text: query.text, kinds, seen };
     let (hits, counts) =
         app.catalog.objects().search(caller.project.id, &filter, RESULTS_MAX).await?;
-    let counts = Searched::ALL.map(|kind| (kind.as_str(), counts.get(&kind).copied()));
+    let counts = SearchKind::ALL.map(|kind| (kind.as_str(), counts.get(&kind).copied()));
     let results = hits.into_iter().map(Hit::from).collect();
     Ok(Json(Results { results, counts: counts.into() }))
 }

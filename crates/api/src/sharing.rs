@@ -1,8 +1,10 @@
-//! Sharing of dashboards and insights by public links: enabling, disabling and renewing a link.
+//! SharingConfig of dashboards and insights by public links: enabling, disabling and renewing a link.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use catalog::{Among, CANNOT_SHOW, Looked, Shareable, Sharing, SharingChange};
+use catalog::{
+    CheckedInsights, Deleted, LINK_EXPOSES_HIDDEN, ShareTarget, SharingChange, SharingConfig,
+};
 use model::{Dashboard, DashboardId, Insight, Timestamp};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -51,9 +53,9 @@ struct SharingResponse {
 /// A dashboard or insight with a link, and whether the caller may view everything that the link
 /// shows: access rules may hide insights, and actions in their queries.
 struct SharedObject {
-    target: Shareable,
+    target: ShareTarget,
     is_fully_visible: bool,
-    looked: Looked,
+    looked: CheckedInsights,
 }
 
 impl SharedObject {
@@ -62,7 +64,7 @@ impl SharedObject {
         caller: &InProject<Sharings, M>,
         found: Dashboard,
     ) -> Result<Self> {
-        let (target, user) = (Shareable::Dashboard(found.head.id), caller.user.user.id);
+        let (target, user) = (ShareTarget::Dashboard(found.head.id), caller.user.user.id);
         let view = app.catalog.dashboards().view(found, Some(user), &caller.sights()).await?;
         Self::with_insights(app, caller, target, view.insights.values()).await
     }
@@ -72,16 +74,16 @@ impl SharedObject {
         caller: &InProject<Sharings, M>,
         found: Insight,
     ) -> Result<Self> {
-        Self::with_insights(app, caller, Shareable::Insight(found.id), [&found]).await
+        Self::with_insights(app, caller, ShareTarget::Insight(found.id), [&found]).await
     }
 
     async fn with_insights<'a, M>(
         app: &AppState,
         caller: &InProject<Sharings, M>,
-        target: Shareable,
+        target: ShareTarget,
         insights: impl IntoIterator<Item = &'a Insight>,
     ) -> Result<Self> {
-        let (mut is_fully_visible, mut looked) = (true, Looked::default());
+        let (mut is_fully_visible, mut looked) = (true, CheckedInsights::default());
         for insight in insights {
             match can_view(app, caller, insight).await? {
                 true => looked.add(insight),
@@ -100,23 +102,24 @@ impl SharedObject {
         let (project, viewer) = (caller.project.id, caller.viewer());
         match target {
             Target::Dashboard(id) => {
-                let found = app.catalog.dashboards().get_editable(project, id, viewer, Among::Live);
+                let found =
+                    app.catalog.dashboards().get_editable(project, id, viewer, Deleted::Exclude);
                 Self::dashboard(app, caller, found.await?).await
             }
             Target::Insight(text) => {
                 let name = insight_name(&text);
                 let found =
-                    app.catalog.insights().get_editable(project, &name, viewer, Among::Live);
+                    app.catalog.insights().get_editable(project, &name, viewer, Deleted::Exclude);
                 Self::insight(app, caller, found.await?).await
             }
         }
     }
 
     fn check_visible(&self) -> Result<()> {
-        if self.is_fully_visible { Ok(()) } else { Err(Error::forbidden(CANNOT_SHOW)) }
+        if self.is_fully_visible { Ok(()) } else { Err(Error::forbidden(LINK_EXPOSES_HIDDEN)) }
     }
 
-    fn response(&self, sharing: Sharing) -> SharingResponse {
+    fn response(&self, sharing: SharingConfig) -> SharingResponse {
         let token = sharing.access_token.reveal();
         SharingResponse {
             created_at: sharing.created_at,
@@ -261,7 +264,7 @@ impl IntoResponse for SharingUpdate {
         match self {
             Self::Done(shown) => axum::Json(shown).into_response(),
             Self::NoPasswords => {
-                let error = "Sharing with password requires the Advanced Permissions feature";
+                let error = "SharingConfig with password requires the Advanced Permissions feature";
                 (StatusCode::FORBIDDEN, axum::Json(json!({ "error": error }))).into_response()
             }
         }

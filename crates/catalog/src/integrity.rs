@@ -17,7 +17,7 @@ const FAULTS_MAX: usize = 100;
 
 /// What a catalog says of itself.
 #[derive(Debug, Default)]
-pub struct Checked {
+pub struct FileCheck {
     /// Which migrations it has.
     pub schema: i64,
     /// The journal that was applied, and the first position of it that was not.
@@ -27,9 +27,9 @@ pub struct Checked {
 }
 
 /// Reads a whole SQLite file: its pages, its indexes and what refers to what.
-pub fn check_file(file: &Path) -> Result<Checked> {
+pub fn check_file(file: &Path) -> Result<FileCheck> {
     let connection = open(file)?;
-    let mut checked = Checked::default();
+    let mut checked = FileCheck::default();
     let mut integrity = connection.prepare(&format!("PRAGMA integrity_check({FAULTS_MAX})"))?;
     for line in integrity.query_map([], |row| row.get::<_, String>(0))? {
         checked.faults.extend(Some(line?).filter(|line| line != "ok"));

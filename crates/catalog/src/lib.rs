@@ -33,62 +33,63 @@ use db::{Core, args, migrate};
 use definitions::quota::DefinitionQuota;
 use ingest::IngestState;
 
-pub use access::{AccessControl, AccessRule, ProjectStanding, RuleSubject, RuleTarget};
-pub use accounts::bootstrap::{Bootstrapped, FirstStart, Prepared};
-pub use accounts::keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
-pub use accounts::members::{Claim, Member, Standing};
+pub use access::{AccessControl, AccessRule, EffectiveAccess, RuleSubject, RuleTarget};
+pub use accounts::bootstrap::{BootstrapOptions, Bootstrapped, PreparedBootstrap};
+pub use accounts::keys::{KeyChange, KeyEditor, NewKey, PersonalKey};
+pub use accounts::members::{Member, MemberAccess, RequestPassword};
 pub use accounts::organizations::{OrganizationChange, OrganizationRow};
 pub use accounts::roles::{RoleChange, RoleMembership, RoleRow};
 pub use accounts::users::{NewEmail, NewPassword, NewUser, UserChange, UserRow};
 pub use accounts::{Keys, Members, Organizations, Roles, Sessions, Users};
 pub use activity::{
-    Activity, ActivityFilter, Actor, Change, ChangeAction, Detail, Direction, Entry, Logged, Mark,
+    Activity, ActivityFilter, Actor, Change, ChangeAction, Detail, Direction, Entry, LogCursor,
+    Logged,
 };
 pub use activity_scopes::SCOPES;
 pub use cohorts::calculation::DueCohort;
-pub use cohorts::filling::CohortToFill;
-pub use cohorts::members::NamedBy;
+pub use cohorts::filling::CohortFromFlag;
+pub use cohorts::members::PersonIdKind;
 pub use cohorts::{CohortChange, CohortFilter, Cohorts, NewCohort, NewCohortKind};
 pub use dashboards::annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
-pub use dashboards::board::{Contents, DashboardChange, NewDashboard};
+pub use dashboards::board::{DashboardChange, DashboardContents, NewDashboard};
 pub use dashboards::collaborators::Collaborator;
 pub use dashboards::insight_lists::{InsightFilter, InsightOrder};
-pub use dashboards::insight_writes::{Copies, Source};
+pub use dashboards::insight_writes::{CopyDepth, DashboardSource};
 pub use dashboards::insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
-pub use dashboards::revalidate::{CANNOT_SHOW, Looked};
+pub use dashboards::revalidate::{CheckedInsights, LINK_EXPOSES_HIDDEN};
 pub use dashboards::rows::{DashboardFilter, DashboardView};
-pub use dashboards::sharing::{Shareable, Shared, Sharing, SharingChange};
+pub use dashboards::sharing::{ResolvedLink, ShareTarget, SharingChange, SharingConfig};
 pub use dashboards::tile_changes::{ContentChange, NewContent, NewTile, TileChange, TileCopy};
 pub use dashboards::tiles::TILES_MAX;
 pub use dashboards::{Annotations, Collaborators, Dashboards, Insights, SharingLinks};
 pub use db::error::{Cause, Error, Result};
-pub use db::secret::{NOBODYS_HASH, Secret, hash_password, sha256_mark, verify_password};
+pub use db::secret::{DUMMY_PASSWORD_HASH, Secret, hash_password, hash_token, verify_password};
 pub use db::vault::Vault;
 pub use db::{Db, Tx};
 pub use definitions::actions::{ActionChange, NewAction};
 pub use definitions::events::{
-    EventDefinitionChange, EventDefinitionFilter, EventDefinitionOrder, Origin, Sense,
+    EventDefinitionChange, EventDefinitionFilter, EventDefinitionOrder, Origin, SortOrder,
 };
 pub use definitions::properties::{PropertyDefinitionChange, PropertyDefinitionFilter};
 pub use definitions::quota::DefinitionLimits;
 pub use definitions::{Actions, Definitions, EventDefinitions, PropertyDefinitions};
 pub use flags::{
-    FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, Flags, HashKey, RoleAccess,
-    ScannedPerson, Seen, Staleness, UpdatedFlag,
+    ExpectedVersion, FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, Flags, HashKey,
+    RoleGrant, ScannedPerson, Staleness, UpdatedFlag,
 };
 pub use ingest::dead_letters::{DeadLetter, NewDeadLetter};
-pub use ingest::listeners::Ingested;
+pub use ingest::listeners::IngestOutcome;
 pub use ingest::warnings::WarningRow;
 pub use ingest::{
     DeadLetters, EventDeletion, Ingest, IngestBatch, IngestRules, ProjectChanges, Warnings,
 };
-pub use integrity::{Checked, check_file};
+pub use integrity::{FileCheck, check_file};
 pub use objects::Objects;
-pub use objects::edit::Among;
-pub use objects::search::{SearchFilter, SearchHit, Searched};
-pub use objects::tags::{TAG_CHARS_MAX, TAGS_MAX, normalise_tags};
+pub use objects::edit::Deleted;
+pub use objects::search::{SearchFilter, SearchHit, SearchKind};
+pub use objects::tags::{TAG_CHARS_MAX, TAGS_MAX, normalize_tags};
 pub use persons::groups::{GroupActivity, GroupFilter, GroupType, GroupTypeChange};
-pub use persons::identities::NextNumbers;
+pub use persons::identities::NextDenseIds;
 pub use persons::scans::StoredPerson;
 pub use persons::{Groups, PersonActivity, PersonFilter, PersonKey, PersonWithIds, Persons};
 pub use projects::tokens::TokenOwner;
@@ -146,7 +147,7 @@ impl Catalog {
 
     /// Renews the ownership that [`Catalog::open`] took, after a broken connection; fails with
     /// [`Error::Owned`] when another server has taken the catalog since.
-    pub async fn keep(&self) -> Result<()> {
+    pub async fn renew_ownership(&self) -> Result<()> {
         self.core.db.own().await
     }
 
@@ -164,7 +165,7 @@ impl Catalog {
         self.core.db.statements()
     }
 
-    /// Copies an embedded catalog, as of one snapshot, into a new file.
+    /// CopyDepth an embedded catalog, as of one snapshot, into a new file.
     pub async fn copy_to(&self, file: &Path) -> Result<()> {
         self.core.db.copy_to(file).await
     }
@@ -179,12 +180,15 @@ impl Catalog {
 
     /// Fills an empty catalog with the first organization, user, project and keys, in one
     /// transaction; none when it is not empty.
-    pub async fn bootstrap(&self, given: FirstStart) -> Result<Option<Bootstrapped>> {
+    pub async fn bootstrap(&self, given: BootstrapOptions) -> Result<Option<Bootstrapped>> {
         accounts::Bootstrap::new(&self.core).run(given).await
     }
 
     /// The same for a start that was prepared before the catalog was open.
-    pub async fn bootstrap_prepared(&self, prepared: Prepared) -> Result<Option<Bootstrapped>> {
+    pub async fn bootstrap_prepared(
+        &self,
+        prepared: PreparedBootstrap,
+    ) -> Result<Option<Bootstrapped>> {
         accounts::Bootstrap::new(&self.core).run_prepared(prepared).await
     }
 }

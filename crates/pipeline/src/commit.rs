@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ahash::RandomState;
-use catalog::{Catalog, IngestBatch, NextNumbers, ProjectChanges};
+use catalog::{Catalog, IngestBatch, NextDenseIds, ProjectChanges};
 use model::ProjectId;
 use model::person::DistinctNo;
 
@@ -30,7 +30,7 @@ pub(crate) enum Failure {
 
 impl From<catalog::Error> for Failure {
     fn from(error: catalog::Error) -> Self {
-        match error.blames_values() {
+        match error.is_data_error() {
             true => Self::Fault(causes(&error)),
             false => Self::Later(error.into()),
         }
@@ -129,8 +129,8 @@ async fn load(
     let new: Vec<ProjectId> =
         projects.iter().copied().filter(|project| !ledgers.contains_key(project)).collect();
     if !new.is_empty() {
-        let next = catalog.persons().next_numbers(&new).await?;
-        let fresh = next.into_iter().map(|(project, NextNumbers { distinct, person })| {
+        let next = catalog.persons().next_dense_ids(&new).await?;
+        let fresh = next.into_iter().map(|(project, NextDenseIds { distinct, person })| {
             (project, Ledger::new(project, distinct, person))
         });
         ledgers.extend(fresh);

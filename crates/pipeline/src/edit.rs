@@ -92,7 +92,7 @@ async fn load(
     persons: &[PersonNo],
 ) -> Result<Ledger, Failure> {
     let project = record.project;
-    let next = catalog.persons().next_numbers(&[project]).await?[&project];
+    let next = catalog.persons().next_dense_ids(&[project]).await?[&project];
     let mut ledger = Ledger::new(project, next.distinct, next.person);
     let ids = catalog.persons().distinct_ids_of(project, persons).await?;
     let persons = catalog.persons().by_no(project, persons).await?.into_iter();

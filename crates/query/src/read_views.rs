@@ -6,7 +6,7 @@ use std::future::pending;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use catalog::{Among, Catalog, Ingested, ProjectChanges, ProjectRow, StoredPerson};
+use catalog::{Catalog, Deleted, IngestOutcome, ProjectChanges, ProjectRow, StoredPerson};
 use facts::{
     ActionFacts, ActionMatcher, CohortFacts, Cohorts, ConditionCompiler, GroupFacts, Groups, Needs,
     PathCleaning, PersonFacts, PersonIndex, ReadView, Zone,
@@ -118,10 +118,10 @@ impl ReadViews {
         catalog.ingest().on_apply(move |ingested| {
             let mut cache = lock(&listener);
             let evicted: Vec<Identities> = match ingested {
-                Ingested::Unsure => {
+                IngestOutcome::Unknown => {
                     cache.projects.values_mut().filter_map(CachedProject::evict).collect()
                 }
-                Ingested::Changes(projects) => {
+                IngestOutcome::Committed(projects) => {
                     let add = |changes: &ProjectChanges| {
                         cache.projects.get_mut(&changes.project)?.enqueue(changes)
                     };
@@ -318,7 +318,8 @@ impl ReadViews {
     ) -> Result<HashMap<ActionId, ActionFacts>> {
         let mut actions = HashMap::new();
         for id in &needs.actions {
-            let action = match self.catalog.actions().get(view.project, *id, Among::Live).await {
+            let action = match self.catalog.actions().get(view.project, *id, Deleted::Exclude).await
+            {
                 Ok(action) => action,
                 Err(catalog::Error::NotFound) => continue,
                 Err(error) => return Err(error.into()),

@@ -5,7 +5,7 @@ use std::io::Read as _;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use catalog::{
-    Actor, Catalog, KeyKeeper, NewKey, NewPassword, NewUser, Secret, UserChange, UserRow,
+    Actor, Catalog, KeyEditor, NewKey, NewPassword, NewUser, Secret, UserChange, UserRow,
     hash_password,
 };
 use clap::ArgMatches;
@@ -119,7 +119,7 @@ async fn create_key(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
         organization,
         project: None,
     });
-    let key = catalog.keys().create(&KeyKeeper { owner, key: None, actor }, new).await?;
+    let key = catalog.keys().create(&KeyEditor { owner, key: None, actor }, new).await?;
     print(&format!("key       {}\n", key.value.unwrap_or_default()))
 }
 

@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &ArgMatches, settings: &Settings) -> Result<()> {
     roll_back_interrupted(&data_dir, execute)?;
     let catalog = open_catalog(&data_dir, settings).await?;
     // A server on another machine may use the same PostgreSQL.
-    catalog.keep().await.context("cannot lock the catalog")?;
+    catalog.renew_ownership().await.context("cannot lock the catalog")?;
     let offset = catalog.ingest().offset().await.context("cannot read the catalog")?;
     let mut plan = plan(&data_dir, offset)?;
     plan.segments = segments(&data_dir, args)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use api::{AppState, ReadTimeouts};
 use capture::PoolKind;
-use catalog::{Bootstrapped, Catalog, FirstStart};
+use catalog::{BootstrapOptions, Bootstrapped, Catalog};
 use flags::Flags;
 use model::Clock;
 use prometheus_client::registry::Registry;
@@ -185,7 +185,7 @@ async fn refresh_cohorts(catalog: Catalog, flags: Flags, queries: QueryRunner) {
 async fn ownership_lost(catalog: &Catalog) -> catalog::Error {
     loop {
         tokio::time::sleep(OWNERSHIP_CHECK_INTERVAL).await;
-        match catalog.keep().await {
+        match catalog.renew_ownership().await {
             Ok(()) => {}
             Err(error @ catalog::Error::Owned) => return error,
             Err(error) => tracing::warn!(%error, "cannot check the ownership of the catalog"),
@@ -193,8 +193,8 @@ async fn ownership_lost(catalog: &Catalog) -> catalog::Error {
     }
 }
 
-fn first_start(settings: &Settings) -> FirstStart {
-    FirstStart {
+fn first_start(settings: &Settings) -> BootstrapOptions {
+    BootstrapOptions {
         project_api_key: settings.project_api_key.as_ref().map(|key| key.0.clone()),
         personal_api_key: settings.personal_api_key.clone(),
         admin_email: Some(settings.admin_email.0.clone()),

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use catalog::{Catalog, Checked, Location};
+use catalog::{Catalog, FileCheck, Location};
 use clap::ArgMatches;
 use journal::{JournalId, Survey};
 use model::Clock;
@@ -229,7 +229,7 @@ async fn check_catalog(
     data_dir: &DataDir,
     settings: &Settings,
     problems: &mut Vec<Problem>,
-) -> Option<Checked> {
+) -> Option<FileCheck> {
     let mut problem = |what: String| {
         problems.push(Problem { store: "catalog", what, remedy: RESTORE.to_owned() });
     };
@@ -257,11 +257,11 @@ async fn check_catalog(
 }
 
 /// Only checks that PostgreSQL responds: `pg_amcheck` verifies its pages.
-async fn inspect_postgres(location: Location<'_>) -> Result<Checked> {
+async fn inspect_postgres(location: Location<'_>) -> Result<FileCheck> {
     let catalog = Catalog::inspect(location, Clock::system()).await.context("PostgreSQL")?;
     let (schema, offset) = (catalog.schema().await?, catalog.ingest().offset().await?);
     catalog.close().await;
-    Ok(Checked { schema, offset, faults: Vec::new() })
+    Ok(FileCheck { schema, offset, faults: Vec::new() })
 }
 
 fn check_journal(dir: &Path, id: Option<JournalId>, problems: &mut Vec<Problem>) -> Option<Survey> {

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use catalog::{KeyChange, KeyKeeper, NewKey, PersonalKey};
+use catalog::{KeyChange, KeyEditor, NewKey, PersonalKey};
 use model::scope::{Access, Scopes};
 use model::{OrganizationId, ProjectId, UserId};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -136,8 +136,8 @@ impl<M> OnAccount<Keys, M> {
         key_id(&id.0, self.key.as_ref())
     }
 
-    fn keeper(&self) -> KeyKeeper<'_> {
-        KeyKeeper { owner: self.user.user.id, key: self.key.as_ref(), actor: self.actor().ok() }
+    fn keeper(&self) -> KeyEditor<'_> {
+        KeyEditor { owner: self.user.user.id, key: self.key.as_ref(), actor: self.actor().ok() }
     }
 }
 

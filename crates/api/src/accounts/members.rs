@@ -1,6 +1,6 @@
 //! Members of an organization.
 
-use catalog::{Claim, Member, NewUser};
+use catalog::{Member, NewUser, RequestPassword};
 use model::Level;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -64,8 +64,8 @@ async fn create(
     // Look the account up before hashing a password, which costs 19 MiB and CPU time.
     if app.catalog.users().by_email(&email).await?.is_some() {
         let claim = match body.password {
-            Some(_) => Claim::WithPassword,
-            None => Claim::AsItIs,
+            Some(_) => RequestPassword::Present,
+            None => RequestPassword::Absent,
         };
         let member =
             app.catalog.members().add_account(&caller.actor(), &email, level, claim).await?;

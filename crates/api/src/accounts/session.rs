@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use catalog::NOBODYS_HASH;
+use catalog::DUMMY_PASSWORD_HASH;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ async fn log_in(
     let from = app.origin_of(network, &email).await?;
     let found = app.catalog.users().by_email(&email).await?.filter(|user| user.is_active);
     let hash = found.as_ref().and_then(|user| user.password_hash.clone());
-    let hash = hash.unwrap_or_else(|| NOBODYS_HASH.into());
+    let hash = hash.unwrap_or_else(|| DUMMY_PASSWORD_HASH.into());
     let verified =
         app.login_limiter.check(&email, (password, hash), from, app.catalog.clock()).await?;
     let Some(user) = found.filter(|_| verified) else {

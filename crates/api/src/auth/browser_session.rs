@@ -6,7 +6,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
-use catalog::{Secret, UserRow, sha256_mark};
+use catalog::{Secret, UserRow, hash_token};
 use schemars::SchemaGenerator;
 
 use crate::http::body::{self, RequestBody};
@@ -108,7 +108,7 @@ fn csrf_error() -> Error {
 
 /// Only a page of this origin can read the cookie that holds it.
 fn csrf_token(session: &Secret) -> String {
-    sha256_mark(&format!("csrf:{}", session.reveal())).split_off("sha256$".len())
+    hash_token(&format!("csrf:{}", session.reveal())).split_off("sha256$".len())
 }
 
 fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use catalog::{Actor, OrganizationRow, PersonalKey, ProjectRow, ProjectStanding, Secret, UserRow};
+use catalog::{Actor, EffectiveAccess, OrganizationRow, PersonalKey, ProjectRow, Secret, UserRow};
 use model::scope::{Access, Required};
 use model::{Access as Rules, Level, OrganizationId, ProjectId, Viewer};
 use schemars::SchemaGenerator;
@@ -259,7 +259,7 @@ async fn permit(
     project: &ProjectRow,
     object: &str,
     access: Access,
-) -> Result<ProjectStanding> {
+) -> Result<EffectiveAccess> {
     credentials.may_enter_project(project)?;
     credentials.may(object, access)?;
     let user = credentials.user().user.id;

@@ -1,6 +1,6 @@
 //! Tokens of shared links: what one gives access to.
 
-use catalog::Shared;
+use catalog::ResolvedLink;
 
 use crate::{AppState, Result};
 
@@ -8,7 +8,7 @@ use crate::{AppState, Result};
 const TOKEN_CHARS: usize = 30;
 
 /// The object that a sharing token gives access to; none if the token is not valid.
-pub(crate) async fn shared_object(app: &AppState, token: &str) -> Result<Option<Shared>> {
+pub(crate) async fn shared_object(app: &AppState, token: &str) -> Result<Option<ResolvedLink>> {
     let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if token.len() != TOKEN_CHARS || !token.bytes().all(is_token_byte) {
         return Ok(None);

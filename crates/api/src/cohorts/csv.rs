@@ -1,19 +1,19 @@
 //! Parses uploaded CSV files that list a static cohort's persons.
 
-use catalog::NamedBy;
+use catalog::PersonIdKind;
 
 use crate::{Error, Result};
 
 /// Recognized column names, in order of preference.
-const COLUMNS: [(&str, NamedBy); 4] = [
-    ("person_id", NamedBy::PersonUuid),
-    ("distinct_id", NamedBy::DistinctId),
-    ("distinct-id", NamedBy::DistinctId),
-    ("email", NamedBy::Email),
+const COLUMNS: [(&str, PersonIdKind); 4] = [
+    ("person_id", PersonIdKind::PersonUuid),
+    ("distinct_id", PersonIdKind::DistinctId),
+    ("distinct-id", PersonIdKind::DistinctId),
+    ("email", PersonIdKind::Email),
 ];
 
 /// The identifiers in a file, and their kind.
-pub(super) fn names(file: &[u8]) -> Result<(NamedBy, Vec<String>)> {
+pub(super) fn names(file: &[u8]) -> Result<(PersonIdKind, Vec<String>)> {
     let refused = |detail: &str| Error::invalid("csv", "invalid_input", detail);
     let text = std::str::from_utf8(file).map_err(|_| refused("The file is not UTF-8 text."))?;
     let rows = rows(text.strip_prefix('\u{feff}').unwrap_or(text));
@@ -28,7 +28,7 @@ pub(super) fn names(file: &[u8]) -> Result<(NamedBy, Vec<String>)> {
     });
     let (column, by, rows) = match header {
         Some((column, by)) => (column, by, &rows[1..]),
-        None if first.len() == 1 => (0, NamedBy::DistinctId, &rows[..]),
+        None if first.len() == 1 => (0, PersonIdKind::DistinctId, &rows[..]),
         None => {
             let detail = "One column must be called person_id, distinct_id or email.";
             return Err(refused(detail));
@@ -38,8 +38,8 @@ pub(super) fn names(file: &[u8]) -> Result<(NamedBy, Vec<String>)> {
     let names = cells.filter(|cell| !cell.is_empty());
     let names = names.map(|cell| match by {
         // Uuids are stored in lower case.
-        NamedBy::PersonUuid => cell.to_ascii_lowercase(),
-        NamedBy::DistinctId | NamedBy::Email => cell.to_owned(),
+        PersonIdKind::PersonUuid => cell.to_ascii_lowercase(),
+        PersonIdKind::DistinctId | PersonIdKind::Email => cell.to_owned(),
     });
     Ok((by, names.collect()))
 }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn csv_identifies_persons_by_header_or_by_its_only_column() {
-        use NamedBy::{DistinctId, Email, PersonUuid};
+        use PersonIdKind::{DistinctId, Email, PersonUuid};
         for (file, expected) in [
             ("distinct_id\nu1\n\nu2\r\n", Some((DistinctId, vec!["u1", "u2"]))),
             ("u1\nu2", Some((DistinctId, vec!["u1", "u2"]))),

@@ -1,6 +1,6 @@
 //! Members of a cohort: listing them, and adding and removing them in static cohorts.
 
-use catalog::{Among, NamedBy};
+use catalog::{Deleted, PersonIdKind};
 use model::{Cohort, CohortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,11 +66,11 @@ async fn add(
     body: Body<AddPersons>,
 ) -> Result<Json<Cohort>> {
     let id = CohortId(id.0);
-    app.catalog.cohorts().get(caller.project.id, id, Among::Live).await?;
+    app.catalog.cohorts().get(caller.project.id, id, Deleted::Exclude).await?;
     let AddPersons { person_ids } = body.read()?;
     check_persons("person_ids", &person_ids)?;
     let (actor, names) = (caller.actor(), uuid_strings(&person_ids));
-    let added = app.catalog.cohorts().add_members(&actor, id, NamedBy::PersonUuid, &names);
+    let added = app.catalog.cohorts().add_members(&actor, id, PersonIdKind::PersonUuid, &names);
     Ok(Json(added.await?))
 }
 
@@ -91,7 +91,7 @@ async fn remove(
     body: Body<RemovePerson>,
 ) -> Result<Json<Removed>> {
     let id = CohortId(id.0);
-    app.catalog.cohorts().get(caller.project.id, id, Among::Live).await?;
+    app.catalog.cohorts().get(caller.project.id, id, Deleted::Exclude).await?;
     let RemovePerson { person_id } = body.read()?;
     app.catalog.cohorts().remove_member(&caller.actor(), id, person_id).await?;
     Ok(Json(Removed { success: true }))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
-use catalog::Among;
+use catalog::Deleted;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -54,8 +54,8 @@ impl<T: DeserializeOwned> Upload<T> {
         Ok((body::typed(&body::check_values(Value::Object(fields))?)?, file))
     }
 
-    pub(super) fn among(&self) -> Among {
-        if self.boundary.is_some() { Among::Live } else { self.json.among() }
+    pub(super) fn among(&self) -> Deleted {
+        if self.boundary.is_some() { Deleted::Exclude } else { self.json.among() }
     }
 }
 

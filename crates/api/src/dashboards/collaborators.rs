@@ -1,6 +1,6 @@
 //! Collaborators: users who may edit a restricted dashboard besides its author.
 
-use catalog::{Among, Collaborator};
+use catalog::{Collaborator, Deleted};
 use model::{DashboardId, Privilege};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,7 +39,8 @@ async fn create(
     body: Body<NewCollaborator>,
 ) -> Result<Created<Collaborator>> {
     let (id, viewer) = (DashboardId(id.0), caller.viewer());
-    let found = app.catalog.dashboards().get_editable(caller.project.id, id, viewer, Among::Live);
+    let found =
+        app.catalog.dashboards().get_editable(caller.project.id, id, viewer, Deleted::Exclude);
     found.await.map_err(missing)?;
     let NewCollaborator { user_uuid, level } = body.read()?;
     let wanted = (user_uuid, level.unwrap_or(Privilege::Edit));
@@ -53,7 +54,8 @@ async fn destroy(
     app: App,
 ) -> Result<NoContent> {
     let (id, viewer) = (DashboardId(id.0), caller.viewer());
-    let found = app.catalog.dashboards().get_editable(caller.project.id, id, viewer, Among::Live);
+    let found =
+        app.catalog.dashboards().get_editable(caller.project.id, id, viewer, Deleted::Exclude);
     found.await.map_err(missing)?;
     app.catalog.collaborators().remove(&caller.actor(), viewer, id, user.0).await?;
     Ok(NoContent)

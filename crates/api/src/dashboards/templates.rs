@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use catalog::{Contents, NewContent, NewDashboard, NewInsight, NewTile};
+use catalog::{DashboardContents, NewContent, NewDashboard, NewInsight, NewTile};
 use model::{CreationMode, ObjectKind, Refusal, TileLook, Written};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -52,7 +52,7 @@ impl Template {
         to.tags.extend(self.tags);
         to.tags.sort();
         to.tags.dedup();
-        to.contents = Contents::Tiles(self.tiles);
+        to.contents = DashboardContents::Tiles(self.tiles);
     }
 }
 
@@ -112,7 +112,7 @@ async fn check_references(
     caller: &Writer<Dashboards>,
     new: &NewDashboard,
 ) -> Result<()> {
-    let Contents::Tiles(tiles) = &new.contents else { return Ok(()) };
+    let DashboardContents::Tiles(tiles) = &new.contents else { return Ok(()) };
     for tile in tiles {
         let NewContent::NewInsight(insight) = &tile.shows else { continue };
         let asked = match &insight.query {

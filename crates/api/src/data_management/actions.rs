@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{ActionChange, Among, NewAction};
+use catalog::{ActionChange, Deleted, NewAction};
 use model::{
     AccessLevel, Action, ActionId, ActionStep, CohortId, ObjectKind, ProjectId, StringMatching,
     Timestamp, User,
@@ -109,7 +109,8 @@ async fn create(
 }
 
 async fn read(caller: Reader<Actions>, id: Id, app: App) -> Result<Json<ActionResponse>> {
-    let action = app.catalog.actions().get(caller.project.id, ActionId(id.0), Among::Live).await?;
+    let action =
+        app.catalog.actions().get(caller.project.id, ActionId(id.0), Deleted::Exclude).await?;
     require(caller.level_of(&action), AccessLevel::Viewer)?;
     Ok(Json(caller.with_access(action)))
 }
@@ -152,7 +153,8 @@ async fn activity_of_one(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    let action = app.catalog.actions().get(caller.project.id, ActionId(id.0), Among::Live).await?;
+    let action =
+        app.catalog.actions().get(caller.project.id, ActionId(id.0), Deleted::Exclude).await?;
     require(caller.level_of(&action), AccessLevel::Viewer)?;
     page.seen(caller.sights()).of(&app, &caller.project, &action).await
 }

@@ -1,6 +1,6 @@
 //! Annotations: dated notes drawn over charts.
 
-use catalog::{Among, AnnotationChange, AnnotationFilter, InsightName, NewAnnotation};
+use catalog::{AnnotationChange, AnnotationFilter, Deleted, InsightName, NewAnnotation};
 use model::{
     Annotation, AnnotationId, AnnotationScope, CreationType, DashboardId, InsightId, Timestamp,
 };
@@ -128,14 +128,14 @@ async fn load_visible<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     id: Id,
-    among: Among,
+    among: Deleted,
 ) -> Result<Annotation> {
     let found = app.catalog.annotations().get(caller.project.id, AnnotationId(id.0), among).await?;
     if found.is_seen(&caller.sights()) { Ok(found) } else { Err(Error::not_found()) }
 }
 
 async fn read(caller: Reader<Annotations>, id: Id, app: App) -> Result<Json<Annotation>> {
-    let found = load_visible(&app, &caller, id, Among::Live).await?;
+    let found = load_visible(&app, &caller, id, Deleted::Exclude).await?;
     Ok(Json(found.within(caller.project.id, &caller.sights())))
 }
 
@@ -184,7 +184,7 @@ async fn activity_of_one(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    let annotation = load_visible(&app, &caller, id, Among::Live).await?;
+    let annotation = load_visible(&app, &caller, id, Deleted::Exclude).await?;
     page.seen(caller.sights()).of(&app, &caller.project, &annotation).await
 }
 

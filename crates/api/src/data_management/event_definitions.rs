@@ -1,6 +1,8 @@
 //! Event definitions: the event names a project has received, with their metadata.
 
-use catalog::{EventDefinitionChange, EventDefinitionFilter, EventDefinitionOrder, Origin, Sense};
+use catalog::{
+    EventDefinitionChange, EventDefinitionFilter, EventDefinitionOrder, Origin, SortOrder,
+};
 use model::UserId;
 use model::definition::{EnforcementMode, EventDefinition};
 use schemars::JsonSchema;
@@ -124,10 +126,10 @@ fn origin(kind: Option<&str>) -> Result<Option<Origin>> {
 }
 
 /// None for an unknown column, which is ignored.
-fn order(text: &str) -> Option<(EventDefinitionOrder, Sense)> {
+fn order(text: &str) -> Option<(EventDefinitionOrder, SortOrder)> {
     let (name, sense) = match text.strip_prefix('-') {
-        Some(name) => (name, Sense::Descending),
-        None => (text, Sense::Ascending),
+        Some(name) => (name, SortOrder::Descending),
+        None => (text, SortOrder::Ascending),
     };
     let by = match name {
         "name" => EventDefinitionOrder::Name,

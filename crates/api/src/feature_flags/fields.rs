@@ -1,6 +1,6 @@
 //! Request fields of a flag and their validation.
 
-use catalog::{FlagChange, Seen, TAG_CHARS_MAX, normalise_tags};
+use catalog::{ExpectedVersion, FlagChange, TAG_CHARS_MAX, normalize_tags};
 use model::Timestamp;
 use model::flag::filters::{Fields, hide_names};
 use model::flag::{BucketingIdentifier, EvaluationRuntime, Original};
@@ -119,7 +119,7 @@ fn check_key(key: &str) -> Result<()> {
 fn contexts(sent: &[String]) -> Result<Vec<String>> {
     const ATTR: &str = "evaluation_contexts";
     sent.iter().try_for_each(|name| max_chars(ATTR, name, TAG_CHARS_MAX))?;
-    let contexts = normalise_tags(sent);
+    let contexts = normalize_tags(sent);
     if contexts.len() > CONTEXTS_MAX {
         let detail = format!("Ensure this field has no more than {CONTEXTS_MAX} elements.");
         return Err(Error::invalid(ATTR, "max_length", detail));
@@ -136,7 +136,10 @@ fn dashboards(sent: Vec<i64>) -> Result<Vec<i64>> {
 }
 
 /// A change and, if the client sent it, the base it edited, for conflict detection.
-pub(super) fn change(body: &Body<FlagFields>, sent: &Value) -> Result<(FlagChange, Option<Seen>)> {
+pub(super) fn change(
+    body: &Body<FlagFields>,
+    sent: &Value,
+) -> Result<(FlagChange, Option<ExpectedVersion>)> {
     let fields = body.read()?;
     let (version, original) = (fields.version, fields.original_flag.clone());
     let change = fields.validate()?;
@@ -157,6 +160,6 @@ pub(super) fn change(body: &Body<FlagFields>, sent: &Value) -> Result<(FlagChang
         .map(|(field, value)| (field.clone(), value.clone()))
         .collect();
     let changed: FlagFields = model::read(&Value::Object(changed))?;
-    let seen = Seen { version, original, sent, changed: changed.validate()? };
+    let seen = ExpectedVersion { version, original, sent, changed: changed.validate()? };
     Ok((change, Some(seen)))
 }

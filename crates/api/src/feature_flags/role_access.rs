@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use catalog::RoleAccess;
+use catalog::RoleGrant;
 use model::flag::FeatureFlag;
 use model::{FlagId, ObjectKind, Timestamp};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -82,7 +82,7 @@ async fn one<M>(
     app: &AppState,
     caller: &InProject<Flags, M>,
     flag: &FeatureFlag,
-    found: RoleAccess,
+    found: RoleGrant,
 ) -> Result<Access> {
     all(app, caller, flag, vec![found]).await?.pop().ok_or_else(Error::not_found)
 }
@@ -92,7 +92,7 @@ async fn all<M>(
     app: &AppState,
     caller: &InProject<Flags, M>,
     flag: &FeatureFlag,
-    found: Vec<RoleAccess>,
+    found: Vec<RoleGrant>,
 ) -> Result<Vec<Access>> {
     let rights = Rights::of(app, caller).await?;
     let ids: Vec<Uuid> = found.iter().map(|access| access.role).collect();

@@ -9,7 +9,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
-use catalog::{Among, TAG_CHARS_MAX, TAGS_MAX, normalise_tags};
+use catalog::{Deleted, TAG_CHARS_MAX, TAGS_MAX, normalize_tags};
 use model::{SettingsChange, Table, kind_of};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -100,11 +100,11 @@ impl<T> Body<T> {
 
     /// Includes deleted objects in the lookup if the body restores one (`deleted: false`). Other
     /// errors of the body are reported after the lookup.
-    pub fn among(&self) -> Among {
+    pub fn among(&self) -> Deleted {
         let restores = self
             .value()
             .is_ok_and(|value| value.get("deleted").and_then(parse_lenient_bool) == Some(false));
-        if restores { Among::Everything } else { Among::Live }
+        if restores { Deleted::Include } else { Deleted::Exclude }
     }
 }
 
@@ -402,7 +402,7 @@ pub fn tags(sent: &[String]) -> Result<Vec<String>> {
     for (index, tag) in sent.iter().enumerate() {
         max_chars(&format!("tags__{index}"), tag, TAG_CHARS_MAX)?;
     }
-    let tags = normalise_tags(sent);
+    let tags = normalize_tags(sent);
     if tags.len() > TAGS_MAX {
         let detail = format!("Ensure this field has no more than {TAGS_MAX} elements.");
         return Err(Error::invalid("tags", "max_length", detail));

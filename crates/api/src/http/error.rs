@@ -246,7 +246,7 @@ impl From<catalog::Error> for Error {
                 Self::invalid(field, "invalid_input", detail)
             }
             Cause::Refused { field: None, detail } => Self::bad_request(detail),
-            Cause::Unfit { field, code, detail } => Self::invalid(field, code, detail),
+            Cause::Invalid { field, code, detail } => Self::invalid(field, code, detail),
             Cause::Stale(detail) => Self::conflict(detail),
             Cause::Taken { field, detail } => Self::invalid(field, "unique", detail),
             Cause::Forbidden(detail) => Self::forbidden(detail),
@@ -256,8 +256,8 @@ impl From<catalog::Error> for Error {
                 Self::unavailable("The catalog cannot be reached at the moment.")
             }
             Cause::Owned
-            | Cause::OutOfStep
-            | Cause::OtherKey
+            | Cause::OutOfSync
+            | Cause::WrongSecretKey
             | Cause::NewerSchema { .. }
             | Cause::OlderSchema { .. }
             | Cause::Migration { .. }

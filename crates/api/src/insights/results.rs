@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use catalog::{Among, ProjectRow};
+use catalog::{Deleted, ProjectRow};
 use futures_util::{StreamExt as _, stream};
 use model::{
     DashboardId, DashboardLook, Insight, InsightId, ObjectKind, ProjectId, Sights, Timestamp,
@@ -74,7 +74,7 @@ pub(crate) struct DashboardOverrides {
 
 impl DashboardOverrides {
     pub(crate) async fn of(app: &AppState, project: ProjectId, on: DashboardId) -> Result<Self> {
-        let look = app.catalog.dashboards().get(project, on, None, Among::Live).await?.look;
+        let look = app.catalog.dashboards().get(project, on, None, Deleted::Exclude).await?.look;
         Ok(Self { on, look, tiles: app.catalog.dashboards().tile_filters(on).await? })
     }
 

@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use catalog::{InsightFilter, ProjectRow, Shareable};
+use catalog::{InsightFilter, ProjectRow, ShareTarget};
 use model::{AccessLevel, DashboardId, Insight, Sights, UserId};
 use query::Refresh;
 use schemars::SchemaGenerator;
@@ -26,7 +26,7 @@ pub(super) enum InsightViewer {
 /// A client with a sharing token, which sees what the link shows and nothing else.
 pub(super) struct LinkViewer {
     project: ProjectRow,
-    sees: Shareable,
+    sees: ShareTarget,
 }
 
 impl InsightViewer {
@@ -67,8 +67,8 @@ impl InsightViewer {
             Self::LinkViewer(link) => link,
         };
         match link.sees {
-            Shareable::Dashboard(id) => drop(filter.dashboards.insert(id)),
-            Shareable::Insight(id) => filter.id = Some(id),
+            ShareTarget::Dashboard(id) => drop(filter.dashboards.insert(id)),
+            ShareTarget::Insight(id) => filter.id = Some(id),
         }
     }
 
@@ -81,8 +81,8 @@ impl InsightViewer {
             Self::LinkViewer(link) => link,
         };
         let sees = match link.sees {
-            Shareable::Dashboard(id) => insight.dashboards.contains(&id),
-            Shareable::Insight(id) => insight.id == id,
+            ShareTarget::Dashboard(id) => insight.dashboards.contains(&id),
+            ShareTarget::Insight(id) => insight.id == id,
         };
         if sees { Ok(()) } else { Err(Error::not_found()) }
     }
@@ -119,8 +119,8 @@ impl InsightViewer {
 impl LinkViewer {
     fn dashboard(&self) -> Option<DashboardId> {
         match self.sees {
-            Shareable::Dashboard(id) => Some(id),
-            Shareable::Insight(_) => None,
+            ShareTarget::Dashboard(id) => Some(id),
+            ShareTarget::Insight(_) => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whether a caller may view an insight together with everything its query names.
 
-use catalog::Looked;
+use catalog::CheckedInsights;
 use model::Insight;
 
 use super::results;
@@ -13,8 +13,8 @@ pub(crate) async fn viewable<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     insights: &[Insight],
-) -> Result<Looked> {
-    let mut viewable = Looked::default();
+) -> Result<CheckedInsights> {
+    let mut viewable = CheckedInsights::default();
     for insight in insights {
         if can_view(app, caller, insight).await? {
             viewable.add(insight);

@@ -6,7 +6,7 @@
 use axum::extract::RawQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use catalog::{Among, InsightName, Shareable, Shared};
+use catalog::{Deleted, InsightName, ResolvedLink, ShareTarget};
 use model::Sights;
 use query::Refresh;
 use schemars::SchemaGenerator;
@@ -96,7 +96,7 @@ async fn open(app: &AppState, kind: Kind, path: &str, query: RawQuery) -> Result
 }
 
 async fn load(app: &AppState, token: &str) -> Result<Option<(Content, Map<String, Value>)>> {
-    let Some(Shared { project, target, settings }) = shared_object(app, token).await? else {
+    let Some(ResolvedLink { project, target, settings }) = shared_object(app, token).await? else {
         return Ok(None);
     };
     let mut content = match content(app, project, target).await {
@@ -121,17 +121,18 @@ async fn load(app: &AppState, token: &str) -> Result<Option<(Content, Map<String
 async fn content(
     app: &AppState,
     project: model::ProjectId,
-    target: Shareable,
+    target: ShareTarget,
 ) -> catalog::Result<Content> {
     Ok(match target {
-        Shareable::Dashboard(id) => {
-            let found = app.catalog.dashboards().get(project, id, None, Among::Live).await?;
+        ShareTarget::Dashboard(id) => {
+            let found = app.catalog.dashboards().get(project, id, None, Deleted::Exclude).await?;
             let view = app.catalog.dashboards().view(found, None, &Sights::default()).await?;
             Content::Dashboard(Box::new(DashboardResponse::public(view)))
         }
-        Shareable::Insight(id) => {
+        ShareTarget::Insight(id) => {
             let name = InsightName::Id(id);
-            let mut insight = app.catalog.insights().get(project, &name, None, Among::Live).await?;
+            let mut insight =
+                app.catalog.insights().get(project, &name, None, Deleted::Exclude).await?;
             anonymize(&mut insight, None);
             Content::Insight(Box::new(InsightResponse::public(insight)))
         }

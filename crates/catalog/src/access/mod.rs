@@ -65,7 +65,7 @@ pub struct AccessRule {
 
 /// How a member stands in one project of an organization.
 #[derive(Clone, Debug)]
-pub struct ProjectStanding {
+pub struct EffectiveAccess {
     /// In the project; rules may raise a plain member.
     pub level: Level,
     /// Whether the organization lets this user come with a personal key.
@@ -103,7 +103,7 @@ pub(crate) async fn standing_in(
     executor: &mut impl Executor,
     user: UserId,
     project: ProjectId,
-) -> Result<Option<ProjectStanding>> {
+) -> Result<Option<EffectiveAccess>> {
     let sql = format!(
         "SELECT m.level, o.members_can_use_personal_api_keys AS keys, r.resource, \
          r.resource_id, r.access_level, r.membership_id, r.role_id FROM projects p \
@@ -128,7 +128,7 @@ pub(crate) async fn standing_in(
         (Level::Member, ProjectAccess::Member) => Level::Member,
         (Level::Member, ProjectAccess::None) => return Ok(None),
     };
-    Ok(Some(ProjectStanding { level, may_use_keys, access }))
+    Ok(Some(EffectiveAccess { level, may_use_keys, access }))
 }
 
 fn hear(access: &mut Access, row: &Row) -> Result<()> {
@@ -288,7 +288,7 @@ impl AccessControl<'_> {
         self,
         user: UserId,
         project: ProjectId,
-    ) -> Result<Option<ProjectStanding>> {
+    ) -> Result<Option<EffectiveAccess>> {
         standing_in(&mut &self.core.db, user, project).await
     }
 }

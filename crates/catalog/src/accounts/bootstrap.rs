@@ -16,7 +16,7 @@ use crate::projects::{self, NewProject};
 
 /// Values fixed by the operator; what is absent is made up and shown once.
 #[derive(Default)]
-pub struct FirstStart {
+pub struct BootstrapOptions {
     pub project_api_key: Option<Secret>,
     pub personal_api_key: Option<Secret>,
     pub admin_email: Option<String>,
@@ -34,15 +34,15 @@ pub struct Bootstrapped {
 }
 
 /// A first start whose password is being hashed.
-pub struct Prepared {
+pub struct PreparedBootstrap {
     made: Bootstrapped,
     hash: JoinHandle<Result<String>>,
 }
 
-impl FirstStart {
+impl BootstrapOptions {
     /// Makes up what is absent and begins to hash the password, which takes as long as opening
     /// an empty catalog: whoever knows that it will be empty does both at once.
-    pub fn prepare(self) -> Prepared {
+    pub fn prepare(self) -> PreparedBootstrap {
         let made = Bootstrapped {
             project: ProjectId(1),
             project_api_key: self.project_api_key.unwrap_or_else(|| Secret::random("phc_")),
@@ -52,7 +52,7 @@ impl FirstStart {
         };
         let password = made.admin_password.clone();
         let hash = tokio::task::spawn_blocking(move || hash_password(password.reveal()));
-        Prepared { made, hash }
+        PreparedBootstrap { made, hash }
     }
 }
 
@@ -60,7 +60,7 @@ const ADMIN_EMAIL: &str = "admin@hedgerow.local";
 
 impl Bootstrap<'_> {
     /// Fills an empty catalog in one transaction; none when there is something in it already.
-    pub(crate) async fn run(self, given: FirstStart) -> Result<Option<Bootstrapped>> {
+    pub(crate) async fn run(self, given: BootstrapOptions) -> Result<Option<Bootstrapped>> {
         match self.is_empty().await? {
             true => self.fill(given.prepare()).await.map(Some),
             false => Ok(None),
@@ -68,7 +68,10 @@ impl Bootstrap<'_> {
     }
 
     /// The same for a start that was prepared before the catalog was open.
-    pub(crate) async fn run_prepared(self, prepared: Prepared) -> Result<Option<Bootstrapped>> {
+    pub(crate) async fn run_prepared(
+        self,
+        prepared: PreparedBootstrap,
+    ) -> Result<Option<Bootstrapped>> {
         match self.is_empty().await? {
             true => self.fill(prepared).await.map(Some),
             false => Ok(None),
@@ -80,7 +83,10 @@ impl Bootstrap<'_> {
         Ok(self.core.db.optional(begun, args![]).await?.is_none())
     }
 
-    async fn fill(self, Prepared { made, hash }: Prepared) -> Result<Bootstrapped> {
+    async fn fill(
+        self,
+        PreparedBootstrap { made, hash }: PreparedBootstrap,
+    ) -> Result<Bootstrapped> {
         let hash = hash.await.map_err(|why| crate::Error::corrupt("password", why))??;
         let now = self.core.clock.now();
         let mut tx = self.core.db.begin().await?;

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::Keys;
 use super::users::{self, UserRow};
 use crate::activity::{Actor, Logged};
-use crate::db::secret::{Secret, sha256_mark};
+use crate::db::secret::{Secret, hash_token};
 use crate::db::{Row, Tx, Value, args};
 use crate::{Error, Result};
 
@@ -59,7 +59,7 @@ pub struct NewKey {
 }
 
 /// Who manages keys: their owner, in person or through one of them.
-pub struct KeyKeeper<'a> {
+pub struct KeyEditor<'a> {
     pub owner: UserId,
     pub key: Option<&'a PersonalKey>,
     /// None for somebody who belongs to no organization: nobody would read the log.
@@ -157,7 +157,7 @@ impl Keys<'_> {
              WHERE k.hash = $1 AND u.is_active",
             users::columns()
         );
-        let Some(row) = self.core.db.optional(sql, args![sha256_mark(value)]).await? else {
+        let Some(row) = self.core.db.optional(sql, args![hash_token(value)]).await? else {
             return Ok(None);
         };
         let (key, user) = (PersonalKey::read(&row)?, UserRow::read(&row)?);
@@ -200,7 +200,7 @@ impl Keys<'_> {
         PersonalKey::read(&self.core.db.one(sql, args![owner, id]).await?)
     }
 
-    pub async fn create(self, by: &KeyKeeper<'_>, new: NewKey) -> Result<PersonalKey> {
+    pub async fn create(self, by: &KeyEditor<'_>, new: NewKey) -> Result<PersonalKey> {
         let now = self.core.clock.now();
         let mut tx = self.core.db.begin().await?;
         let key = insert(&mut tx, by.owner, new, Secret::random("phx_"), now).await?;
@@ -214,7 +214,7 @@ impl Keys<'_> {
 
     pub async fn update(
         self,
-        by: &KeyKeeper<'_>,
+        by: &KeyEditor<'_>,
         id: &str,
         change: KeyChange,
     ) -> Result<PersonalKey> {
@@ -248,7 +248,7 @@ impl Keys<'_> {
     }
 
     /// A new value under the same id and scopes; the old one stops at once.
-    pub async fn roll(self, by: &KeyKeeper<'_>, id: &str) -> Result<PersonalKey> {
+    pub async fn roll(self, by: &KeyEditor<'_>, id: &str) -> Result<PersonalKey> {
         let value = Secret::random("phx_");
         let mut tx = self.core.db.begin().await?;
         let before = locked(&mut tx, by, id).await?;
@@ -271,7 +271,7 @@ impl Keys<'_> {
         Ok(after)
     }
 
-    pub async fn delete(self, by: &KeyKeeper<'_>, id: &str) -> Result<()> {
+    pub async fn delete(self, by: &KeyEditor<'_>, id: &str) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         let key = locked(&mut tx, by, id).await?;
         let now = self.core.clock.now();
@@ -294,7 +294,7 @@ impl Keys<'_> {
     }
 }
 
-async fn locked(tx: &mut Tx, by: &KeyKeeper<'_>, id: &str) -> Result<PersonalKey> {
+async fn locked(tx: &mut Tx, by: &KeyEditor<'_>, id: &str) -> Result<PersonalKey> {
     let lock = tx.dialect().for_update();
     let sql = format!(
         "SELECT {COLUMNS} FROM personal_api_keys k WHERE k.user_id = $1 AND k.id = $2{lock}"

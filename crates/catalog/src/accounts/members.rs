@@ -57,7 +57,7 @@ impl Logged for Member {
 
 /// How a user stands in an organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct MemberAccess {
     pub level: Level,
     /// Whether the organization lets this user come with a personal key.
     pub may_use_keys: bool,
@@ -67,14 +67,14 @@ const FROM: &str = "FROM memberships m JOIN users u ON u.id = m.user_id";
 
 impl Members<'_> {
     /// None for a stranger.
-    pub async fn access(self, user: UserId, in_: OrganizationId) -> Result<Option<Standing>> {
+    pub async fn access(self, user: UserId, in_: OrganizationId) -> Result<Option<MemberAccess>> {
         let sql = "SELECT m.level, o.members_can_use_personal_api_keys AS keys \
                    FROM memberships m JOIN organizations o ON o.id = m.organization_id \
                    WHERE m.organization_id = $1 AND m.user_id = $2";
         let row = self.core.db.optional(sql, args![in_, user]).await?;
         row.map(|row| {
             let level: Level = row.get("level")?;
-            Ok(Standing { level, may_use_keys: level > Level::Member || row.get("keys")? })
+            Ok(MemberAccess { level, may_use_keys: level > Level::Member || row.get("keys")? })
         })
         .transpose()
     }
@@ -119,12 +119,12 @@ impl Members<'_> {
         actor: &Actor,
         email: &str,
         level: Level,
-        claim: Claim,
+        password: RequestPassword,
     ) -> Result<Member> {
         let mut tx = self.core.db.begin().await?;
         check_adds(&mut tx, actor, level).await?;
         let now = self.core.clock.now();
-        let user = known(&mut tx, actor, email, claim).await?;
+        let user = known(&mut tx, actor, email, password).await?;
         join(tx, actor, user, level, now).await
     }
 
@@ -190,11 +190,11 @@ impl Members<'_> {
 
 /// What an administrator says of an account that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum RequestPassword {
     /// It joins with the password that it has.
-    AsItIs,
+    Absent,
     /// A password came with it, which is refused: it would be ignored, or somebody else's.
-    WithPassword,
+    Present,
 }
 
 const NOT_ADMIN: &str = "Your organization access level is insufficient.";
@@ -269,7 +269,12 @@ async fn join(
 }
 
 /// An account that may join.
-async fn known(tx: &mut Tx, actor: &Actor, email: &str, claim: Claim) -> Result<UserId> {
+async fn known(
+    tx: &mut Tx,
+    actor: &Actor,
+    email: &str,
+    password: RequestPassword,
+) -> Result<UserId> {
     let sql = "SELECT u.id, u.is_active, u.is_email_verified, m.id IS NOT NULL AS is_member \
                FROM users u \
                LEFT JOIN memberships m ON m.user_id = u.id AND m.organization_id = $2 \
@@ -279,7 +284,7 @@ async fn known(tx: &mut Tx, actor: &Actor, email: &str, claim: Claim) -> Result<
         let detail = "This user is already a member of the organization.".into();
         return Err(Error::Taken { field: "email", detail });
     }
-    if claim == Claim::WithPassword {
+    if password == RequestPassword::Present {
         return Err(Error::refused(Some("password"), HAS_PASSWORD));
     }
     let user = row.get("id")?;

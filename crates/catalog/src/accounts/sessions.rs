@@ -6,7 +6,7 @@ use super::Sessions;
 use super::users::{self, UserRow};
 use crate::Result;
 use crate::db::args;
-use crate::db::secret::{Secret, sha256_mark};
+use crate::db::secret::{Secret, hash_token};
 
 /// Logging in once more ends the oldest; nobody has so many browsers.
 const SESSIONS_PER_USER_MAX: i64 = 100;
@@ -15,7 +15,7 @@ const NETWORKS_PER_USER_MAX: i64 = 20;
 
 /// Where people live is nobody's business who reads the catalog.
 fn network_hash(network: &str) -> String {
-    sha256_mark(&format!("login-network:{network}"))
+    hash_token(&format!("login-network:{network}"))
 }
 
 impl Sessions<'_> {

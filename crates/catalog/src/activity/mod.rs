@@ -139,7 +139,7 @@ pub struct ActivityFilter {
 
 /// A place between two lines of the log, for cursor pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct LogCursor {
     pub created_at: Timestamp,
     pub id: Uuid,
 }
@@ -341,7 +341,7 @@ impl Activity<'_> {
     pub async fn from_cursor(
         self,
         filter: &ActivityFilter,
-        from: Option<(Mark, Direction)>,
+        from: Option<(LogCursor, Direction)>,
         limit: i64,
     ) -> Result<Vec<Entry>> {
         let (mut condition, mut values) = condition(filter);

@@ -20,7 +20,7 @@ use crate::db::{Row, Value, args};
 use crate::persons::Persons;
 use crate::{Error, Result};
 
-/// Persons come and go and their properties change; a cohort is looked through again after this.
+/// Persons come and go and their properties change; a cohort is checked through again after this.
 const STALE_SECONDS: i64 = 24 * 3_600;
 
 /// A cohort that waits to be calculated, with all that it reaches.
@@ -46,7 +46,7 @@ impl DueCohort {
         found.into_iter().collect()
     }
 
-    fn holds(&self, id: CohortId, person: &Looked<'_>, depth: usize) -> bool {
+    fn holds(&self, id: CohortId, person: &CheckedInsights<'_>, depth: usize) -> bool {
         if let Some(listed) = self.listed.get(&id) {
             return listed.contains(&person.no);
         }
@@ -67,8 +67,8 @@ impl DueCohort {
     }
 }
 
-/// A person while it is looked at.
-struct Looked<'p> {
+/// A person while it is checked at.
+struct CheckedInsights<'p> {
     no: PersonNo,
     properties: &'p Map<String, Json>,
     now: Timestamp,
@@ -77,7 +77,7 @@ struct Looked<'p> {
     known: RefCell<HashMap<CohortId, bool>>,
 }
 
-impl<'p> Looked<'p> {
+impl<'p> CheckedInsights<'p> {
     fn new(
         no: PersonNo,
         properties: &'p Map<String, Json>,
@@ -195,7 +195,7 @@ impl Cohorts<'_> {
             let now = self.core.clock.now();
             let mut found: Vec<PersonNo> = Vec::new();
             for (no, properties) in &persons {
-                if due.holds(id, &Looked::new(*no, properties, now, did), 0) {
+                if due.holds(id, &CheckedInsights::new(*no, properties, now, did), 0) {
                     found.push(*no);
                 }
             }
@@ -297,7 +297,7 @@ mod tests {
 
     use super::*;
 
-    /// How often a person's events are looked at when each of `levels` cohorts asks three times for
+    /// How often a person's events are checked at when each of `levels` cohorts asks three times for
     /// the one below.
     fn looks(levels: i64) -> usize {
         let cohort = |id: i64| json!({ "type": "cohort", "key": "id", "value": id });
@@ -326,7 +326,7 @@ mod tests {
             true
         };
         let (properties, now) = (Map::new(), Timestamp::from_micros(0));
-        assert!(due.holds(due.id, &Looked::new(PersonNo(1), &properties, now, &did), 0));
+        assert!(due.holds(due.id, &CheckedInsights::new(PersonNo(1), &properties, now, &did), 0));
         looks.into_inner()
     }
 

@@ -13,7 +13,7 @@ use crate::objects::lock_dashboards;
 
 /// A list that waits for the persons of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CohortToFill {
+pub struct CohortFromFlag {
     pub cohort: CohortId,
     pub project: ProjectId,
     pub flag: FlagId,
@@ -21,13 +21,13 @@ pub struct CohortToFill {
 
 impl Cohorts<'_> {
     /// The list that has waited longest.
-    pub async fn next_to_fill(self) -> Result<Option<CohortToFill>> {
+    pub async fn next_to_fill(self) -> Result<Option<CohortFromFlag>> {
         let sql = "SELECT h.id, h.project_id, h.fill_from_flag FROM cohorts h \
                    JOIN projects p ON p.id = h.project_id \
                    WHERE h.fill_from_flag IS NOT NULL AND h.is_calculating AND NOT h.deleted \
                    AND p.deleted_at IS NULL ORDER BY h.id LIMIT 1";
         let Some(row) = self.core.db.optional(sql, args![]).await? else { return Ok(None) };
-        Ok(Some(CohortToFill {
+        Ok(Some(CohortFromFlag {
             cohort: row.get("id")?,
             project: row.get("project_id")?,
             flag: row.get("fill_from_flag")?,
@@ -35,14 +35,14 @@ impl Cohorts<'_> {
     }
 
     /// Adds some of the persons; naming one twice does no harm.
-    pub async fn fill(self, list: &CohortToFill, persons: &[PersonNo]) -> Result<()> {
+    pub async fn fill(self, list: &CohortFromFlag, persons: &[PersonNo]) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         write_members(&mut tx, list.project, list.cohort, LISTED, persons).await?;
         tx.commit().await
     }
 
     /// All of them are on the list.
-    pub async fn finish_fill(self, list: &CohortToFill) -> Result<()> {
+    pub async fn finish_fill(self, list: &CohortFromFlag) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         lock_dashboards(&mut tx, list.project).await?;
         tx.run(
@@ -60,7 +60,7 @@ impl Cohorts<'_> {
     }
 
     /// The list stays as it is, and says why.
-    pub async fn fail_fill(self, list: &CohortToFill, why: &str) -> Result<()> {
+    pub async fn fail_fill(self, list: &CohortFromFlag, why: &str) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         tx.run(
             "UPDATE cohorts SET is_calculating = FALSE, fill_from_flag = NULL, \

@@ -19,14 +19,14 @@ use crate::persons::identities::{PERSON_COLUMNS, read_person};
 use crate::persons::{PersonWithIds, Persons};
 use crate::{Error, Result};
 
-/// Persons that are looked at before others get a turn.
+/// Persons that are checked at before others get a turn.
 pub(crate) const PERSONS_AT_ONCE: i64 = 1_000;
 /// Members of a list are all of this version.
 pub(crate) const LISTED: i64 = 0;
 
 /// How somebody names the members of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamedBy {
+pub enum PersonIdKind {
     PersonUuid,
     DistinctId,
     Email,
@@ -68,7 +68,7 @@ impl Cohorts<'_> {
         self,
         actor: &Actor,
         id: CohortId,
-        by: NamedBy,
+        by: PersonIdKind,
         names: &[String],
     ) -> Result<Cohort> {
         let project = actor.project_id()?;
@@ -141,19 +141,19 @@ impl Cohorts<'_> {
     async fn persons_named(
         self,
         project: ProjectId,
-        by: NamedBy,
+        by: PersonIdKind,
         names: &[String],
     ) -> Result<Vec<PersonNo>> {
         let wanted: Vec<Value> = names.iter().map(|name| name.as_str().into()).collect();
         let sql = match by {
-            NamedBy::PersonUuid => {
+            PersonIdKind::PersonUuid => {
                 "SELECT no FROM persons WHERE project_id = $1 AND uuid IN {list}"
             }
-            NamedBy::DistinctId => {
+            PersonIdKind::DistinctId => {
                 "SELECT person_no AS no FROM distinct_ids \
                  WHERE project_id = $1 AND person_no IS NOT NULL AND distinct_id IN {list}"
             }
-            NamedBy::Email => return self.persons_with_email(project, names).await,
+            PersonIdKind::Email => return self.persons_with_email(project, names).await,
         };
         let rows = self.core.db.all_in(sql, args![project], &wanted).await?;
         let mut found: Vec<PersonNo> =
@@ -163,7 +163,7 @@ impl Cohorts<'_> {
         Ok(found)
     }
 
-    /// Properties have no index, so everybody is looked at.
+    /// Properties have no index, so everybody is checked at.
     async fn persons_with_email(
         self,
         project: ProjectId,

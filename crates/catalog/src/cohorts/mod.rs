@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use crate::activity::{Actor, Logged};
 use crate::db::select::Condition;
 use crate::db::{Core, Row, Tx, args, author};
-use crate::objects::edit::{Among, Editable, set};
+use crate::objects::edit::{Deleted, Editable, set};
 use crate::objects::lock_dashboards;
 use crate::{Error, Result};
 use references::{
@@ -46,7 +46,7 @@ pub enum NewCohortKind {
     Static(Option<Map<String, Value>>),
     /// A list of those for whom a flag is on now, filled in the background.
     OfFlag(FlagId),
-    /// Checked by [`model::cohort_tree`].
+    /// FileCheck by [`model::cohort_tree`].
     Dynamic(Map<String, Value>),
 }
 
@@ -196,11 +196,11 @@ impl Cohorts<'_> {
         Ok((rows.iter().map(read).collect::<Result<_>>()?, total))
     }
 
-    pub async fn get(self, project: ProjectId, id: CohortId, among: Among) -> Result<Cohort> {
+    pub async fn get(self, project: ProjectId, id: CohortId, deleted: Deleted) -> Result<Cohort> {
         let sql = format!(
             "SELECT {COLUMNS}, {} FROM {FROM} WHERE h.project_id = $1 AND h.id = $2{}",
             author::COLUMNS,
-            among.condition("h"),
+            deleted.condition("h"),
         );
         read(&self.core.db.one(sql, args![project, id]).await?)
     }

@@ -54,7 +54,7 @@ pub(crate) async fn check_steps(
 }
 
 /// What there is to know of cohorts and of those they name, however far: by themselves, in what
-/// they ask of events, or by actions. Deleted ones may come back, so they are looked through too.
+/// they ask of events, or by actions. Deleted ones may come back, so they are checked through too.
 #[derive(Default)]
 struct Reached {
     asked: BTreeSet<CohortId>,

@@ -9,7 +9,7 @@ use super::Annotations;
 use crate::activity::{ANNOTATION_SCOPE, Actor, Logged};
 use crate::db::select::Condition;
 use crate::db::{Row, Tx, args, author};
-use crate::objects::edit::{Among, Editable, set};
+use crate::objects::edit::{Deleted, Editable, set};
 use crate::{Error, Result};
 
 pub struct NewAnnotation {
@@ -170,8 +170,10 @@ impl Annotations<'_> {
         filter: &AnnotationFilter,
         window: Window,
     ) -> Result<(Vec<Annotation>, i64)> {
-        let mut condition =
-            Condition::new(&format!("{VISIBLE}{}", Among::Live.condition("a")), args![project]);
+        let mut condition = Condition::new(
+            &format!("{VISIBLE}{}", Deleted::Exclude.condition("a")),
+            args![project],
+        );
         if let Some(before) = filter.created_before {
             condition.and("a.created_at < ?", before);
         }
@@ -207,12 +209,12 @@ impl Annotations<'_> {
         self,
         project: ProjectId,
         id: AnnotationId,
-        among: Among,
+        deleted: Deleted,
     ) -> Result<Annotation> {
         let sql = format!(
             "SELECT {COLUMNS}, {} FROM {FROM} WHERE {VISIBLE} AND a.id = $2{}",
             author::COLUMNS,
-            among.condition("a"),
+            deleted.condition("a"),
         );
         read(&self.core.db.one(sql, args![project, id]).await?)
     }

@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::inherited_access::Reached;
-use super::insight_writes::{self, Shown, Source};
+use super::insight_writes::{self, DashboardSource, Shown};
 use super::insights::NewInsight;
-use super::revalidate::Looked;
+use super::revalidate::CheckedInsights;
 use super::tile_changes::{NewTile, TileChange, TileCopy};
 use super::tiles::{self, Content, TILES_MAX, TileState, Writing};
 use super::{Dashboards, rows};
@@ -35,14 +35,14 @@ pub struct NewDashboard {
     pub look: DashboardLook,
     pub deleted: bool,
     pub creation_mode: CreationMode,
-    pub contents: Contents,
+    pub contents: DashboardContents,
 }
 
 /// What a new dashboard starts with.
-pub enum Contents {
+pub enum DashboardContents {
     Tiles(Vec<NewTile>),
     /// What is on another one, and how that looks where nothing else is said.
-    Of(Source),
+    CopyOf(DashboardSource),
 }
 
 /// What may change; absent fields stay.
@@ -269,10 +269,10 @@ impl Dashboards<'_> {
         lock_dashboards(tx, project).await?;
         let now = self.core.clock.now();
         let (look, tiles) = match new.contents {
-            Contents::Tiles(tiles) => {
+            DashboardContents::Tiles(tiles) => {
                 (new.look, tiles.into_iter().map(NewTile::into_state).collect())
             }
-            Contents::Of(source) => {
+            DashboardContents::CopyOf(source) => {
                 let source = insight_writes::duplicated(tx, actor, viewer, source).await?;
                 let own = new.look.filters;
                 let filters = if own.is_empty() { source.0.filters } else { own };
@@ -320,7 +320,7 @@ impl Dashboards<'_> {
         viewer: Viewer<'_>,
         id: DashboardId,
         change: DashboardChange,
-        looked: &Looked,
+        checked: &CheckedInsights,
     ) -> Result<()> {
         let (deletes, restores) = (change.deleted == Some(true), change.deleted == Some(false));
         let with_insights = change.delete_insights;
@@ -336,7 +336,7 @@ impl Dashboards<'_> {
             board.apply(change, viewer, &reached, &copies)
         };
         let after = self.core.edit_in(&mut tx, actor, id, apply).await?;
-        looked.check_joining(&mut tx, project, after.back_since(&before), &[id]).await?;
+        checked.check_joining(&mut tx, project, after.back_since(&before), &[id]).await?;
         if deletes && !was_deleted {
             if with_insights {
                 let lonely = reached.editable(insight_writes::only_on(&mut tx, id).await?);
@@ -362,7 +362,7 @@ impl Dashboards<'_> {
         viewer: Viewer<'_>,
         (from, to): (DashboardId, DashboardId),
         tile: TileId,
-        looked: &Looked,
+        checked: &CheckedInsights,
     ) -> Result<()> {
         let refused = || Error::refused(None, "Invalid request data for moving tile.");
         let mut tx = self.core.db.begin().await?;
@@ -375,7 +375,7 @@ impl Dashboards<'_> {
         target.check_may_edit(viewer, CANNOT_EDIT_DESTINATION)?;
         reached.check_may_edit(&moved.content)?;
         let shown = moved.insight().into_iter().collect();
-        looked.check_joining(&mut tx, before.project(), shown, &[to]).await?;
+        checked.check_joining(&mut tx, before.project(), shown, &[to]).await?;
         let same = |other: &&TileState| shows_same(&other.content, &moved.content);
         if let Some(there) = target.tiles.iter().find(same) {
             if !there.deleted || from == to {
@@ -402,7 +402,7 @@ impl Dashboards<'_> {
         viewer: Viewer<'_>,
         (from, to): (DashboardId, DashboardId),
         tile: TileId,
-        looked: &Looked,
+        checked: &CheckedInsights,
     ) -> Result<()> {
         if from == to {
             return Err(Error::refused(None, "Cannot copy a tile to the dashboard it is on."));
@@ -421,7 +421,7 @@ impl Dashboards<'_> {
         // Whoever has it on a dashboard of their own may show it to everybody.
         reached.check_may_edit(&copied.content)?;
         let shown = copied.insight().into_iter().collect();
-        looked.check_joining(&mut tx, source.project(), shown, &[to]).await?;
+        checked.check_joining(&mut tx, source.project(), shown, &[to]).await?;
         let apply = |board: &mut Board, _| {
             board.check_may_edit(viewer, CANNOT_EDIT)?;
             let same = |other: &&mut TileState| shows_same(&other.content, &copied.content);

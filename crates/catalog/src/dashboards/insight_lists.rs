@@ -1,4 +1,4 @@
-//! Lists of insights, and who looked at them when.
+//! Lists of insights, and who checked at them when.
 
 use std::collections::BTreeSet;
 
@@ -146,7 +146,7 @@ impl Insights<'_> {
         Ok((read_all(&mut &self.core.db, project, viewer, &rows).await?, total))
     }
 
-    /// What somebody looked at last, latest first.
+    /// What somebody checked at last, latest first.
     pub async fn recently_viewed(
         self,
         project: ProjectId,

@@ -20,17 +20,17 @@ use crate::objects::tags;
 use crate::{Error, Result};
 
 /// A dashboard that is copied.
-pub struct Source {
+pub struct DashboardSource {
     pub dashboard: DashboardId,
-    pub copies: Copies,
+    pub copies: CopyDepth,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copies {
+pub enum CopyDepth {
     /// New tiles that show the same insights.
     Tiles,
     /// The insights are copied too.
-    Everything,
+    Insights,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -174,13 +174,13 @@ pub(crate) async fn among_live(
     actor: &Actor,
     viewer: Viewer<'_>,
     tiles: Vec<TileState>,
-    copies: Copies,
+    copies: CopyDepth,
 ) -> Result<Vec<TileState>> {
     let project = actor.project_id()?;
     let (ids, seen) =
         (tiles.iter().filter_map(TileState::insight), viewer.sight(ObjectKind::Insight));
     let live = copies_of(tx, project, actor.user, ids.collect(), &seen).await?;
-    if copies == Copies::Tiles {
+    if copies == CopyDepth::Tiles {
         let reached = Reached::through(tx, project, &tiles, viewer).await?;
         let is_shown = |tile: &&TileState| tile.insight().is_none_or(|id| live.contains_key(&id));
         let mut shown = tiles.iter().filter(is_shown);
@@ -188,10 +188,10 @@ pub(crate) async fn among_live(
     }
     let copy = |tile: TileState| {
         let content = match (tile.content, copies) {
-            (Content::Insight(id), Copies::Tiles) => {
+            (Content::Insight(id), CopyDepth::Tiles) => {
                 live.contains_key(&id).then_some(Content::Insight(id))?
             }
-            (Content::Insight(id), Copies::Everything) => {
+            (Content::Insight(id), CopyDepth::Insights) => {
                 Content::NewInsight(Box::new(live.get(&id)?.clone()))
             }
             (other, _) => other,
@@ -241,13 +241,13 @@ pub(crate) async fn duplicated(
     tx: &mut Tx,
     actor: &Actor,
     viewer: Viewer<'_>,
-    source: Source,
+    source: DashboardSource,
 ) -> Result<(DashboardLook, Vec<TileState>)> {
     let missing = |error| match error {
         Error::NotFound => Error::refused(Some("use_dashboard"), "Invalid value provided"),
         other => other,
     };
-    let Source { dashboard, copies } = source;
+    let DashboardSource { dashboard, copies } = source;
     let source = board::live(tx, actor, dashboard).await.map_err(missing)?;
     if !source.dashboard.head.guard().rights(viewer).can_view() {
         return Err(missing(Error::NotFound));

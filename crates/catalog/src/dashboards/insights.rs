@@ -8,7 +8,7 @@ use model::{
 };
 use serde_json::{Map, Value};
 
-use super::revalidate::Looked;
+use super::revalidate::CheckedInsights;
 use super::tiles::TILES_MAX;
 use super::{Insights, insight_writes, rows};
 use crate::access::CANNOT_VIEW;
@@ -16,7 +16,7 @@ use crate::activity::{Actor, Logged};
 use crate::db::dialect::placeholders;
 use crate::db::executor::Executor;
 use crate::db::{Row, Tx, args, author};
-use crate::objects::edit::{Among, Editable, set};
+use crate::objects::edit::{Deleted, Editable, set};
 use crate::objects::{lock_dashboards, tags};
 use crate::{Error, Result};
 
@@ -288,7 +288,7 @@ impl Insights<'_> {
         project: ProjectId,
         name: &InsightName,
         viewer: Option<UserId>,
-        among: Among,
+        deleted: Deleted,
     ) -> Result<Insight> {
         let (column, value) = match name {
             InsightName::Id(id) => ("i.id", (*id).into()),
@@ -296,7 +296,7 @@ impl Insights<'_> {
         };
         let sql = format!(
             "SELECT {COLUMNS} FROM {FROM} WHERE i.project_id = $1 AND {column} = $3{}",
-            among.condition("i"),
+            deleted.condition("i"),
         );
         let mut values = args![project, viewer];
         values.push(value);
@@ -312,7 +312,7 @@ impl Insights<'_> {
         name: &InsightName,
         viewer: Viewer<'_>,
     ) -> Result<Insight> {
-        let insight = self.get(project, name, Some(viewer.user), Among::Live).await?;
+        let insight = self.get(project, name, Some(viewer.user), Deleted::Exclude).await?;
         match insight.rights(viewer).can_view() {
             true => Ok(insight),
             false => Err(Error::Forbidden(CANNOT_VIEW)),
@@ -325,9 +325,9 @@ impl Insights<'_> {
         project: ProjectId,
         name: &InsightName,
         viewer: Viewer<'_>,
-        among: Among,
+        deleted: Deleted,
     ) -> Result<Insight> {
-        let insight = self.get(project, name, Some(viewer.user), among).await?;
+        let insight = self.get(project, name, Some(viewer.user), deleted).await?;
         match insight.rights(viewer).can_edit() {
             true => Ok(insight),
             false => Err(Error::Forbidden(CANNOT_EDIT)),
@@ -359,7 +359,7 @@ impl Insights<'_> {
         viewer: Viewer<'_>,
         id: InsightId,
         change: InsightChange,
-        looked: &Looked,
+        checked: &CheckedInsights,
     ) -> Result<()> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
@@ -430,7 +430,7 @@ impl Insights<'_> {
                 edited.dashboards.iter().filter(is_new).copied().collect()
             }
         };
-        looked.check_joining(&mut tx, project, vec![id], &joins).await?;
+        checked.check_joining(&mut tx, project, vec![id], &joins).await?;
         if Some(edited.updated_at) == changed_at {
             let sql = "UPDATE insights SET last_modified_by = $2 WHERE id = $1";
             tx.run(sql, args![id, actor.user]).await?;

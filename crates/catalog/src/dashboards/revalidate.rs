@@ -1,7 +1,7 @@
 //! A link that is on shows nothing to strangers that whoever shares it does not see.
 //!
 //! Whether somebody sees all that an insight asks for is found out before a transaction begins. In
-//! it, what is stored is held against what was looked at: nobody is in between any more.
+//! it, what is stored is held against what was checked at: nobody is in between any more.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ use super::insights;
 use crate::db::{self, Tx, args};
 use crate::{Error, Result};
 
-pub const CANNOT_SHOW: &str = "A link would show what is hidden from you.";
+pub const LINK_EXPOSES_HIDDEN: &str = "A link would show what is hidden from you.";
 
 /// Insights that somebody sees all of, by what they asked then.
 #[derive(Default)]
-pub struct Looked(HashMap<InsightId, Asked>);
+pub struct CheckedInsights(HashMap<InsightId, Asked>);
 
 #[derive(PartialEq)]
 enum Asked {
@@ -33,17 +33,17 @@ impl Asked {
     }
 }
 
-impl Looked {
+impl CheckedInsights {
     pub fn add(&mut self, insight: &Insight) {
         self.0.insert(insight.id, Asked::by(insight));
     }
 
-    /// Whether all that a link shows was looked at, as it is now.
+    /// Whether all that a link shows was checked at, as it is now.
     pub(crate) fn check(&self, shown: &[Insight]) -> Result<()> {
         let is_seen = |insight: &Insight| self.0.get(&insight.id) == Some(&Asked::by(insight));
         match shown.iter().all(|insight| insight.deleted || is_seen(insight)) {
             true => Ok(()),
-            false => Err(Error::Forbidden(CANNOT_SHOW)),
+            false => Err(Error::Forbidden(LINK_EXPOSES_HIDDEN)),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::db::dialect::placeholders;
 use crate::db::executor::Executor;
 use crate::db::select::Condition;
 use crate::db::{Row, Tx, args, author};
-use crate::objects::edit::Among;
+use crate::objects::edit::Deleted;
 use crate::objects::tags;
 use crate::{Error, Result};
 
@@ -195,9 +195,9 @@ impl Dashboards<'_> {
         project: ProjectId,
         id: DashboardId,
         viewer: Option<UserId>,
-        among: Among,
+        deleted: Deleted,
     ) -> Result<Dashboard> {
-        find(&mut &self.core.db, (project, id), viewer, among.condition("d")).await
+        find(&mut &self.core.db, (project, id), viewer, deleted.condition("d")).await
     }
 
     /// The same for somebody from whom rules may hide it.
@@ -207,7 +207,7 @@ impl Dashboards<'_> {
         id: DashboardId,
         viewer: Viewer<'_>,
     ) -> Result<Dashboard> {
-        let dashboard = self.get(project, id, Some(viewer.user), Among::Live).await?;
+        let dashboard = self.get(project, id, Some(viewer.user), Deleted::Exclude).await?;
         match dashboard.head.guard().rights(viewer).can_view() {
             true => Ok(dashboard),
             false => Err(Error::Forbidden(CANNOT_VIEW)),
@@ -220,9 +220,9 @@ impl Dashboards<'_> {
         project: ProjectId,
         id: DashboardId,
         viewer: Viewer<'_>,
-        among: Among,
+        deleted: Deleted,
     ) -> Result<Dashboard> {
-        let dashboard = self.get(project, id, Some(viewer.user), among).await?;
+        let dashboard = self.get(project, id, Some(viewer.user), deleted).await?;
         match dashboard.head.guard().rights(viewer).can_edit() {
             true => Ok(dashboard),
             false => Err(Error::Forbidden(CANNOT_EDIT)),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::board::{self, Board, CANNOT_EDIT};
 use super::inherited_access::Reached;
-use super::revalidate::Looked;
+use super::revalidate::CheckedInsights;
 use super::{SharingLinks, insights};
 use crate::activity::{Actor, Change, ChangeAction, Logged};
 use crate::db::secret::Secret;
@@ -17,14 +17,14 @@ use crate::{Error, Result};
 
 /// What a link may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shareable {
+pub enum ShareTarget {
     Dashboard(DashboardId),
     Insight(InsightId),
 }
 
 /// The link of one thing, switched on or not.
 #[derive(Clone, Debug)]
-pub struct Sharing {
+pub struct SharingConfig {
     pub created_at: Timestamp,
     pub enabled: bool,
     pub access_token: Secret,
@@ -40,9 +40,9 @@ pub struct SharingChange {
 
 /// What a token that is good shows.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub struct ResolvedLink {
     pub project: ProjectId,
-    pub target: Shareable,
+    pub target: ShareTarget,
     pub settings: Map<String, Value>,
 }
 
@@ -58,7 +58,7 @@ const CANNOT_SHARE: &str =
     "You don't have edit permissions for every insight on this dashboard, which a link would show.";
 const DISABLED: &str = "Public sharing is disabled for this organization.";
 
-impl Shareable {
+impl ShareTarget {
     fn column(self) -> (&'static str, i64) {
         match self {
             Self::Dashboard(id) => ("dashboard_id", id.0),
@@ -78,15 +78,15 @@ impl Held {
         tx: &mut Tx,
         actor: &Actor,
         viewer: Viewer<'_>,
-        target: Shareable,
+        target: ShareTarget,
     ) -> Result<Self> {
         match target {
-            Shareable::Dashboard(id) => {
+            ShareTarget::Dashboard(id) => {
                 let board = board::live(tx, actor, id).await?;
                 board.check_may_edit(viewer, CANNOT_EDIT)?;
                 Ok(Self::Board(Box::new(board)))
             }
-            Shareable::Insight(id) => {
+            ShareTarget::Insight(id) => {
                 let insight = Insight::lock(tx, actor, id).await?;
                 if insight.deleted {
                     return Err(Error::NotFound);
@@ -100,10 +100,15 @@ impl Held {
     }
 
     /// A link shows whole dashboards, so it takes what links to each of their insights would.
-    async fn check_may_show(&self, tx: &mut Tx, viewer: Viewer<'_>, looked: &Looked) -> Result<()> {
+    async fn check_may_show(
+        &self,
+        tx: &mut Tx,
+        viewer: Viewer<'_>,
+        checked: &CheckedInsights,
+    ) -> Result<()> {
         let board = match self {
             Self::Board(board) => board,
-            Self::Insight(insight) => return looked.check(slice::from_ref(insight)),
+            Self::Insight(insight) => return checked.check(slice::from_ref(insight)),
         };
         let reached = Reached::on(tx, board, viewer).await?;
         let shown: Vec<_> = board.tiles.iter().filter(|tile| !tile.deleted).collect();
@@ -111,7 +116,7 @@ impl Held {
             return Err(Error::Forbidden(CANNOT_SHARE));
         }
         let shown = shown.iter().filter_map(|tile| tile.insight()).collect();
-        looked.check(&insights::by_ids(tx, board.project(), None, shown).await?)
+        checked.check(&insights::by_ids(tx, board.project(), None, shown).await?)
     }
 
     async fn log(
@@ -141,8 +146,8 @@ impl Held {
 }
 
 impl SharingLinks<'_> {
-    fn read_sharing(self, row: &Row) -> Result<Sharing> {
-        Ok(Sharing {
+    fn read_sharing(self, row: &Row) -> Result<SharingConfig> {
+        Ok(SharingConfig {
             created_at: row.get("created_at")?,
             enabled: row.get("enabled")?,
             access_token: self.core.vault.open(&row.get::<Vec<u8>>("token_sealed")?)?,
@@ -150,7 +155,7 @@ impl SharingLinks<'_> {
         })
     }
 
-    async fn find_sharing(self, target: Shareable) -> Result<Option<Sharing>> {
+    async fn find_sharing(self, target: ShareTarget) -> Result<Option<SharingConfig>> {
         let (column, id) = target.column();
         let sql = format!("SELECT {COLUMNS} FROM sharing_configurations WHERE {column} = $1");
         let row = self.core.db.optional(sql, args![id]).await?;
@@ -162,9 +167,9 @@ impl SharingLinks<'_> {
         self,
         tx: &mut Tx,
         project: ProjectId,
-        target: Shareable,
+        target: ShareTarget,
         now: Timestamp,
-    ) -> Result<Sharing> {
+    ) -> Result<SharingConfig> {
         let (column, id) = target.column();
         let token = Secret::random_base64(TOKEN_BYTES);
         let sql = format!(
@@ -181,7 +186,11 @@ impl SharingLinks<'_> {
 
     /// The link of a thing that was found before. It is made at the first look, so that it is the
     /// same at the next.
-    pub async fn get_or_create(self, project: ProjectId, target: Shareable) -> Result<Sharing> {
+    pub async fn get_or_create(
+        self,
+        project: ProjectId,
+        target: ShareTarget,
+    ) -> Result<SharingConfig> {
         if let Some(known) = self.find_sharing(target).await? {
             return Ok(known);
         }
@@ -195,10 +204,10 @@ impl SharingLinks<'_> {
         self,
         actor: &Actor,
         viewer: Viewer<'_>,
-        target: Shareable,
+        target: ShareTarget,
         change: SharingChange,
-        looked: &Looked,
-    ) -> Result<Sharing> {
+        checked: &CheckedInsights,
+    ) -> Result<SharingConfig> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
         let held = Held::take(&mut tx, actor, viewer, target).await?;
@@ -215,10 +224,10 @@ impl SharingLinks<'_> {
             }
         }
         if after.enabled && !before.enabled {
-            held.check_may_show(&mut tx, viewer, looked).await?;
+            held.check_may_show(&mut tx, viewer, checked).await?;
         }
         let (column, id) = target.column();
-        let settings = |sharing: &Sharing| sharing.settings.clone().map(Value::Object);
+        let settings = |sharing: &SharingConfig| sharing.settings.clone().map(Value::Object);
         let sql = format!(
             "UPDATE sharing_configurations SET enabled = $2, settings = $3 WHERE {column} = $1"
         );
@@ -242,14 +251,14 @@ impl SharingLinks<'_> {
         self,
         actor: &Actor,
         viewer: Viewer<'_>,
-        target: Shareable,
+        target: ShareTarget,
         grace_seconds: i64,
-        looked: &Looked,
-    ) -> Result<Sharing> {
+        checked: &CheckedInsights,
+    ) -> Result<SharingConfig> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
         let held = Held::take(&mut tx, actor, viewer, target).await?;
-        held.check_may_show(&mut tx, viewer, looked).await?;
+        held.check_may_show(&mut tx, viewer, checked).await?;
         let now = self.core.clock.now();
         let mut sharing = self.hold_sharing(&mut tx, project, target, now).await?;
         sharing.access_token = Secret::random_base64(TOKEN_BYTES);
@@ -284,7 +293,7 @@ impl SharingLinks<'_> {
 
     /// What a token shows: nothing when it is unknown, switched off, too old, or its project or
     /// organization does not share any more.
-    pub async fn resolve(self, token: &str) -> Result<Option<Shared>> {
+    pub async fn resolve(self, token: &str) -> Result<Option<ResolvedLink>> {
         let sql = "SELECT s.project_id, s.dashboard_id, s.insight_id, s.settings, \
                    o.settings AS organization_settings FROM sharing_configurations s \
                    JOIN projects p ON p.id = s.project_id \
@@ -300,12 +309,12 @@ impl SharingLinks<'_> {
         };
         let allowed = OrganizationSettings::stored(row.json("organization_settings")?);
         let target = match (row.get("dashboard_id")?, row.get("insight_id")?) {
-            (Some(id), _) => Shareable::Dashboard(id),
-            (None, Some(id)) => Shareable::Insight(id),
+            (Some(id), _) => ShareTarget::Dashboard(id),
+            (None, Some(id)) => ShareTarget::Insight(id),
             (None, None) => return Ok(None),
         };
         let settings = row.optional_json("settings")?.unwrap_or_default();
         let project = row.get("project_id")?;
-        Ok(allowed.is_on(SHARING_ALLOWED).then_some(Shared { project, target, settings }))
+        Ok(allowed.is_on(SHARING_ALLOWED).then_some(ResolvedLink { project, target, settings }))
     }
 }

@@ -93,7 +93,7 @@ impl Tx {
             let tail = format!(") UPDATE {table} SET {set} FROM new WHERE {are}");
             self.write_counted(&head, rows, &tail).await?
         };
-        if changed == expected { Ok(()) } else { Err(Error::OutOfStep) }
+        if changed == expected { Ok(()) } else { Err(Error::OutOfSync) }
     }
 }
 

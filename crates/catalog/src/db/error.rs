@@ -17,7 +17,7 @@ pub enum Error {
     Refused { field: Option<&'static str>, detail: String },
     /// The same where clients tell the rules apart by a code.
     #[error("{detail}")]
-    Unfit { field: &'static str, code: &'static str, detail: String },
+    Invalid { field: &'static str, code: &'static str, detail: String },
     /// Somebody else changed the same thing meanwhile.
     #[error("{0}")]
     Stale(String),
@@ -32,7 +32,7 @@ pub enum Error {
     /// A batch of the journal that does not continue where the catalog stands, or changes what is not
     /// there.
     #[error("the catalog is not as the batches before left it")]
-    OutOfStep,
+    OutOfSync,
     #[error("another server owns this catalog; stop it first, or give this one its own")]
     Owned,
     #[error(
@@ -46,7 +46,7 @@ pub enum Error {
     #[error(
         "the catalog was made with another secret key; set secret_key, or restore secret.key, to that one"
     )]
-    OtherKey,
+    WrongSecretKey,
     #[error("migration {version} failed")]
     Migration { version: i64, source: Box<Error> },
     #[error("{what} is not readable: {why}")]
@@ -146,7 +146,7 @@ impl Code {
     }
 
     /// Whether the values of the statement were refused.
-    fn blames_values(&self) -> bool {
+    fn is_data_error(&self) -> bool {
         match self {
             // too big, constraint, mismatch
             Self::Sqlite(code) => matches!(code, 18..=20),
@@ -159,15 +159,15 @@ impl Code {
 }
 
 impl Cause {
-    fn blames_values(&self) -> bool {
+    fn is_data_error(&self) -> bool {
         match self {
-            Self::Driver(sqlx::Error::Database(cause)) => code(&**cause).blames_values(),
+            Self::Driver(sqlx::Error::Database(cause)) => code(&**cause).is_data_error(),
             Self::Driver(cause) => matches!(
                 cause,
                 sqlx::Error::Encode(_) | sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }
             ),
             Self::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => {
-                Code::of(cause).blames_values()
+                Code::of(cause).is_data_error()
             }
             Self::Sqlite(cause) => matches!(
                 cause,
@@ -183,23 +183,23 @@ impl Cause {
 impl Error {
     /// Whether the values that were read or written are to blame: others would have worked. Any
     /// other failure says something about the catalog, and may be gone when it is asked again.
-    pub fn blames_values(&self) -> bool {
+    pub fn is_data_error(&self) -> bool {
         match self {
             Self::NotFound
             | Self::Duplicate { .. }
             | Self::Refused { .. }
-            | Self::Unfit { .. }
+            | Self::Invalid { .. }
             | Self::Stale(_)
             | Self::Taken { .. }
             | Self::Forbidden(_)
             | Self::Corrupt { .. } => true,
-            Self::Backend(cause) => cause.blames_values(),
+            Self::Backend(cause) => cause.is_data_error(),
             Self::Unavailable(_)
-            | Self::OutOfStep
+            | Self::OutOfSync
             | Self::Owned
             | Self::NewerSchema { .. }
             | Self::OlderSchema { .. }
-            | Self::OtherKey
+            | Self::WrongSecretKey
             | Self::Migration { .. } => false,
         }
     }
@@ -214,6 +214,6 @@ impl Error {
 
     /// A flag's or cohort's conditions that break a rule with a code of its own.
     pub(crate) fn unfit(refused: Refused) -> Self {
-        Self::Unfit { field: "filters", code: refused.code, detail: refused.detail }
+        Self::Invalid { field: "filters", code: refused.code, detail: refused.detail }
     }
 }

@@ -24,7 +24,7 @@ impl Core {
         let kept = self.db.optional(sql, args![]).await?;
         if let Some(row) = kept {
             let proof: Vec<u8> = row.get("vault_proof")?;
-            return self.vault.open(&proof).map(drop).map_err(|_| Error::OtherKey);
+            return self.vault.open(&proof).map(drop).map_err(|_| Error::WrongSecretKey);
         }
         let proof = self.vault.seal(&Secret::given(PROOF))?;
         let mut tx = self.db.begin().await?;

@@ -53,7 +53,7 @@ impl Secret {
     }
 
     pub fn hash(&self) -> String {
-        sha256_mark(&self.0)
+        hash_token(&self.0)
     }
 }
 
@@ -87,8 +87,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How a key is stored and looked up. Keys carry 256 bits, so a fast hash is enough.
-pub fn sha256_mark(value: &str) -> String {
+/// How a key is stored and checked up. Keys carry 256 bits, so a fast hash is enough.
+pub fn hash_token(value: &str) -> String {
     let digest = Sha256::digest(value.as_bytes());
     digest.iter().fold(String::from("sha256$"), |mut text, byte| {
         text.push(char::from_digit(u32::from(byte >> 4), 16).expect("four bits"));
@@ -99,7 +99,7 @@ pub fn sha256_mark(value: &str) -> String {
 
 /// A hash that no password has, as slow to check as any other: whoever asks for an unknown
 /// e-mail address waits as long as for a known one.
-pub const NOBODYS_HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$aGVkZ2Vyb3doZWRnZXJvdw$W1Yqn3pWJcTsRI0rX8Yvx9l7q2n8l0C3yq2b0VdK0pE";
+pub const DUMMY_PASSWORD_HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$aGVkZ2Vyb3doZWRnZXJvdw$W1Yqn3pWJcTsRI0rX8Yvx9l7q2n8l0C3yq2b0VdK0pE";
 
 /// Argon2id; slow on purpose, so callers run it off the async threads.
 pub fn hash_password(password: &str) -> Result<String> {
@@ -142,12 +142,12 @@ mod tests {
     fn nobodys_hash_costs_what_a_real_one_costs() {
         let real = hash_password("correct horse").unwrap();
         let (real, nobodys) =
-            (PasswordHash::new(&real).unwrap(), PasswordHash::new(NOBODYS_HASH).unwrap());
+            (PasswordHash::new(&real).unwrap(), PasswordHash::new(DUMMY_PASSWORD_HASH).unwrap());
         assert_eq!(nobodys.algorithm, real.algorithm);
         assert_eq!(nobodys.version, real.version);
         assert_eq!(nobodys.params, real.params);
         let length = |hash: &PasswordHash| hash.hash.map(|output| output.len());
         assert_eq!(length(&nobodys), length(&real));
-        assert!(!verify_password("", NOBODYS_HASH));
+        assert!(!verify_password("", DUMMY_PASSWORD_HASH));
     }
 }

@@ -124,7 +124,7 @@ impl Condition {
     }
 
     /// Adds: the JSON object in a text column may have a member of this name. Whoever asks looks
-    /// closer; what has no such text in it need not be looked at.
+    /// closer; what has no such text in it need not be checked at.
     pub(crate) fn and_may_have(&mut self, column: &str, name: &str) {
         let member = format!("{}:", serde_json::Value::from(name));
         self.and(&format!("{column} LIKE ? ESCAPE '\\'"), pattern(&member));

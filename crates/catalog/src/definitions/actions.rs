@@ -7,7 +7,7 @@ use crate::activity::{Actor, Logged};
 use crate::cohorts::references::check_steps;
 use crate::db::select::Condition;
 use crate::db::{Row, Tx, args, author};
-use crate::objects::edit::{Among, Editable, set};
+use crate::objects::edit::{Deleted, Editable, set};
 use crate::objects::{lock_dashboards, tags};
 use crate::{Error, Result};
 
@@ -141,7 +141,7 @@ impl Actions<'_> {
         seen: &Sight,
         window: Window,
     ) -> Result<(Vec<Action>, i64)> {
-        let live = format!("a.project_id = $1{}", Among::Live.condition("a"));
+        let live = format!("a.project_id = $1{}", Deleted::Exclude.condition("a"));
         let columns = format!("{COLUMNS}, {}", author::COLUMNS);
         let order = "a.created_at DESC, a.name, a.id";
         let mut condition = Condition::new(&live, args![project]);
@@ -160,11 +160,11 @@ impl Actions<'_> {
         Ok((actions, total))
     }
 
-    pub async fn get(self, project: ProjectId, id: ActionId, among: Among) -> Result<Action> {
+    pub async fn get(self, project: ProjectId, id: ActionId, deleted: Deleted) -> Result<Action> {
         let sql = format!(
             "SELECT {COLUMNS}, {} FROM {FROM} WHERE a.project_id = $1 AND a.id = $2{}",
             author::COLUMNS,
-            among.condition("a"),
+            deleted.condition("a"),
         );
         let row = self.core.db.one(sql, args![project, id]).await?;
         let key = id.to_string();

@@ -4,7 +4,7 @@ use model::definition::{Day, EnforcementMode, EventDefinition, VOLUME_DAYS};
 use model::{ProjectId, Timestamp, UserId, Window};
 use uuid::Uuid;
 
-use super::{EventDefinitions, Standing, Users, texts};
+use super::{Curation, EventDefinitions, Users, texts};
 use crate::activity::{Actor, Logged};
 use crate::db::select::Condition;
 use crate::db::{Row, Tx, args};
@@ -40,7 +40,7 @@ pub struct EventDefinitionFilter {
     pub exclude_hidden: bool,
     /// Last seen before this; what was never seen stays.
     pub seen_since: Option<Timestamp>,
-    pub order: Vec<(EventDefinitionOrder, Sense)>,
+    pub order: Vec<(EventDefinitionOrder, SortOrder)>,
 }
 
 /// Who chose an event's name.
@@ -61,7 +61,7 @@ pub enum EventDefinitionOrder {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sense {
+pub enum SortOrder {
     Ascending,
     Descending,
 }
@@ -89,7 +89,7 @@ struct Stored {
     name: String,
     description: Option<String>,
     owner: Option<UserId>,
-    standing: Standing,
+    curation: Curation,
     enforcement_mode: EnforcementMode,
     primary_property: Option<String>,
     default_columns: Vec<String>,
@@ -110,7 +110,7 @@ impl Stored {
             name: row.get("name")?,
             description: row.get("description")?,
             owner: row.get("owner_id")?,
-            standing: Standing::read(row)?,
+            curation: Curation::read(row)?,
             enforcement_mode: EnforcementMode::parse(&mode)
                 .ok_or_else(|| Error::corrupt("enforcement_mode", &mode))?,
             primary_property: row.get("primary_property")?,
@@ -126,7 +126,7 @@ impl Stored {
     }
 
     fn people(&self) -> [Option<UserId>; 4] {
-        [self.owner, self.standing.verified_by, self.created_by, self.updated_by]
+        [self.owner, self.curation.verified_by, self.created_by, self.updated_by]
     }
 
     fn shown(self, users: &Users) -> EventDefinition {
@@ -142,10 +142,10 @@ impl Stored {
             updated_by: user(self.updated_by),
             last_seen_at: self.last_seen_at,
             last_updated_at: self.updated_at,
-            verified: self.standing.verified,
-            verified_at: self.standing.verified_at,
-            verified_by: user(self.standing.verified_by),
-            hidden: self.standing.hidden,
+            verified: self.curation.verified,
+            verified_at: self.curation.verified_at,
+            verified_by: user(self.curation.verified_by),
+            hidden: self.curation.hidden,
             enforcement_mode: self.enforcement_mode,
             primary_property: self.primary_property,
             is_action: false,
@@ -234,8 +234,8 @@ impl EventDefinitionFilter {
                     EventDefinitionOrder::CreatedDay => format!("e.created_at / {DAY_MICROS}"),
                 };
                 match sense {
-                    Sense::Ascending => format!("{by} ASC NULLS FIRST"),
-                    Sense::Descending => format!("{by} DESC NULLS LAST"),
+                    SortOrder::Ascending => format!("{by} ASC NULLS FIRST"),
+                    SortOrder::Descending => format!("{by} DESC NULLS LAST"),
                 }
             })
             .collect();
@@ -379,7 +379,7 @@ async fn changed(
 ) -> Result<Stored> {
     let mut after = before.clone();
     let (verified, hidden) = (change.verified, change.hidden);
-    after.standing.change("An event", verified, hidden, actor.user, now)?;
+    after.curation.change("An event", verified, hidden, actor.user, now)?;
     if let Some(Some(owner)) = change.owner {
         tx.check_member(actor.organization, owner, "owner").await?;
     }
@@ -404,10 +404,10 @@ async fn changed(
             after.id,
             after.description.as_deref(),
             after.owner,
-            after.standing.verified,
-            after.standing.verified_at,
-            after.standing.verified_by,
-            after.standing.hidden,
+            after.curation.verified,
+            after.curation.verified_at,
+            after.curation.verified_by,
+            after.curation.hidden,
             after.enforcement_mode.as_str(),
             after.primary_property.as_deref(),
             columns,

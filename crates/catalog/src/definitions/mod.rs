@@ -36,14 +36,14 @@ pub struct Definitions<'a> {
 
 /// Whether people vouch for a definition or have put it out of sight. Never both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct Curation {
     pub verified: bool,
     pub verified_at: Option<Timestamp>,
     pub verified_by: Option<UserId>,
     pub hidden: bool,
 }
 
-impl Standing {
+impl Curation {
     pub(crate) fn read(row: &Row) -> Result<Self> {
         Ok(Self {
             verified: row.get("verified")?,

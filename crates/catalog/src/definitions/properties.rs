@@ -4,7 +4,7 @@ use model::definition::{PropertyDefinition, PropertyOwner, PropertyType};
 use model::{ProjectId, Timestamp, UserId, Window};
 use uuid::Uuid;
 
-use super::{PropertyDefinitions, Standing, Users, owner_columns, texts};
+use super::{Curation, PropertyDefinitions, Users, owner_columns, texts};
 use crate::activity::{Actor, Logged};
 use crate::db::select::Condition;
 use crate::db::{Row, Tx, Value, args};
@@ -51,7 +51,7 @@ struct Stored {
     name: String,
     property_type: Option<PropertyType>,
     description: Option<String>,
-    standing: Standing,
+    curation: Curation,
     updated_at: Timestamp,
     updated_by: Option<UserId>,
     tags: Vec<String>,
@@ -69,7 +69,7 @@ impl Stored {
             name: row.get("name")?,
             property_type: kind.transpose()?,
             description: row.get("description")?,
-            standing: Standing::read(row)?,
+            curation: Curation::read(row)?,
             updated_at: row.get("updated_at")?,
             updated_by: row.get("updated_by")?,
             tags,
@@ -78,7 +78,7 @@ impl Stored {
     }
 
     fn people(&self) -> [Option<UserId>; 2] {
-        [self.standing.verified_by, self.updated_by]
+        [self.curation.verified_by, self.updated_by]
     }
 
     fn shown(self, users: &Users) -> PropertyDefinition {
@@ -93,10 +93,10 @@ impl Stored {
             is_seen_on_filtered_events: self.is_seen,
             updated_at: self.updated_at,
             updated_by: user(self.updated_by),
-            verified: self.standing.verified,
-            verified_at: self.standing.verified_at,
-            verified_by: user(self.standing.verified_by),
-            hidden: self.standing.hidden,
+            verified: self.curation.verified,
+            verified_at: self.curation.verified_at,
+            verified_by: user(self.curation.verified_by),
+            hidden: self.curation.hidden,
             query_usage_30_day: None,
         }
     }
@@ -232,7 +232,7 @@ impl PropertyDefinitions<'_> {
         let now = self.core.clock.now();
         let mut after = before.clone();
         let (verified, hidden) = (change.verified, change.hidden);
-        after.standing.change("A property", verified, hidden, actor.user, now)?;
+        after.curation.change("A property", verified, hidden, actor.user, now)?;
         set(&mut after.description, change.description);
         set(&mut after.tags, change.tags);
         set(&mut after.property_type, change.property_type);
@@ -311,10 +311,10 @@ async fn save(tx: &mut Tx, project: ProjectId, before: &Stored, after: &Stored) 
             after.id,
             after.description.as_deref(),
             after.property_type.map(PropertyType::as_str),
-            after.standing.verified,
-            after.standing.verified_at,
-            after.standing.verified_by,
-            after.standing.hidden,
+            after.curation.verified,
+            after.curation.verified_at,
+            after.curation.verified_by,
+            after.curation.hidden,
             after.updated_at,
             after.updated_by,
         ],

@@ -22,7 +22,7 @@ use crate::{Error, Result, projects};
 
 pub use hash_keys::{FlagPerson, HashKey};
 pub use lists::{FlagFilter, FlagOrder, Staleness};
-pub use role_access::RoleAccess;
+pub use role_access::RoleGrant;
 pub use rules::FLAGS_MAX;
 pub use scan::ScannedPerson;
 
@@ -59,7 +59,7 @@ pub struct FlagChange {
 
 /// What the author of a change had seen.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ExpectedVersion {
     pub version: i64,
     pub original: Original,
     /// The fields as they were sent.
@@ -180,7 +180,7 @@ impl Flags<'_> {
         actor: &Actor,
         id: FlagId,
         change: &FlagChange,
-        seen: Option<&Seen>,
+        seen: Option<&ExpectedVersion>,
         sight: &Sight,
     ) -> Result<UpdatedFlag> {
         let mut tx = self.core.db.begin().await?;
@@ -211,7 +211,7 @@ impl Flags<'_> {
         tx: &mut Tx,
         actor: &Actor,
         id: FlagId,
-        (change, seen): (&FlagChange, Option<&Seen>),
+        (change, seen): (&FlagChange, Option<&ExpectedVersion>),
         sight: &Sight,
     ) -> Result<(FeatureFlag, FeatureFlag)> {
         let project = actor.project.ok_or(Error::NotFound)?;
@@ -282,7 +282,7 @@ fn taken(error: Error) -> Error {
     }
 }
 
-fn check_seen(seen: &Seen, before: &FeatureFlag) -> Result<()> {
+fn check_seen(seen: &ExpectedVersion, before: &FeatureFlag) -> Result<()> {
     let stored = match serde_json::to_value(before) {
         Ok(Value::Object(stored)) => stored,
         _ => return Err(Error::corrupt("feature flag", "not an object")),

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// One role's access to one flag.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RoleAccess {
+pub struct RoleGrant {
     pub id: i64,
     pub flag: FlagId,
     pub role: Uuid,
@@ -24,8 +24,8 @@ pub struct RoleAccess {
 const COLUMNS: &str = "a.id, a.flag_id, a.role_id, a.added_at, a.updated_at";
 const FROM: &str = "feature_flag_role_access a";
 
-fn read(row: &Row) -> Result<RoleAccess> {
-    Ok(RoleAccess {
+fn read(row: &Row) -> Result<RoleGrant> {
+    Ok(RoleGrant {
         id: row.get("id")?,
         flag: row.get("flag_id")?,
         role: row.get("role_id")?,
@@ -36,24 +36,24 @@ fn read(row: &Row) -> Result<RoleAccess> {
 
 impl Flags<'_> {
     /// Oldest first.
-    pub async fn role_grants(self, flag: FlagId, window: Window) -> Result<(Vec<RoleAccess>, i64)> {
+    pub async fn role_grants(self, flag: FlagId, window: Window) -> Result<(Vec<RoleGrant>, i64)> {
         let condition = Condition::new("a.flag_id = $1", args![flag]);
         let (rows, total) = self.core.db.page(COLUMNS, FROM, condition, "a.id", window).await?;
         Ok((rows.iter().map(read).collect::<Result<_>>()?, total))
     }
 
-    pub async fn role_grant(self, flag: FlagId, id: i64) -> Result<RoleAccess> {
+    pub async fn role_grant(self, flag: FlagId, id: i64) -> Result<RoleGrant> {
         let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE a.flag_id = $1 AND a.id = $2");
         read(&self.core.db.one(sql, args![flag, id]).await?)
     }
 
-    pub async fn grant_role(self, actor: &Actor, flag: FlagId, role: Uuid) -> Result<RoleAccess> {
+    pub async fn grant_role(self, actor: &Actor, flag: FlagId, role: Uuid) -> Result<RoleGrant> {
         let now = self.core.clock.now();
         let mut tx = self.core.db.begin().await?;
         let sql = "SELECT id FROM roles WHERE organization_id = $1 AND id = $2";
         if tx.optional(sql, args![actor.organization, role]).await?.is_none() {
             let detail = format!("Invalid pk \"{role}\" - object does not exist.");
-            return Err(Error::Unfit { field: "role_id", code: "does_not_exist", detail });
+            return Err(Error::Invalid { field: "role_id", code: "does_not_exist", detail });
         }
         let sql = "INSERT INTO feature_flag_role_access (flag_id, role_id, added_at, updated_at) \
                    VALUES ($1, $2, $3, $3) RETURNING id";
@@ -66,7 +66,7 @@ impl Flags<'_> {
         };
         let id = tx.one(sql, args![flag, role, now]).await.map_err(taken)?.get("id")?;
         tx.commit().await?;
-        Ok(RoleAccess { id, flag, role, added_at: now, updated_at: now })
+        Ok(RoleGrant { id, flag, role, added_at: now, updated_at: now })
     }
 
     pub async fn revoke_role(self, flag: FlagId, id: i64) -> Result<()> {

@@ -82,7 +82,7 @@ pub(super) async fn check_dashboards(
     let found: Vec<i64> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
     match added.iter().find(|id| !found.contains(id)) {
         None => Ok(()),
-        Some(id) => Err(Error::Unfit {
+        Some(id) => Err(Error::Invalid {
             field: "analytics_dashboards",
             code: "does_not_exist",
             detail: format!("Invalid pk \"{id}\" - object does not exist."),

@@ -8,7 +8,7 @@ use model::{
 use super::{Flags, find};
 use crate::activity::Actor;
 use crate::dashboards::Dashboards;
-use crate::dashboards::board::{Board, CANNOT_EDIT, Contents, NewDashboard};
+use crate::dashboards::board::{Board, CANNOT_EDIT, DashboardContents, NewDashboard};
 use crate::dashboards::insights::NewInsight;
 use crate::dashboards::tile_changes::{NewContent, NewTile};
 use crate::dashboards::tiles::{Content, TileState};
@@ -38,7 +38,7 @@ fn new_dashboard(key: &str) -> NewDashboard {
         look: DashboardLook::default(),
         deleted: false,
         creation_mode: CreationMode::Template,
-        contents: Contents::Tiles(usage::insights(key).into_iter().map(tile).collect()),
+        contents: DashboardContents::Tiles(usage::insights(key).into_iter().map(tile).collect()),
     }
 }
 

@@ -4,25 +4,25 @@ use std::sync::{PoisonError, RwLock};
 
 use super::ProjectChanges;
 
-type Listener = Box<dyn Fn(Ingested<'_>) + Send + Sync>;
+type Listener = Box<dyn Fn(IngestOutcome<'_>) + Send + Sync>;
 
 /// What the pipeline wrote about persons and groups.
 #[derive(Clone, Copy, Debug)]
-pub enum Ingested<'a> {
-    Changes(&'a [ProjectChanges]),
+pub enum IngestOutcome<'a> {
+    Committed(&'a [ProjectChanges]),
     /// It may have been written or not: what is remembered must be read again.
-    Unsure,
+    Unknown,
 }
 
 #[derive(Default)]
 pub(crate) struct Listeners(RwLock<Vec<Listener>>);
 
 impl Listeners {
-    pub(super) fn add(&self, listener: impl Fn(Ingested<'_>) + Send + Sync + 'static) {
+    pub(super) fn add(&self, listener: impl Fn(IngestOutcome<'_>) + Send + Sync + 'static) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
 
-    pub(super) fn notify(&self, ingested: Ingested<'_>) {
+    pub(super) fn notify(&self, ingested: IngestOutcome<'_>) {
         let listeners = self.0.read().unwrap_or_else(PoisonError::into_inner);
         listeners.iter().for_each(|listener| listener(ingested));
     }

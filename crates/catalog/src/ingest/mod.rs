@@ -21,7 +21,7 @@ use crate::db::{Core, Tx, args, handle};
 use crate::definitions::quota::DefinitionQuota;
 use crate::{Error, Result};
 use dead_letters::NewDeadLetter;
-use listeners::{Ingested, Listeners};
+use listeners::{IngestOutcome, Listeners};
 
 use tokio::sync::watch;
 
@@ -146,12 +146,12 @@ impl Ingest<'_> {
         dead_letters::insert(&mut tx, &batch.dead_letters, now).await?;
         note_deletions(&mut tx, &batch.deletions, now).await?;
         if let Err(error) = tx.commit().await {
-            self.state.listeners.notify(Ingested::Unsure);
+            self.state.listeners.notify(IngestOutcome::Unknown);
             return Err(error);
         }
         unsettled.settle();
         room.count_left_out(left_out.values().sum());
-        self.state.listeners.notify(Ingested::Changes(&batch.projects));
+        self.state.listeners.notify(IngestOutcome::Committed(&batch.projects));
         self.state.applied.send_replace(batch.reach);
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Ingest<'_> {
 
     /// `listener` hears of every batch of the pipeline, in their order, before its events can be
     /// read.
-    pub fn on_apply(self, listener: impl Fn(Ingested<'_>) + Send + Sync + 'static) {
+    pub fn on_apply(self, listener: impl Fn(IngestOutcome<'_>) + Send + Sync + 'static) {
         self.state.listeners.add(listener);
     }
 }
@@ -221,7 +221,7 @@ async fn move_offset(tx: &mut Tx, batch: &IngestBatch, now: Timestamp) -> Result
             ],
         )
         .await?;
-    if moved == 0 { Err(Error::OutOfStep) } else { Ok(()) }
+    if moved == 0 { Err(Error::OutOfSync) } else { Ok(()) }
 }
 
 /// Once an hour.

@@ -11,18 +11,18 @@ use crate::{Error, Result};
 
 /// Which objects a look-up finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Among {
-    Live,
-    /// The deleted ones too, for a change that may restore one.
-    Everything,
+pub enum Deleted {
+    Exclude,
+    /// For a change that may restore the object.
+    Include,
 }
 
-impl Among {
+impl Deleted {
     /// The condition on the table known as `alias`.
     pub(crate) fn condition(self, alias: &str) -> String {
         match self {
-            Self::Live => format!(" AND NOT {alias}.deleted"),
-            Self::Everything => String::new(),
+            Self::Exclude => format!(" AND NOT {alias}.deleted"),
+            Self::Include => String::new(),
         }
     }
 }

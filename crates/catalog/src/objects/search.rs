@@ -11,7 +11,7 @@ use crate::db::{Row, args};
 
 /// A kind of object that is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Searched {
+pub enum SearchKind {
     Action,
     Cohort,
     Dashboard,
@@ -20,18 +20,18 @@ pub enum Searched {
     Insight,
 }
 
-/// What is looked for.
+/// What is checked for.
 #[derive(Clone, Debug)]
 pub struct SearchFilter {
     /// Words that are all in the name or the description; without any, everything is found.
     pub text: Option<String>,
-    pub kinds: Vec<Searched>,
+    pub kinds: Vec<SearchKind>,
     pub seen: Sights,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchHit {
-    pub kind: Searched,
+    pub kind: SearchKind,
     /// As links name it.
     pub id: String,
     pub title: Option<String>,
@@ -55,7 +55,7 @@ struct Place {
     guarded: Option<ObjectKind>,
 }
 
-impl Searched {
+impl SearchKind {
     pub const ALL: [Self; 6] = [
         Self::Action,
         Self::Cohort,
@@ -134,7 +134,7 @@ impl Objects<'_> {
         project: ProjectId,
         filter: &SearchFilter,
         limit: usize,
-    ) -> Result<(Vec<SearchHit>, BTreeMap<Searched, i64>)> {
+    ) -> Result<(Vec<SearchHit>, BTreeMap<SearchKind, i64>)> {
         let (mut hits, mut counts) = (Vec::new(), BTreeMap::new());
         let window = Window { limit: limit as i64, offset: 0 };
         for kind in &filter.kinds {

@@ -15,7 +15,7 @@ pub const TAG_CHARS_MAX: usize = 255;
 pub const TAGS_MAX: usize = 100;
 
 /// The form tags are stored and shown in: trimmed, lower case, each once, in order.
-pub fn normalise_tags(given: &[String]) -> Vec<String> {
+pub fn normalize_tags(given: &[String]) -> Vec<String> {
     let mut tags: Vec<String> =
         given.iter().map(|tag| tag.trim().to_lowercase()).filter(|tag| !tag.is_empty()).collect();
     tags.sort();
@@ -123,6 +123,6 @@ mod tests {
     #[test]
     fn tags_are_trimmed_lowered_and_each_is_kept_once() {
         let given = ["  Foo", "foo", "bar", "  ", "ÄRGER"].map(str::to_owned);
-        assert_eq!(normalise_tags(&given), ["bar", "foo", "ärger"]);
+        assert_eq!(normalize_tags(&given), ["bar", "foo", "ärger"]);
     }
 }

@@ -20,7 +20,7 @@ pub(crate) const PERSON_COLUMNS: &str =
     "p.no, p.uuid, p.properties, p.is_identified, p.version, p.created_at";
 /// The next numbers of a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NextNumbers {
+pub struct NextDenseIds {
     pub distinct: u32,
     pub person: u32,
 }
@@ -56,18 +56,18 @@ fn read_with<P>(row: &Row, properties: P) -> Result<Person<P>> {
 }
 
 impl Persons<'_> {
-    pub async fn next_numbers(
+    pub async fn next_dense_ids(
         self,
         projects: &[ProjectId],
-    ) -> Result<HashMap<ProjectId, NextNumbers>> {
-        let fresh = NextNumbers { distinct: FIRST_NUMBER, person: FIRST_NUMBER };
+    ) -> Result<HashMap<ProjectId, NextDenseIds>> {
+        let fresh = NextDenseIds { distinct: FIRST_NUMBER, person: FIRST_NUMBER };
         let mut next: HashMap<_, _> = projects.iter().map(|project| (*project, fresh)).collect();
         let sql = "SELECT project_id, next_distinct, next_person FROM project_numbers \
                    WHERE project_id IN {list}";
         for row in self.core.db.all_in(sql, args![], &keys(projects)).await? {
             let DistinctNo(distinct) = row.get("next_distinct")?;
             let PersonNo(person) = row.get("next_person")?;
-            next.insert(row.get("project_id")?, NextNumbers { distinct, person });
+            next.insert(row.get("project_id")?, NextDenseIds { distinct, person });
         }
         Ok(next)
     }

@@ -32,13 +32,13 @@ handle! {
     Groups
 }
 
-/// Persons read at once while their properties are looked at.
+/// Persons read at once while their properties are checked at.
 const SCAN_ROWS: i64 = 1_000;
 /// Persons that one list looks at before it gives up.
 const SCANNED_MAX: usize = 1_000_000;
-/// Longer names are looked for one by one: SQLite bounds its patterns.
+/// Longer names are checked for one by one: SQLite bounds its patterns.
 const NEED_BYTES_MAX: usize = 1_000;
-/// Cohorts that one list may ask for; each is looked up for all that are read at once.
+/// Cohorts that one list may ask for; each is checked up for all that are read at once.
 const COHORTS_MAX: usize = 20;
 
 /// Which persons are asked for; absent filters let everybody through.
@@ -186,7 +186,7 @@ impl Persons<'_> {
     }
 
     /// Shows `see` those who fulfil the conditions, in the order of the list: everybody's
-    /// properties are looked at until it has seen enough.
+    /// properties are checked at until it has seen enough.
     async fn scan_matching(
         self,
         project: ProjectId,

@@ -33,7 +33,7 @@ async fn check_subject(tx: &mut Tx, subject: RuleSubject, project: &ProjectRow) 
         Some(_) => Ok(()),
         None => {
             let detail = format!("Invalid pk \"{id}\" - object does not exist.");
-            Err(Error::Unfit { field, code: "does_not_exist", detail })
+            Err(Error::Invalid { field, code: "does_not_exist", detail })
         }
     }
 }

@@ -326,7 +326,7 @@ async fn check_primary(tx: &mut Tx, project: &ProjectRow) -> Result<()> {
         return Ok(());
     }
     let detail = format!("Invalid pk \"{id}\" - object does not exist.");
-    Err(Error::Unfit { field: PRIMARY, code: "does_not_exist", detail })
+    Err(Error::Invalid { field: PRIMARY, code: "does_not_exist", detail })
 }
 
 /// A dashboard that goes away is nobody's first page any more.

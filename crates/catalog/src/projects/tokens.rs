@@ -4,7 +4,7 @@ use model::{OrganizationId, ProjectId};
 
 use super::{ProjectRow, Projects, columns};
 use crate::Result;
-use crate::db::secret::sha256_mark;
+use crate::db::secret::hash_token;
 use crate::db::{Row, args};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Projects<'_> {
     pub async fn by_secret(self, secret: &str) -> Result<Option<TokenOwner>> {
         let sql = "SELECT id, organization_id FROM projects \
                    WHERE secret_hash = $1 OR secret_backup_hash = $1";
-        let row = self.core.db.optional(sql, args![sha256_mark(secret)]).await?;
+        let row = self.core.db.optional(sql, args![hash_token(secret)]).await?;
         row.as_ref().map(TokenOwner::read).transpose()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use catalog::{
-    Actor, Catalog, FirstStart, Location, NewUser, PersonalKey, ProjectRow, Result, Secret,
+    Actor, BootstrapOptions, Catalog, Location, NewUser, PersonalKey, ProjectRow, Result, Secret,
     UserRow, Vault,
 };
 use model::{Clock, Level, OrganizationId, Timestamp, Window};
@@ -169,8 +169,8 @@ impl Place {
     }
 }
 
-pub fn first_start() -> FirstStart {
-    FirstStart {
+pub fn first_start() -> BootstrapOptions {
+    BootstrapOptions {
         project_api_key: Some(Secret::given("phc_test")),
         personal_api_key: Some(Secret::given(KEY)),
         admin_email: Some("admin@example.com".into()),

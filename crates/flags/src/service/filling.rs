@@ -1,6 +1,6 @@
 //! Lists of the persons for whom a flag is on.
 
-use catalog::CohortToFill;
+use catalog::CohortFromFlag;
 use model::person::PersonNo;
 
 use super::scan::Part;
@@ -25,7 +25,7 @@ impl Flags {
     }
 
     /// A flag that is off, gone, or about groups reaches nobody.
-    async fn fill(&self, list: &CohortToFill) -> catalog::Result<()> {
+    async fn fill(&self, list: &CohortFromFlag) -> catalog::Result<()> {
         let catalog = &self.0.catalog;
         let project = catalog.projects().get(list.project).await?;
         let flags = projects::load(catalog, &project).await?;

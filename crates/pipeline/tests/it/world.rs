@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
-use catalog::{Catalog, FirstStart, Location, Secret, Vault};
+use catalog::{BootstrapOptions, Catalog, Location, Secret, Vault};
 use geoip::GeoIp;
 use journal::{Batch, Journal, Position, Records};
 use model::edit::{Edit, EditRecord};
@@ -103,7 +103,7 @@ pub async fn open(place: &str, clock: Clock) -> catalog::Result<Catalog> {
 
 /// Makes the first project, unless it is there.
 pub async fn bootstrap(catalog: &Catalog) -> ProjectId {
-    let first = FirstStart {
+    let first = BootstrapOptions {
         project_api_key: Some(Secret::given("phc_test")),
         personal_api_key: Some(Secret::given("phx_test")),
         admin_email: Some("admin@example.com".into()),

@@ -122,12 +122,16 @@ impl Inner {
         visibility: &Sights,
     ) -> std::result::Result<(InsightId, Json), SavedInsightError> {
         let name = InsightName::Short(short_id);
-        let insight =
-            match self.catalog.insights().get(project, &name, None, catalog::Among::Live).await {
-                Ok(insight) => insight,
-                Err(catalog::Error::NotFound) => return Err(SavedInsightError::Missing),
-                Err(error) => return Err(SavedInsightError::Failed(error.into())),
-            };
+        let insight = match self
+            .catalog
+            .insights()
+            .get(project, &name, None, catalog::Deleted::Exclude)
+            .await
+        {
+            Ok(insight) => insight,
+            Err(catalog::Error::NotFound) => return Err(SavedInsightError::Missing),
+            Err(error) => return Err(SavedInsightError::Failed(error.into())),
+        };
         let author = insight.created_by.map(|author| author.id);
         if !visibility.of(ObjectKind::Insight).holds(insight.id.0, author) {
             return Err(SavedInsightError::Hidden);

@@ -1,7 +1,7 @@
 //! The log is written with the change, or not at all.
 
 use catalog::{
-    ActivityFilter, Error, KeyChange, KeyKeeper, OrganizationChange, ProjectChange, RoleChange,
+    ActivityFilter, Error, KeyChange, KeyEditor, OrganizationChange, ProjectChange, RoleChange,
 };
 use model::{FlagAccess, Level, OrganizationSettingsChange, ProjectSettingsChange, Window};
 use serde_json::json;
@@ -41,7 +41,7 @@ pub async fn a_change_and_its_entry_are_written_together(place: Place) {
     let member = home.add("m@example.com", Level::Member).await;
     catalog.members().set_level(&actor, member.user.uuid, Level::Admin).await.unwrap();
     catalog.members().remove(&actor, member.user.uuid).await.unwrap();
-    let by = KeyKeeper { owner: home.owner.user.id, key: None, actor: Some(actor) };
+    let by = KeyEditor { owner: home.owner.user.id, key: None, actor: Some(actor) };
     catalog.keys().roll(&by, &home.key.id).await.unwrap();
     let text = place.details().await[0].to_string();
     assert!(text.contains("mask_value") && !text.contains("sha256"));
@@ -102,7 +102,7 @@ pub async fn nothing_is_logged_when_nothing_changes(place: Place) {
     catalog.members().set_level(&actor, home.owner.user.uuid, Level::Owner).await.unwrap();
     let same = ProjectChange { name: Some(home.project.name.clone()), ..Default::default() };
     catalog.projects().update(&actor, home.project.id, same).await.unwrap();
-    let by = KeyKeeper { owner: home.owner.user.id, key: None, actor: Some(actor) };
+    let by = KeyEditor { owner: home.owner.user.id, key: None, actor: Some(actor) };
     catalog.keys().update(&by, &home.key.id, KeyChange::default()).await.unwrap();
     assert_eq!(place.log().await, before);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::{
-    Actor, CohortChange, Error, FlagChange, IngestBatch, NamedBy, NewCohort, NewCohortKind,
+    Actor, CohortChange, Error, FlagChange, IngestBatch, NewCohort, NewCohortKind, PersonIdKind,
     ProjectChanges,
 };
 use model::object::Object;
@@ -96,7 +96,7 @@ async fn calculate_due(home: &Home) -> bool {
 
 async fn calculate(home: &Home, id: CohortId) -> Cohort {
     while calculate_due(home).await {}
-    home.catalog.cohorts().get(home.project.id, id, catalog::Among::Live).await.unwrap()
+    home.catalog.cohorts().get(home.project.id, id, catalog::Deleted::Exclude).await.unwrap()
 }
 
 async fn members(home: &Home, cohort: &Cohort) -> Vec<u32> {
@@ -119,7 +119,7 @@ pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
     let list = home
         .catalog
         .cohorts()
-        .add_members(&actor(&home), list.id, NamedBy::DistinctId, &names)
+        .add_members(&actor(&home), list.id, PersonIdKind::DistinctId, &names)
         .await
         .unwrap();
     assert_eq!(members(&home, &list).await, [3, 4, 6]);
@@ -215,7 +215,11 @@ pub async fn a_calculation_answers_no_request_that_came_after_it_began(place: Pl
         home.catalog.cohorts().update(&actor, cohort.id, change, &seen).await.unwrap();
     };
     let read = async || {
-        home.catalog.cohorts().get(home.project.id, cohort.id, catalog::Among::Live).await.unwrap()
+        home.catalog
+            .cohorts()
+            .get(home.project.id, cohort.id, catalog::Deleted::Exclude)
+            .await
+            .unwrap()
     };
     let nobody_did = |_: &Behaviour, _: PersonNo| false;
     // One that fails, one that succeeds, and one that nobody asked for.
@@ -257,15 +261,19 @@ pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place)
     let list = create(&home, NewCohortKind::Static(None)).await;
     let uuid = person_uuid(home.project.id, "d9").to_string();
     for (by, name) in [
-        (NamedBy::DistinctId, "d1"),
-        (NamedBy::Email, "p5@example.com"),
-        (NamedBy::PersonUuid, &uuid),
+        (PersonIdKind::DistinctId, "d1"),
+        (PersonIdKind::Email, "p5@example.com"),
+        (PersonIdKind::PersonUuid, &uuid),
     ] {
         let names = [name.to_owned(), "nobody".to_owned()];
         home.catalog.cohorts().add_members(&actor, list.id, by, &names).await.unwrap();
     }
     let read = async || {
-        home.catalog.cohorts().get(home.project.id, list.id, catalog::Among::Live).await.unwrap()
+        home.catalog
+            .cohorts()
+            .get(home.project.id, list.id, catalog::Deleted::Exclude)
+            .await
+            .unwrap()
     };
     assert_eq!(members(&home, &read().await).await, [1, 5, 9]);
     let identity = IdentityChanges {
@@ -292,7 +300,7 @@ pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place)
     let pro = dynamic(&home, json!([{ "key": "plan", "value": "pro" }])).await;
     let pro = calculate(&home, pro.id).await;
     let refused =
-        home.catalog.cohorts().add_members(&actor, pro.id, NamedBy::DistinctId, &[]).await;
+        home.catalog.cohorts().add_members(&actor, pro.id, PersonIdKind::DistinctId, &[]).await;
     assert!(matches!(refused, Err(Error::Refused { .. })));
     // Whoever found it before the next calculation ended reads what counts since.
     home.catalog.cohorts().recalculate(&actor, pro.id).await.unwrap();

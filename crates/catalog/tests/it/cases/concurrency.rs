@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::future::Future;
 
 use catalog::{
-    Actor, Error, KeyKeeper, NewKey, OrganizationChange, ProjectChange, Result, UserChange,
+    Actor, Error, KeyEditor, NewKey, OrganizationChange, ProjectChange, Result, UserChange,
 };
 use model::scope::Scopes;
 use model::{FlagAccess, Level};
@@ -79,7 +79,7 @@ pub async fn the_last_key_is_made_once(place: Place) {
     let results = at_once(WRITERS, |_| {
         let catalog = home.catalog.clone();
         async move {
-            let by = KeyKeeper { owner, key: None, actor: Some(actor) };
+            let by = KeyEditor { owner, key: None, actor: Some(actor) };
             catalog.keys().create(&by, new_key()).await
         }
     })
@@ -189,7 +189,7 @@ pub async fn writers_of_everything_never_wait_in_a_circle(place: Place) {
                 }
                 6 => catalog.sessions().create(member.id, 60).await.map(drop),
                 _ => {
-                    let by = KeyKeeper { owner: user, key: None, actor: Some(actor) };
+                    let by = KeyEditor { owner: user, key: None, actor: Some(actor) };
                     let made = catalog.keys().create(&by, new_key()).await?;
                     catalog.keys().delete(&by, &made.id).await
                 }

@@ -1,8 +1,8 @@
 //! What people write: actions, and what lies on dashboards.
 
 use catalog::{
-    Actor, ContentChange, Contents, DashboardChange, Looked, NewAction, NewContent, NewDashboard,
-    NewTile, TILES_MAX, TileChange,
+    Actor, CheckedInsights, ContentChange, DashboardChange, DashboardContents, NewAction,
+    NewContent, NewDashboard, NewTile, TILES_MAX, TileChange,
 };
 use model::{Access, Button, CreationMode, Restriction, Sight, TileLook, Viewer};
 
@@ -67,7 +67,7 @@ pub async fn what_no_tile_can_show_again_is_gone(place: Place) {
         look: Default::default(),
         deleted: false,
         creation_mode: CreationMode::Default,
-        contents: Contents::Tiles((0..TILES_MAX).map(tile).collect()),
+        contents: DashboardContents::Tiles((0..TILES_MAX).map(tile).collect()),
     };
     let board = home.catalog.dashboards().create(&actor, viewer, new).await.unwrap();
     let kept = async || {
@@ -88,7 +88,7 @@ pub async fn what_no_tile_can_show_again_is_gone(place: Place) {
         };
         let change =
             DashboardChange { tiles: vec![note("a"), note("b")], ..DashboardChange::default() };
-        let looked = Looked::default();
+        let looked = CheckedInsights::default();
         home.catalog.dashboards().update(&actor, viewer, board, change, &looked).await.unwrap();
         assert_eq!(kept().await, expected);
     }

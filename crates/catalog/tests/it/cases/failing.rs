@@ -39,10 +39,10 @@ const POSTGRES: &[(&[&str], bool)] = &[
 pub async fn only_refused_values_are_blamed_on_them(place: Place) {
     for (statements, blamed) in if place.is_postgres() { POSTGRES } else { SQLITE } {
         let error = Error::from(place.failure(statements).await);
-        assert_eq!(error.blames_values(), *blamed, "{statements:?}: {error:?}");
+        assert_eq!(error.is_data_error(), *blamed, "{statements:?}: {error:?}");
         if !place.is_postgres() {
             let direct = Error::from(direct_failure(statements));
-            assert_eq!(direct.blames_values(), *blamed, "{statements:?}: {direct:?}");
+            assert_eq!(direct.is_data_error(), *blamed, "{statements:?}: {direct:?}");
             assert_eq!(discriminant(&direct), discriminant(&error), "{direct:?}: {error:?}");
         }
     }

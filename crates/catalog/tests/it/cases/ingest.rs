@@ -66,7 +66,7 @@ pub async fn a_batch_is_applied_once_and_only_where_the_catalog_stands(place: Pl
     people(&home, 300).await;
     home.catalog.ingest().wait_applied(1).await;
     assert_eq!(home.catalog.ingest().offset().await.unwrap(), Some((JOURNAL, 2)));
-    let numbers = home.catalog.persons().next_numbers(&[project, ProjectId(9)]).await.unwrap();
+    let numbers = home.catalog.persons().next_dense_ids(&[project, ProjectId(9)]).await.unwrap();
     assert_eq!((numbers[&project].distinct, numbers[&project].person), (301, 301));
     assert_eq!((numbers[&ProjectId(9)].distinct, numbers[&ProjectId(9)].person), (1, 1));
 
@@ -74,9 +74,9 @@ pub async fn a_batch_is_applied_once_and_only_where_the_catalog_stands(place: Pl
     for wrong in [batch(1, 2), batch(3, 4), IngestBatch { journal: 8, ..batch(2, 3) }] {
         let projects = vec![changes(project, more.clone())];
         let refused = home.catalog.ingest().apply(&IngestBatch { projects, ..wrong }).await;
-        assert!(matches!(refused, Err(Error::OutOfStep)), "{refused:?}");
+        assert!(matches!(refused, Err(Error::OutOfSync)), "{refused:?}");
     }
-    let numbers = home.catalog.persons().next_numbers(&[project]).await.unwrap();
+    let numbers = home.catalog.persons().next_dense_ids(&[project]).await.unwrap();
     assert_eq!(numbers[&project].distinct, 301, "a refused batch leaves nothing behind");
 
     let texts: Vec<String> = (1..=300).map(|no| format!("d{no}")).collect();
@@ -144,7 +144,7 @@ pub async fn persons_that_are_known_are_changed_in_their_places(place: Place) {
     let gone = IdentityChanges { first_new_person: 302, ..identity(None) };
     let projects = vec![changes(project, gone)];
     let refused = home.catalog.ingest().apply(&IngestBatch { projects, ..batch(2, 3) }).await;
-    assert!(matches!(refused, Err(Error::OutOfStep)), "301 is not there: {refused:?}");
+    assert!(matches!(refused, Err(Error::OutOfSync)), "301 is not there: {refused:?}");
 
     let projects = vec![changes(project, identity(None))];
     home.catalog.ingest().apply(&IngestBatch { projects, ..batch(2, 3) }).await.unwrap();

@@ -1,6 +1,6 @@
 //! Personal keys.
 
-use catalog::{Error, KeyChange, KeyKeeper, NewKey, PersonalKey};
+use catalog::{Error, KeyChange, KeyEditor, NewKey, PersonalKey};
 use model::ProjectId;
 use model::scope::Scopes;
 
@@ -16,8 +16,8 @@ fn new(scopes: &[&str], teams: Option<&[i64]>) -> NewKey {
     }
 }
 
-fn keeper<'a>(home: &Home, key: Option<&'a PersonalKey>) -> KeyKeeper<'a> {
-    KeyKeeper { owner: home.owner.user.id, key, actor: Some(home.actor()) }
+fn keeper<'a>(home: &Home, key: Option<&'a PersonalKey>) -> KeyEditor<'a> {
+    KeyEditor { owner: home.owner.user.id, key, actor: Some(home.actor()) }
 }
 
 pub async fn a_key_is_stored_hashed_and_found_by_its_value(place: Place) {
@@ -99,7 +99,7 @@ pub async fn a_key_manages_only_what_is_within_itself(place: Place) {
 pub async fn somebody_without_an_organization_still_keeps_keys(place: Place) {
     let home = place.home().await;
     let owner = home.owner.user.id;
-    let by = KeyKeeper { owner, key: None, actor: None };
+    let by = KeyEditor { owner, key: None, actor: None };
     let before = place.log().await;
     let made = home.catalog.keys().create(&by, new(&["*"], None)).await.unwrap();
     home.catalog.keys().roll(&by, &made.id).await.unwrap();

@@ -57,7 +57,7 @@ pub async fn secret_tokens_are_sealed_and_found_by_hash(place: Place) {
     assert!(catalog.projects().by_secret(secret.reveal()).await.unwrap().is_none());
     catalog.close().await;
     let other = place.open_with("another secret key").await.err().unwrap();
-    assert!(matches!(other, Error::OtherKey), "{other}");
+    assert!(matches!(other, Error::WrongSecretKey), "{other}");
     let same = place.open().await.unwrap();
     let sealed = same.projects().get(project.id).await.unwrap();
     assert_eq!(same.projects().secrets(&sealed).unwrap(), (Some(newer), None));

@@ -77,7 +77,7 @@ pub async fn the_first_start_happens_once(place: Place) {
     let before = place.sql(everything).await;
     catalog.close().await;
     let catalog = place.open().await.unwrap();
-    let other = catalog::FirstStart { admin_email: Some("x@y".into()), ..first_start() };
+    let other = catalog::BootstrapOptions { admin_email: Some("x@y".into()), ..first_start() };
     assert!(catalog.bootstrap(other).await.unwrap().is_none());
     assert_eq!(place.sql(everything).await, before);
 

@@ -1,8 +1,8 @@
 //! How long the tokens of a link are good, and what may come behind one.
 
 use catalog::{
-    Actor, Among, CANNOT_SHOW, DashboardChange, Error, InsightChange, InsightName, Looked,
-    NewInsight, Result, Shareable, SharingChange, TileChange,
+    Actor, CheckedInsights, DashboardChange, Deleted, Error, InsightChange, InsightName,
+    LINK_EXPOSES_HIDDEN, NewInsight, Result, ShareTarget, SharingChange, TileChange,
 };
 use model::{Access, DashboardId, Insight, TileId, Viewer, Written};
 
@@ -16,11 +16,11 @@ impl Home {
         let access = Access::default();
         let (actor, viewer) = self.sharer(&access);
         let change = SharingChange { enabled: Some(true), settings: None };
-        let target = Shareable::Dashboard(board);
+        let target = ShareTarget::Dashboard(board);
         let on = self
             .catalog
             .sharing()
-            .update(&actor, viewer, target, change, &Looked::default())
+            .update(&actor, viewer, target, change, &CheckedInsights::default())
             .await
             .unwrap();
         on.access_token.reveal().to_owned()
@@ -29,11 +29,11 @@ impl Home {
     async fn renewed(&self, board: DashboardId) -> String {
         let access = Access::default();
         let (actor, viewer) = self.sharer(&access);
-        let target = Shareable::Dashboard(board);
+        let target = ShareTarget::Dashboard(board);
         let renewed = self
             .catalog
             .sharing()
-            .rotate_token(&actor, viewer, target, GRACE_SECONDS, &Looked::default())
+            .rotate_token(&actor, viewer, target, GRACE_SECONDS, &CheckedInsights::default())
             .await;
         renewed.unwrap().access_token.reveal().to_owned()
     }
@@ -44,7 +44,7 @@ impl Home {
     }
 
     /// What a token opens.
-    async fn opened(&self, token: &str) -> Option<Shareable> {
+    async fn opened(&self, token: &str) -> Option<ShareTarget> {
         self.catalog.sharing().resolve(token).await.unwrap().map(|shared| shared.target)
     }
 }
@@ -68,7 +68,7 @@ pub async fn every_token_before_the_present_one_has_its_own_grace(place: Place) 
     place.clock.advance_seconds(GRACE_SECONDS - 1);
     let third = home.renewed(one).await;
     for token in [&first, &second, &third] {
-        assert_eq!(home.opened(token).await, Some(Shareable::Dashboard(one)));
+        assert_eq!(home.opened(token).await, Some(ShareTarget::Dashboard(one)));
     }
     place.clock.advance_seconds(1);
     assert_eq!(home.opened(&first).await, None);
@@ -78,7 +78,7 @@ pub async fn every_token_before_the_present_one_has_its_own_grace(place: Place) 
     place.clock.advance_seconds(1);
     assert_eq!(home.opened(&second).await, None);
     assert!(home.opened(&third).await.is_some());
-    assert_eq!(home.opened(&elsewhere).await, Some(Shareable::Dashboard(other)));
+    assert_eq!(home.opened(&elsewhere).await, Some(ShareTarget::Dashboard(other)));
 
     let kept = "SELECT token_hash FROM sharing_tokens";
     assert_eq!(place.sql(kept).await.len(), 2);
@@ -121,7 +121,7 @@ pub async fn a_token_that_an_older_build_renewed_keeps_its_grace(place: Place) {
     }
     place.undo_version_11().await;
     let home = Home { catalog: place.open().await.unwrap(), ..home };
-    assert_eq!(home.opened(&old).await, Some(Shareable::Dashboard(one)));
+    assert_eq!(home.opened(&old).await, Some(ShareTarget::Dashboard(one)));
     place.clock.advance_seconds(GRACE_SECONDS);
     assert_eq!(home.opened(&old).await, None);
 }
@@ -139,7 +139,8 @@ pub async fn a_link_that_came_on_after_a_look_shows_nothing_more(place: Place) {
     let tile =
         TileId(place.sql("SELECT CAST(id AS TEXT) FROM dashboard_tiles").await[0].parse().unwrap());
     let name = InsightName::Id(id);
-    let found = catalog.insights().get(home.project.id, &name, None, Among::Live).await.unwrap();
+    let found =
+        catalog.insights().get(home.project.id, &name, None, Deleted::Exclude).await.unwrap();
     home.shared(to).await;
 
     let on = || SharingChange { enabled: Some(true), settings: None };
@@ -152,16 +153,16 @@ pub async fn a_link_that_came_on_after_a_look_shows_nothing_more(place: Place) {
         ..DashboardChange::default()
     };
     let refused = |result: Result<()>| {
-        assert!(matches!(result, Err(Error::Forbidden(CANNOT_SHOW))), "{result:?}");
+        assert!(matches!(result, Err(Error::Forbidden(LINK_EXPOSES_HIDDEN))), "{result:?}");
     };
-    let mut asked_otherwise = Looked::default();
+    let mut asked_otherwise = CheckedInsights::default();
     let query = Some(Written::read(r#"{"kind":"TrendsQuery"}"#).unwrap());
     asked_otherwise.add(&Insight { query, ..found.clone() });
-    for looked in [&Looked::default(), &asked_otherwise] {
+    for looked in [&CheckedInsights::default(), &asked_otherwise] {
         refused(catalog.dashboards().move_tile(&actor, viewer, (from, to), tile, looked).await);
         refused(catalog.dashboards().copy_tile(&actor, viewer, (from, to), tile, looked).await);
         refused(catalog.insights().update(&actor, viewer, id, join(&[from, to]), looked).await);
-        for target in [Shareable::Dashboard(from), Shareable::Insight(id)] {
+        for target in [ShareTarget::Dashboard(from), ShareTarget::Insight(id)] {
             let shared = catalog.sharing().update(&actor, viewer, target, on(), looked).await;
             refused(shared.map(drop));
             let renewed = catalog.sharing().rotate_token(&actor, viewer, target, 1, looked).await;
@@ -173,15 +174,15 @@ pub async fn a_link_that_came_on_after_a_look_shows_nothing_more(place: Place) {
     let links = "SELECT CAST(dashboard_id AS TEXT) FROM sharing_configurations WHERE enabled";
     assert_eq!(place.sql(links).await, ["2"]);
     // Where no link is on, nobody needs to look.
-    let none = Looked::default();
+    let none = CheckedInsights::default();
     catalog.dashboards().copy_tile(&actor, viewer, (from, aside), tile, &none).await.unwrap();
 
-    let mut looked = Looked::default();
+    let mut looked = CheckedInsights::default();
     looked.add(&found);
     let all = join(&[from, to, aside]);
     catalog.insights().update(&actor, viewer, id, all, &looked).await.unwrap();
     catalog.dashboards().update(&actor, viewer, from, off(true), &none).await.unwrap();
-    let target = Shareable::Dashboard(from);
+    let target = ShareTarget::Dashboard(from);
     catalog.sharing().update(&actor, viewer, target, on(), &none).await.unwrap();
     refused(catalog.dashboards().update(&actor, viewer, from, off(false), &none).await);
     catalog.dashboards().update(&actor, viewer, from, off(false), &looked).await.unwrap();
