@@ -119,9 +119,9 @@ impl HigherOrder {
                 range.into_iter().filter(|at| holds(*at)).count() as i64
             }),
             Self::First | Self::Last => {
-                let truth = holds()?;
+                let bools = holds()?;
                 let indices = elements.ranges().map(|mut range| {
-                    let holds = |at: &usize| truth.is_valid(*at) && truth.value(*at);
+                    let holds = |at: &usize| bools.is_valid(*at) && bools.value(*at);
                     let index =
                         if self == Self::First { range.find(holds) } else { range.rfind(holds) };
                     index.map(|at| at as u32)
@@ -231,10 +231,10 @@ impl Elements {
 
     fn per_row(
         &self,
-        truth: &BooleanArray,
+        bools: &BooleanArray,
         count: impl Fn(&dyn Fn(usize) -> bool, std::ops::Range<usize>) -> i64,
     ) -> ArrayRef {
-        let holds = |at: usize| truth.is_valid(at) && truth.value(at);
+        let holds = |at: usize| bools.is_valid(at) && bools.value(at);
         let counts = self.ranges().map(|range| count(&holds, range));
         Arc::new(Int64Array::from_iter_values(counts))
     }
@@ -257,8 +257,8 @@ impl Elements {
         wide_list(&element, offsets, values)
     }
 
-    fn filtered(&self, truth: &BooleanArray, ty: &Type) -> Result<ArrayRef> {
-        let holds = |at: &usize| truth.is_valid(*at) && truth.value(*at);
+    fn filtered(&self, bools: &BooleanArray, ty: &Type) -> Result<ArrayRef> {
+        let holds = |at: &usize| bools.is_valid(*at) && bools.value(*at);
         self.picked(ty, |range, out| {
             out.extend(range.filter(holds).map(|at| at as u32));
             Ok(())

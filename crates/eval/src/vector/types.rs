@@ -214,9 +214,9 @@ fn widen_list(array: &ArrayRef, element: &Type) -> Result<ArrayRef> {
     wide_list(element, offsets, values)
 }
 
-pub(crate) fn bools_to_ints(truth: &BooleanArray) -> ArrayRef {
-    let values: ScalarBuffer<i64> = truth.values().iter().map(i64::from).collect();
-    Arc::new(Int64Array::new(values, truth.nulls().cloned()))
+pub(crate) fn bools_to_ints(bools: &BooleanArray) -> ArrayRef {
+    let values: ScalarBuffer<i64> = bools.values().iter().map(i64::from).collect();
+    Arc::new(Int64Array::new(values, bools.nulls().cloned()))
 }
 
 /// Converts a result from the wide representation to `data_type(ty)`.

@@ -111,8 +111,8 @@ fn unpaired_surrogates_in_json_become_replacement_characters() {
         r#"{"a":"\u0041\/\\"}"#,
     ]));
     let inputs = vec![Arc::clone(&texts), texts];
-    let found = rows(&program("properties.a"), &inputs);
-    assert_eq!(found, [json!("x\u{fffd}y\n😀\u{fffd}"), json!("A/\\")]);
+    let result = rows(&program("properties.a"), &inputs);
+    assert_eq!(result, [json!("x\u{fffd}y\n😀\u{fffd}"), json!("A/\\")]);
 }
 
 #[test]
@@ -181,10 +181,10 @@ fn memo_is_shared_by_batches_with_one_dictionary() {
     let whole = program.run(&inputs, 6).unwrap();
     for row in 0..6 {
         let one: Vec<ArrayRef> = inputs.iter().map(|input| input.slice(row, 1)).collect();
-        let found = program.run(&one, 1).unwrap();
-        let (found, whole) = (found.as_string::<i32>(), whole.as_string::<i32>());
-        assert_eq!(found.is_null(0), whole.is_null(row));
-        assert_eq!(found.value(0), whole.value(row));
+        let result = program.run(&one, 1).unwrap();
+        let (result, whole) = (result.as_string::<i32>(), whole.as_string::<i32>());
+        assert_eq!(result.is_null(0), whole.is_null(row));
+        assert_eq!(result.value(0), whole.value(row));
     }
     let other = DictionaryArray::<Int32Type>::from_iter([Some("x"), None]);
     let other: Vec<ArrayRef> = vec![Arc::new(other)];
@@ -214,10 +214,10 @@ fn filter_is_false_for_null_and_zero() {
         ("NULL", [false; 6]),
     ] {
         for inputs in [inputs(), coded()] {
-            let found = program(condition).filter(&inputs, 6).unwrap();
-            assert_eq!(found.null_count(), 0);
+            let result = program(condition).filter(&inputs, 6).unwrap();
+            assert_eq!(result.null_count(), 0);
             assert_eq!(
-                found.iter().map(|one| one.unwrap()).collect::<Vec<_>>(),
+                result.iter().map(|one| one.unwrap()).collect::<Vec<_>>(),
                 expected,
                 "{condition}"
             );
@@ -284,7 +284,7 @@ fn empty_batches_give_empty_results() {
     let empty: Vec<ArrayRef> = inputs().iter().map(|input| input.slice(0, 0)).collect();
     for expr in ["1", "event", "[event]", "event = 'a'", "intDiv(1, 0)", "arrayMap(x -> x, [1])"] {
         assert_eq!(program(expr).run(&empty, 0).unwrap().len(), 0, "{expr}");
-        assert_eq!(program(expr).filter(&empty, 0).map_or(0, |found| found.len()), 0, "{expr}");
+        assert_eq!(program(expr).filter(&empty, 0).map_or(0, |result| result.len()), 0, "{expr}");
     }
 }
 

@@ -7,7 +7,7 @@ use eval::{Program, json_value};
 use hogql::functions::{Arg, Function, FunctionKind, Lambda, functions};
 use hogql::plan::{Expr, ExprKind, Set, Value};
 
-use crate::agreeing::lines;
+use crate::clickhouse::lines;
 use crate::{column, context};
 
 const ROWS: usize = 3;
@@ -94,17 +94,17 @@ fn columns_give_the_same_results_as_constants() {
         let inputs: Vec<ArrayRef> = values.iter().map(repeated).collect();
         let texts: Vec<ArrayRef> = inputs.iter().map(coded).collect();
         for inputs in [inputs, texts] {
-            let found = Program::compile(&expr, &context(), &mut leaf).and_then(|program| {
+            let result = Program::compile(&expr, &context(), &mut leaf).and_then(|program| {
                 let array = program.run(&inputs, ROWS)?;
                 let rows =
                     (0..ROWS).map(|row| json_value(&array, program.ty(), row, &context().zone));
                 Ok(rows.collect::<Vec<_>>())
             });
-            match (&constant, found) {
-                (Ok(constant), Ok(found)) if found.iter().all(|one| one == constant) => {}
+            match (&constant, result) {
+                (Ok(constant), Ok(result)) if result.iter().all(|one| one == constant) => {}
                 (Err(_), Err(_)) => {}
-                (constant, found) => {
-                    wrong.push(format!("{}: {constant:?}, as a column {found:?}", line.ours));
+                (constant, result) => {
+                    wrong.push(format!("{}: {constant:?}, as a column {result:?}", line.ours));
                 }
             }
         }

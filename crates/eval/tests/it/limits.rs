@@ -29,8 +29,8 @@ fn rows(rows: usize) -> [ArrayRef; 1] {
 fn run(expr: &str, bytes_max: usize) -> (Result<ArrayRef, Error>, MemoryTracker) {
     let memory = QueryMemoryPool::new(usize::MAX).tracker(bytes_max);
     let context = within(Cancellation::default().with_memory(memory.clone()));
-    let found = compile(expr, &context).and_then(|program| program.run(&rows(256), 256));
-    (found, memory)
+    let result = compile(expr, &context).and_then(|program| program.run(&rows(256), 256));
+    (result, memory)
 }
 
 #[test]
@@ -58,11 +58,11 @@ fn buffers_are_charged_before_they_exceed_the_memory_limit() {
         "concat(repeat(event, 3000), repeat(event, 3000))",
     ] {
         let bytes_max = 2 * MEBI;
-        let (found, memory) = run(expr, bytes_max);
+        let (result, memory) = run(expr, bytes_max);
         assert!(
-            matches!(found, Err(Error::MemoryLimit)),
+            matches!(result, Err(Error::MemoryLimit)),
             "{expr}: {:?}",
-            found.map(|all| all.len())
+            result.map(|all| all.len())
         );
         assert!(memory.peak_bytes() <= bytes_max, "{expr}: {}", memory.peak_bytes());
         assert_eq!(memory.bytes(), 0, "{expr} gives back what it held");
@@ -77,8 +77,8 @@ fn program_fits_a_memory_limit_of_its_size() {
         ("replaceRegexpAll(event, '[0-9]+', 'x')", 2 * MEBI),
         ("upper(concat(event, '-', event))", MEBI),
     ] {
-        let (found, memory) = run(expr, bytes_max);
-        assert_eq!(found.unwrap().len(), 256, "{expr}: {}", memory.peak_bytes());
+        let (result, memory) = run(expr, bytes_max);
+        assert_eq!(result.unwrap().len(), 256, "{expr}: {}", memory.peak_bytes());
     }
 }
 
@@ -111,9 +111,9 @@ fn constants_and_patterns_are_charged_while_the_program_lives() {
 fn looks(expr: &str, rows_of: usize) -> (usize, usize) {
     let count = |cancellation: Cancellation, expected: bool| {
         let context = within(cancellation.clone());
-        let found = compile(expr, &context);
-        let found = found.and_then(|program| program.run(&rows(rows_of), rows_of));
-        assert_eq!(matches!(found, Err(Error::Cancelled)), expected, "{expr}: {found:?}");
+        let result = compile(expr, &context);
+        let result = result.and_then(|program| program.run(&rows(rows_of), rows_of));
+        assert_eq!(matches!(result, Err(Error::Cancelled)), expected, "{expr}: {result:?}");
         cancellation.checks()
     };
     let flag = || Cancellation::new(Arc::new(AtomicBool::new(false)));

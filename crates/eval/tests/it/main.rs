@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod agreeing;
-mod answers;
 mod batches;
+mod clickhouse;
 mod columns;
 mod functions;
 mod limits;
+mod results;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn compiled(expr: &str) -> Result<Program, String> {
     Program::compile(&expr, &context(), &mut |_| None).map_err(|error| error.to_string())
 }
 
-fn answer(expr: &str) -> Result<(Value, Type), String> {
+fn evaluate(expr: &str) -> Result<(Value, Type), String> {
     let program = compiled(expr)?;
     let array = program.run(&[], 1).map_err(|error| error.to_string())?;
     assert_eq!(array.data_type(), &eval::data_type(program.ty()), "{expr}");

@@ -72,7 +72,7 @@ fn functions_accept_exactly_their_signature() {
 
 #[test]
 fn function_names_are_case_insensitive_and_aggregates_take_the_if_combinator() {
-    for (text, found) in [
+    for (text, expected) in [
         ("select TOSTRING(1)", "toString(1)"),
         ("select Sum(1)", "[sum(1)]"),
         ("select avgif(1, 2 = 2)", "[avg(1) if (2 = 2)]"),
@@ -81,7 +81,7 @@ fn function_names_are_case_insensitive_and_aggregates_take_the_if_combinator() {
         ("select array_agg(1)", "[groupArray(1)]"),
     ] {
         let plan = resolves(text).unwrap_or_else(|error| panic!("{error}"));
-        assert!(plan.contains(found), "{text}: {plan}");
+        assert!(plan.contains(expected), "{text}: {plan}");
     }
     for text in ["select lowerIf('a', 1)", "select if()", "select sumIf()", "select If(1)"] {
         assert!(resolves(text).is_err(), "{text}");

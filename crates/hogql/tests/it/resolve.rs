@@ -41,8 +41,8 @@ fn check_exprs(from: &str, cases: &[(&str, &str)]) {
         let text = format!("select {expr} as x{from}");
         let plan = plan(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let whole = plan.to_string();
-        let found = whole.split(" | ").find(|step| step.starts_with("x "));
-        assert_eq!(found.unwrap_or(&whole), format!("x {printed}"), "{text}");
+        let step = whole.split(" | ").find(|step| step.starts_with("x "));
+        assert_eq!(step.unwrap_or(&whole), format!("x {printed}"), "{text}");
     }
 }
 

@@ -118,7 +118,7 @@ const SAMPLES: &[(&str, &str)] = &[
 fn realistic_statements_resolve() {
     let mut wrong = Vec::new();
     for (text, columns) in SAMPLES {
-        let found = match hogql::plan(text, &PlaceholderValues::default(), &project(), None) {
+        let actual = match hogql::plan(text, &PlaceholderValues::default(), &project(), None) {
             Ok(plan) => {
                 let columns = plan.root.columns.iter();
                 let columns: Vec<String> = columns
@@ -128,8 +128,8 @@ fn realistic_statements_resolve() {
             }
             Err(error) => error.to_string(),
         };
-        if found != *columns {
-            wrong.push(format!("{text}: {found}"));
+        if actual != *columns {
+            wrong.push(format!("{text}: {actual}"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -8,14 +8,14 @@ use arrow_array::{ArrayRef, StringArray};
 use hogql::plan::{Expr, ExprKind};
 use serde_json::{Value, json};
 
-use crate::{NOW, answer, column, compiled, context};
+use crate::{NOW, column, compiled, context, evaluate};
 
 fn check(cases: &[(&str, Value)]) {
     let mut wrong = Vec::new();
     for (expr, expected) in cases {
-        match answer(expr) {
-            Ok((found, _)) if found == *expected => {}
-            found => wrong.push(format!("{expr}: {found:?} is not {expected}")),
+        match evaluate(expr) {
+            Ok((result, _)) if result == *expected => {}
+            result => wrong.push(format!("{expr}: {result:?} is not {expected}")),
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -83,8 +83,8 @@ fn week_start_follows_the_project_setting() {
     let expr = column("toStartOfWeek(toDate('2024-05-18'))", "").unwrap();
     let program = eval::Program::compile(&expr, &context.into(), &mut |_| None).unwrap();
     let array = program.run(&[], 1).unwrap();
-    let found = eval::json_value(&array, program.ty(), 0, &crate::context().zone);
-    assert_eq!(found, json!("2024-05-13"));
+    let result = eval::json_value(&array, program.ty(), 0, &crate::context().zone);
+    assert_eq!(result, json!("2024-05-13"));
 }
 
 // contract: query 5.1
@@ -150,7 +150,7 @@ fn null_strings_split_to_empty_arrays() {
 
 #[test]
 fn evaluation_errors_have_messages_and_spans() {
-    for (expr, message, place) in [
+    for (expr, message, source) in [
         ("now() > 'yesterday'", "'yesterday' cannot be read as", "'yesterday'"),
         ("toDate('2024-01-01') = '2024-13-01'", "'2024-13-01' cannot be read as", "'2024-13-01'"),
         ("'a' =~ '('", "Bad regular expression '('", "'('"),
@@ -167,8 +167,8 @@ fn evaluation_errors_have_messages_and_spans() {
             .unwrap_err();
         assert!(refused.to_string().contains(message), "{expr}: {refused}");
         let span = refused.span().unwrap();
-        let found = &text[span.start as usize..span.end as usize];
-        assert!(place.is_empty() || found == place, "{expr}: points at {found}");
+        let result = &text[span.start as usize..span.end as usize];
+        assert!(source.is_empty() || result == source, "{expr}: points at {result}");
     }
 }
 
@@ -184,10 +184,10 @@ fn deep_expressions_fit_a_small_stack() {
             (deep("not (", "1", ")"), json!(1)),
             (deep("concat('x', ", "''", ")"), json!("x".repeat(30))),
         ] {
-            assert_eq!(answer(&expr).map(|(found, _)| found), Ok(expected), "{expr}");
+            assert_eq!(evaluate(&expr).map(|(result, _)| result), Ok(expected), "{expr}");
         }
         let lambdas = deep("arrayMap(x -> ", "1", ", [1])");
-        assert!(answer(&lambdas).is_ok(), "{lambdas}");
+        assert!(evaluate(&lambdas).is_ok(), "{lambdas}");
     };
     std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(run).unwrap().join().unwrap();
 }

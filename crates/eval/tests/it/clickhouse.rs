@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use hogql::types::{Kind, Type};
 use serde_json::Value;
 
-use crate::{answer, compiled};
+use crate::{compiled, evaluate};
 
 const LINES: &str = include_str!("expressions.txt");
 
@@ -27,9 +27,9 @@ pub(crate) fn lines() -> Vec<Line> {
             return Line { ours, theirs, differs: None, refused: true };
         }
         if let Some((ours, rest)) = line.split_once(" ! ") {
-            let (answer, reason) = rest.split_once(" ! ").expect("an answer and a reason");
-            let answer = serde_json::from_str(answer).expect("the answer is JSON");
-            let differs = Some((answer, reason.to_owned()));
+            let (result, reason) = rest.split_once(" ! ").expect("a result and a reason");
+            let result = serde_json::from_str(result).expect("the result is JSON");
+            let differs = Some((result, reason.to_owned()));
             let (ours, theirs) = (ours.to_owned(), ours.to_owned());
             return Line { ours, theirs, differs, refused: false };
         }
@@ -42,16 +42,17 @@ pub(crate) fn lines() -> Vec<Line> {
 
 /// The Python of `tools/install-test-deps`.
 fn python() -> PathBuf {
-    let folder = std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
-        cache.unwrap_or_else(home).join("hedgerow/test-deps")
-    });
-    folder.join("venv/bin/python")
+    let directory =
+        std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
+            let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+            let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
+            cache.unwrap_or_else(home).join("hedgerow/test-deps")
+        });
+    directory.join("venv/bin/python")
 }
 
 /// ClickHouse's results, or its errors.
-fn theirs(texts: &[String]) -> Vec<Result<Value, String>> {
+fn theirs(expressions: &[String]) -> Vec<Result<Value, String>> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/oracle.py");
     let mut child = Command::new(python())
         .arg(script)
@@ -59,24 +60,24 @@ fn theirs(texts: &[String]) -> Vec<Result<Value, String>> {
         .stdout(Stdio::piped())
         .spawn()
         .expect("run tools/install-test-deps first");
-    let input = serde_json::to_string(texts).unwrap();
+    let input = serde_json::to_string(expressions).unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "run tools/install-test-deps first");
-    let answers: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let one = |one: Value| match one.get("refusal") {
-        Some(why) => Err(why.to_string()),
-        None => Ok(one["answer"].clone()),
+    let results: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let decode = |line: Value| match line.get("error") {
+        Some(error) => Err(error.to_string()),
+        None => Ok(line["result"].clone()),
     };
-    answers.into_iter().map(one).collect()
+    results.into_iter().map(decode).collect()
 }
 
 /// ClickHouse formats date-times differently from our results.
-fn has_moment(ty: &Type) -> bool {
+fn has_date_time(ty: &Type) -> bool {
     match &ty.kind {
         Kind::DateTime(_) => true,
-        Kind::Array(element) => has_moment(element),
-        Kind::Tuple(items) => items.iter().any(has_moment),
+        Kind::Array(element) => has_date_time(element),
+        Kind::Tuple(items) => items.iter().any(has_date_time),
         _ => false,
     }
 }
@@ -102,16 +103,16 @@ fn same(ours: &Value, theirs: &Value) -> bool {
 fn expressions_agree_with_clickhouse() {
     let mut lines = lines();
     for line in &mut lines {
-        let moment = compiled(&line.ours).is_ok_and(|program| has_moment(program.ty()));
-        if moment {
+        let date_time = compiled(&line.ours).is_ok_and(|program| has_date_time(program.ty()));
+        if date_time {
             line.ours = format!("toString({})", line.ours);
             line.theirs = format!("toString({})", line.theirs);
         }
     }
-    let texts: Vec<String> = lines.iter().map(|line| line.theirs.clone()).collect();
+    let expressions: Vec<String> = lines.iter().map(|line| line.theirs.clone()).collect();
     let mut wrong = Vec::new();
-    for (line, theirs) in lines.iter().zip(theirs(&texts)) {
-        let ours = answer(&line.ours).map(|(value, _)| value);
+    for (line, theirs) in lines.iter().zip(theirs(&expressions)) {
+        let ours = evaluate(&line.ours).map(|(value, _)| value);
         let agree = match (&ours, &theirs) {
             (Ok(ours), Ok(theirs)) => same(ours, theirs),
             (Err(_), Err(_)) => line.refused,
