@@ -1,4 +1,4 @@
-//! Which events an action means.
+//! Actions: which events match.
 
 use model::{ActionStep, StringMatching, Timestamp};
 use regex::Regex;
@@ -13,13 +13,13 @@ use crate::matcher;
 use crate::read_view::{Needs, ReadView};
 use crate::selectors::Selector;
 
-/// What the steps of an action ask of an event's own columns, and the property filters beside
-/// them. An event of the action passes one of the steps.
+/// The compiled steps of an action. An event matches if it passes any step.
 #[derive(Clone, Debug)]
 pub struct ActionMatcher {
     steps: Vec<Step>,
 }
 
+/// An event passes a step if it passes all conditions on its columns and the property filters.
 #[derive(Clone, Debug)]
 struct Step {
     columns: Vec<Predicate>,
@@ -32,11 +32,12 @@ impl ActionMatcher {
         Ok(Self { steps: steps.collect::<Result<_>>()? })
     }
 
-    /// Without steps no event is meant.
+    /// An action without steps matches no event.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
+    /// As [`Filters::needs_joins`].
     pub fn needs_joins(&self) -> bool {
         self.steps.iter().any(|step| step.properties.needs_joins())
     }
@@ -55,7 +56,7 @@ impl ActionMatcher {
     }
 }
 
-/// A text that must fit in one of the ways people choose from.
+/// A string pattern in one of the modes of an action step.
 #[derive(Clone, Debug)]
 enum Pattern {
     Exact(String),
@@ -72,15 +73,16 @@ impl Pattern {
         })
     }
 
-    fn fits(&self, text: &str) -> bool {
+    fn matches(&self, text: &str) -> bool {
         match self {
-            Self::Exact(wanted) => text == wanted,
+            Self::Exact(exact) => text == exact,
             Self::Contains(part) => text.contains(part.as_str()),
             Self::Regex(regex) => regex.is_match(text),
         }
     }
 }
 
+/// None for an empty string.
 fn given(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
@@ -90,22 +92,22 @@ impl Step {
         let mut columns = Vec::new();
         if let Some(event) = given(&step.event) {
             let event = event.to_owned();
-            let is_it = move |value: Option<Value<'_>>| value == Some(Value::Text(&event));
-            columns.push(Predicate::test(ColumnKey::Event, is_it));
+            let matches = move |value: Option<Value<'_>>| value == Some(Value::Text(&event));
+            columns.push(Predicate::test(ColumnKey::Event, matches));
         }
         if let Some(url) = given(&step.url) {
             let matching = step.url_matching.unwrap_or(StringMatching::Contains);
             let url = Pattern::new(url, matching)?;
-            let fits = move |value: Option<Value<'_>>| match value {
-                Some(Value::Text(text)) => url.fits(text),
+            let matches = move |value: Option<Value<'_>>| match value {
+                Some(Value::Text(text)) => url.matches(text),
                 _ => false,
             };
-            columns.push(Predicate::test(ColumnKey::Property("$current_url".into()), fits));
+            columns.push(Predicate::test(ColumnKey::Property("$current_url".into()), matches));
         }
-        columns.extend(element_test(step)?);
+        columns.extend(element_predicate(step)?);
         if let Some(selector) = given(&step.selector) {
             let selector = Selector::parse(selector)?;
-            columns.push(of_chain(move |chain| selector.fits(chain)));
+            columns.push(chain_predicate(move |chain| selector.matches(chain)));
         }
         let properties = match &step.properties {
             Some(filters) => {
@@ -118,8 +120,8 @@ impl Step {
     }
 }
 
-/// One element of the chain must have all that is asked of elements.
-fn element_test(step: &ActionStep) -> Result<Option<Predicate>> {
+/// One element of the chain must match tag name, text and href.
+fn element_predicate(step: &ActionStep) -> Result<Option<Predicate>> {
     let pattern = |text: &Option<String>, matching: Option<StringMatching>| {
         let matching = matching.unwrap_or(StringMatching::Exact);
         given(text).map(|text| Pattern::new(text, matching)).transpose()
@@ -130,18 +132,22 @@ fn element_test(step: &ActionStep) -> Result<Option<Predicate>> {
     if tag.is_none() && text.is_none() && href.is_none() {
         return Ok(None);
     }
-    let fits = |wanted: &Option<Pattern>, found: &Option<String>| {
-        wanted.as_ref().is_none_or(|wanted| found.as_ref().is_some_and(|text| wanted.fits(text)))
+    let matches = |pattern: &Option<Pattern>, text: &Option<String>| {
+        pattern
+            .as_ref()
+            .is_none_or(|pattern| text.as_ref().is_some_and(|text| pattern.matches(text)))
     };
-    let is_it = move |element: &Element| {
-        fits(&tag, &element.tag_name) && fits(&text, &element.text) && fits(&href, &element.href)
+    let element_matches = move |element: &Element| {
+        matches(&tag, &element.tag_name)
+            && matches(&text, &element.text)
+            && matches(&href, &element.href)
     };
-    Ok(Some(of_chain(move |chain| chain.iter().any(&is_it))))
+    Ok(Some(chain_predicate(move |chain| chain.iter().any(&element_matches))))
 }
 
-fn of_chain(fits: impl Fn(&[Element]) -> bool + Send + Sync + 'static) -> Predicate {
+fn chain_predicate(matches: impl Fn(&[Element]) -> bool + Send + Sync + 'static) -> Predicate {
     Predicate::test(ColumnKey::ElementsChain, move |value| match value {
-        Some(Value::Text(chain)) => fits(&elements::parse(chain)),
+        Some(Value::Text(chain)) => matches(&elements::parse(chain)),
         _ => false,
     })
 }

@@ -1,12 +1,12 @@
-//! What the address and the origin of a visit tell.
+//! Channel type of a session, and the parts of a URL.
 
-fn behind_protocol(url: &str) -> &str {
+fn without_scheme(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, rest)| rest)
 }
 
-/// The host of an address, without user and port.
+/// The host of a URL, without user and port.
 pub fn url_host(url: &str) -> &str {
-    let rest = behind_protocol(url);
+    let rest = without_scheme(url);
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let host = &rest[..end];
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
@@ -17,12 +17,12 @@ pub fn url_host(url: &str) -> &str {
 }
 
 pub fn url_path(url: &str) -> &str {
-    let rest = behind_protocol(url);
+    let rest = without_scheme(url);
     let rest = &rest[..rest.find(['?', '#']).unwrap_or(rest.len())];
     rest.find('/').map_or("", |start| &rest[start..])
 }
 
-/// From where a visit came, by the names that upstream gives its channels.
+/// Channel type by PostHog's names, from the properties of a session's first events.
 pub fn channel_type(of: impl Fn(&str) -> Option<String>) -> &'static str {
     let lower = |name: &str| of(name).map(|text| text.to_lowercase()).unwrap_or_default();
     let (source, medium) = (lower("utm_source"), lower("utm_medium"));
@@ -79,9 +79,10 @@ enum Origin {
     Shopping,
 }
 
+/// Classifies a source or a referring domain.
 fn kind_of(name: &str) -> Option<Origin> {
     let has = |names: &[&str]| {
-        names.iter().any(|own| name.split('.').any(|part| part == *own) || name == *own)
+        names.iter().any(|known| name.split('.').any(|part| part == *known) || name == *known)
     };
     if has(&["youtube", "vimeo", "twitch", "tiktok", "dailymotion"]) {
         Some(Origin::Video)
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_taken_apart() {
+    fn urls_split_into_host_and_path() {
         for (url, host, path) in [
             ("https://user@shop.example:8080/a/b?c=d#e", "shop.example", "/a/b"),
             ("https://x.example?y=/z", "x.example", ""),

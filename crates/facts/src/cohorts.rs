@@ -1,4 +1,4 @@
-//! Cohorts, as far as a question names them.
+//! The cohorts that a query references.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use warehouse::DenseIdSet;
 pub struct CohortFacts {
     pub name: String,
     pub is_static: bool,
-    /// The numbers of its persons.
+    /// `person_no`s of its members.
     pub members: DenseIdSet,
 }
 
@@ -17,7 +17,7 @@ pub struct CohortFacts {
 pub struct Cohorts(HashMap<CohortId, CohortFacts>);
 
 impl Cohorts {
-    /// None for a cohort that is not there, or that the question did not need.
+    /// None for a cohort that does not exist or that the view did not load.
     pub fn get(&self, id: CohortId) -> Option<&CohortFacts> {
         self.0.get(&id)
     }

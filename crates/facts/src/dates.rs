@@ -1,11 +1,11 @@
-//! Moments in questions: ISO 8601, or relative to the present, in a project's time zone.
+//! Dates in queries: ISO 8601, or relative to now, in a project's time zone.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan as _, Unit, Zoned};
 use model::Timestamp;
 
-/// Fewer than five digits, as upstream.
+/// At most four digits, as upstream.
 const COUNT_CHARS_MAX: usize = 4;
 
 /// A project's time zone.
@@ -13,7 +13,8 @@ const COUNT_CHARS_MAX: usize = 4;
 pub struct Zone(TimeZone);
 
 impl Zone {
-    /// Names are checked when they are stored, so an unknown one is an older zone database.
+    /// Falls back to UTC. Names are validated when stored, so an unknown one means that the time zone
+    /// database is older than the one that validated it.
     pub fn named(name: &str) -> Self {
         Self(TimeZone::get(name).unwrap_or(TimeZone::UTC))
     }
@@ -27,7 +28,7 @@ impl Zone {
         Some(at.to_zoned(self.0.clone()))
     }
 
-    /// Midnight, so many days ago.
+    /// Start of the day `days_ago` days before now.
     pub fn midnight(&self, now: Timestamp, days_ago: i64) -> Option<Timestamp> {
         let day = self.local(now)?.checked_sub(days_ago.days()).ok()?;
         Some(stamp(&day.start_of_day().ok()?))
@@ -38,15 +39,15 @@ fn stamp(at: &Zoned) -> Timestamp {
     Timestamp::from_micros(at.timestamp().as_microsecond())
 }
 
-/// A date, a date and a time, or a time relative to the present such as `-24h`, `-7d`, `dStart`
-/// and `-1mEnd`. Without an offset it is meant in the zone.
+/// Parses a date, a date with a time, or a date relative to now such as `-24h`, `-7d`, `dStart` and
+/// `-1mEnd`. Without an offset it is in the project's zone.
 pub fn parse_timestamp(text: &str, now: Timestamp, zone: &Zone) -> Option<Timestamp> {
     let text = text.trim();
     relative(text, now, zone).or_else(|| absolute(text, zone))
 }
 
 pub(crate) fn absolute(text: &str, zone: &Zone) -> Option<Timestamp> {
-    // jiff alone would take a zone in brackets and other relatives of ISO 8601 too.
+    // jiff also accepts a zone in brackets and other extensions of ISO 8601.
     if !text.starts_with(|first: char| first.is_ascii_digit()) || text.ends_with(']') {
         return None;
     }
@@ -109,15 +110,15 @@ fn one(unit: Unit) -> Option<Span> {
     })
 }
 
-/// Weeks begin on Monday here, as ISO 8601 has them.
+/// Start of the unit that contains `at`. Weeks start on Monday, as in ISO 8601.
 fn start(at: &Zoned, unit: Unit) -> Option<Zoned> {
     let day = at.start_of_day().ok()?;
     match unit {
         Unit::Hour => at.with().minute(0).second(0).subsec_nanosecond(0).build().ok(),
         Unit::Day => Some(day),
         Unit::Week => {
-            let behind = i64::from(at.weekday().to_monday_zero_offset());
-            day.checked_sub(behind.days()).ok()
+            let days_in = i64::from(at.weekday().to_monday_zero_offset());
+            day.checked_sub(days_in.days()).ok()
         }
         Unit::Month => at.first_of_month().ok()?.start_of_day().ok(),
         Unit::Year => at.first_of_year().ok()?.start_of_day().ok(),
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_read_in_the_zone_of_the_project() {
+    fn dates_are_parsed_in_the_projects_time_zone() {
         // A Thursday, in New York still the day before.
         let now = Timestamp::parse("2024-03-14T02:30:15.5Z").unwrap();
         let zone = Zone::named("America/New_York");
@@ -141,7 +142,7 @@ mod tests {
             ("2024-01-01T10:00:00.000001Z", Some("2024-01-01T10:00:00.000001Z")),
             ("-24h", Some("2024-03-13T02:30:15.500000Z")),
             ("24h", Some("2024-03-13T02:30:15.500000Z")),
-            // Across the change of clocks on the tenth, seven days are an hour less.
+            // Seven days across the switch to daylight saving time are an hour less.
             ("-7d", Some("2024-03-07T03:30:15.500000Z")),
             ("-30s", Some("2024-03-14T02:29:45.500000Z")),
             ("-1M", Some("2024-03-14T02:29:15.500000Z")),

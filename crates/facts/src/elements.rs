@@ -1,4 +1,4 @@
-//! Elements out of their chain: what was clicked, innermost first.
+//! Autocaptured elements, parsed from `elements_chain`: the clicked element first, then its parents.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Element {
-    /// Always null; clients still expect it.
+    /// Always null; clients expect the key.
     pub event: Option<String>,
     pub text: Option<String>,
     pub tag_name: Option<String>,
@@ -20,15 +20,15 @@ pub struct Element {
     pub order: usize,
 }
 
-/// Reads `tag.class:name="value"…;…`. SDKs may send the chain ready-made, so what is malformed
-/// gives what can be read of it.
+/// Parses `tag.class:name="value"…;…`. SDKs may send the chain themselves, so malformed input yields
+/// what can be parsed.
 pub fn parse(chain: &str) -> Vec<Element> {
-    let links = split(chain, ';').into_iter().filter(|link| !link.is_empty());
+    let links = split_unquoted(chain, ';').into_iter().filter(|link| !link.is_empty());
     links.enumerate().map(|(order, link)| element(link, order)).collect()
 }
 
 fn element(link: &str, order: usize) -> Element {
-    let mut parts = split(link, ':').into_iter();
+    let mut parts = split_unquoted(link, ':').into_iter();
     let head = parts.next().unwrap_or_default();
     let attributes = link.get(head.len() + 1..).unwrap_or_default();
     let mut names = head.split('.');
@@ -51,8 +51,8 @@ fn element(link: &str, order: usize) -> Element {
     element
 }
 
-/// Cuts at `mark`, except between quotes.
-fn split(text: &str, mark: char) -> Vec<&str> {
+/// Splits at `mark`, except between quotes.
+fn split_unquoted(text: &str, mark: char) -> Vec<&str> {
     let (mut quoted, mut escaped) = (false, false);
     let outside = |letter: char| {
         let was_escaped = escaped;
@@ -67,10 +67,10 @@ fn split(text: &str, mark: char) -> Vec<&str> {
 
 fn read_attributes(text: &str, mut each: impl FnMut(&str, String)) {
     let mut rest = text;
-    while let Some((name, behind)) = rest.split_once("=\"") {
+    while let Some((name, tail)) = rest.split_once("=\"") {
         let mut value = String::new();
-        let mut letters = behind.char_indices();
-        let mut end = behind.len();
+        let mut letters = tail.char_indices();
+        let mut end = tail.len();
         while let Some((at, letter)) = letters.next() {
             match letter {
                 '"' => {
@@ -82,7 +82,7 @@ fn read_attributes(text: &str, mut each: impl FnMut(&str, String)) {
             }
         }
         each(&name.replace("\\\"", "\""), value);
-        rest = &behind[end..];
+        rest = &tail[end..];
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_gives_its_elements_back() {
+    fn elements_chain_parses_to_elements() {
         let chain = r#"a.btn.btn-sm:attr__href="/x;y:z"attr_id="go"href="/x;y:z"nth-child="2"nth-of-type="1"text="Say \"hi\"; now";div:nth-child="0"nth-of-type="0""#;
         let found = parse(chain);
         assert_eq!(found.len(), 2);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_chain_gives_what_can_be_read() {
+    fn malformed_elements_chain_parses_as_far_as_possible() {
         for (chain, tags) in [
             ("", &[][..]),
             (";;", &[]),

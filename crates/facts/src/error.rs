@@ -1,8 +1,10 @@
+//! Errors of reading views and filters.
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The question makes no sense; the text says why, for whoever asked.
+    /// The query is invalid; the message is meant for the client.
     #[error("{0}")]
     Invalid(String),
     #[error("events cannot be read")]

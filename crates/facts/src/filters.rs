@@ -1,4 +1,4 @@
-//! Property filters as clients send them, and what they ask of events, persons and groups.
+//! Property filters: parses the JSON that clients send and compiles it to predicates over events.
 
 use std::collections::HashSet;
 
@@ -14,10 +14,10 @@ use crate::read_view::{Needs, ReadView};
 use crate::sessions;
 use crate::{Error, Result};
 
-/// Filters of one question, in all its groups.
+/// Filters of one query, in all groups.
 const FILTERS_MAX: usize = 100;
 
-/// Filters that were read and make sense.
+/// A parsed and validated tree of property filters.
 #[derive(Clone, Debug, Default)]
 pub struct Filters(Tree);
 
@@ -28,7 +28,7 @@ enum Tree {
     Event(ColumnKey, Matcher),
     Element(ElementPart, Matcher),
     Person(String, Matcher),
-    /// By its uuid.
+    /// By UUID.
     PersonId(Matcher),
     Group(usize, String, Matcher),
     Session(String, Matcher),
@@ -75,7 +75,7 @@ struct Parser<'a> {
 }
 
 impl Filters {
-    /// Reads a JSON array of filters, all of which must hold, or one group.
+    /// Parses a JSON array of filters, which are combined with AND, or one filter group.
     pub fn parse(text: &str, now: Timestamp, zone: &Zone) -> Result<Self> {
         let json: Json = serde_json::from_str(text).map_err(|_| unparsable())?;
         match &json {
@@ -84,7 +84,7 @@ impl Filters {
         }
     }
 
-    /// As [`Filters::parse`]; null asks for nothing.
+    /// As [`Filters::parse`]; null matches all events.
     pub fn read(json: &Json, now: Timestamp, zone: &Zone) -> Result<Self> {
         let mut parser = Parser { now, zone, left: FILTERS_MAX };
         match json {
@@ -98,35 +98,35 @@ impl Filters {
         }
     }
 
-    /// Whether filters can be read, which neither the moment nor the zone decides.
+    /// Validates filters, which does not depend on the time and the zone.
     pub fn check(json: &Json) -> Result<()> {
         Self::read(json, Timestamp::from_micros(0), &Zone::named("UTC")).map(drop)
     }
 
-    /// Both must hold.
+    /// Conjunction.
     pub fn and(self, other: Self) -> Self {
         Self(Tree::All(vec![self.0, other.0]))
     }
 
-    /// What events must pass; none when every event does.
+    /// Compiles to a predicate over events; none if all events match.
     pub fn predicate(&self, view: &ReadView) -> Result<Option<Predicate>> {
-        if self.0.asks_nothing() { Ok(None) } else { lower(&self.0, view).map(Some) }
+        if self.0.matches_all() { Ok(None) } else { lower(&self.0, view).map(Some) }
     }
 
-    /// Adds what must be known to answer.
+    /// Adds what the view must load for these filters.
     pub fn needs(&self, needs: &mut Needs) {
         self.0.needs(needs);
     }
 
-    /// Whether more than the event itself must be known.
+    /// Whether evaluation needs persons, groups, sessions, cohorts or HogQL, not only the event.
     pub fn needs_joins(&self) -> bool {
         self.0.needs_joins()
     }
 }
 
 impl Tree {
-    fn asks_nothing(&self) -> bool {
-        matches!(self, Self::All(all) if all.iter().all(Self::asks_nothing))
+    fn matches_all(&self) -> bool {
+        matches!(self, Self::All(all) if all.iter().all(Self::matches_all))
     }
 
     fn needs(&self, needs: &mut Needs) {
@@ -135,7 +135,7 @@ impl Tree {
             Self::Group(..) => needs.groups = true,
             Self::Session(field, _) => drop(needs.sessions.insert(field.clone())),
             Self::Cohort { id, .. } => drop(needs.cohorts.insert(*id)),
-            // What an expression names is only known where it is read.
+            // Only the compiler knows what an expression references.
             Self::Hogql(text) => {
                 (needs.groups, needs.all_cohorts) = (true, true);
                 needs.expressions.insert(text.clone());
@@ -175,14 +175,14 @@ impl Parser<'_> {
         let trees = self.list(values, depth)?;
         match fields.get("type").and_then(Json::as_str).unwrap_or("AND") {
             "AND" => Ok(Tree::All(trees)),
-            // Of no alternatives nothing is asked.
+            // An empty OR matches all events.
             "OR" if trees.is_empty() => Ok(Tree::default()),
             "OR" => Ok(Tree::Any(trees)),
             _ => Err(unparsable()),
         }
     }
 
-    /// One filter; none when it names nothing, which asks for nothing.
+    /// Parses one filter; none if it has no key, which matches all events.
     fn filter(&mut self, fields: &Fields) -> Result<Option<Tree>> {
         self.left = self.left.checked_sub(1).ok_or_else(|| {
             Error::Invalid(format!("There are more than {FILTERS_MAX} property filters."))
@@ -209,7 +209,7 @@ impl Parser<'_> {
             "person" => Tree::Person(key, matcher()?),
             "group" => Tree::Group(group_index(fields)?, key, matcher()?),
             "session" => Tree::Session(key, matcher()?),
-            // It concerns flags, and is true of every event.
+            // A condition on other flags, which events always pass.
             "flag" => return Ok(None),
             other => {
                 let kinds = "event, feature, event_metadata, element, person, group, session, \
@@ -238,11 +238,11 @@ impl Parser<'_> {
 }
 
 fn column(name: &str) -> Result<ColumnKey> {
-    let refused = || Error::Invalid(format!("Events cannot be filtered by their '{name}' here."));
-    event_column(name).ok_or_else(refused)
+    let invalid = || Error::Invalid(format!("Events cannot be filtered by their '{name}' here."));
+    event_column(name).ok_or_else(invalid)
 }
 
-/// What `event_metadata` calls an event's own columns.
+/// The event column that a filter of type `event_metadata` names.
 pub fn event_column(name: &str) -> Option<ColumnKey> {
     Some(match name {
         "event" => ColumnKey::Event,
@@ -291,56 +291,61 @@ fn group_index(fields: &Fields) -> Result<usize> {
     })
 }
 
+/// Compiles a tree to a predicate.
 fn lower(tree: &Tree, view: &ReadView) -> Result<Predicate> {
     let all = |trees: &[Tree]| -> Result<Vec<Predicate>> {
         trees.iter().map(|tree| lower(tree, view)).collect()
     };
-    let ready = |matcher: &Matcher| matcher.with_cleaning(&view.path_cleaning);
+    let with_cleaning = |matcher: &Matcher| matcher.with_cleaning(&view.path_cleaning);
     Ok(match tree {
         Tree::All(trees) => Predicate::All(all(trees)?),
         Tree::Any(trees) => Predicate::Any(all(trees)?),
         Tree::Event(key, matcher) => {
-            let matcher = ready(matcher);
+            let matcher = with_cleaning(matcher);
             let search = matcher.search();
             Predicate::with_search(key.clone(), move |value| matcher.accepts(value), search)
         }
-        Tree::Element(part, matcher) => of_elements(*part, &ready(matcher)),
-        Tree::Person(key, matcher) if key == "distinct_id" => of_ids(&ready(matcher), view),
-        Tree::Person(key, matcher) => of_persons(key, &ready(matcher), view),
-        Tree::PersonId(matcher) => {
-            let fits =
-                |actor| matcher.accepts(Some(Value::Text(&view.persons.uuid(actor).to_string())));
-            Predicate::DistinctNos(view.persons.distinct_nos_of(fits))
+        Tree::Element(part, matcher) => element_predicate(*part, &with_cleaning(matcher)),
+        Tree::Person(key, matcher) if key == "distinct_id" => {
+            distinct_id_predicate(&with_cleaning(matcher), view)
         }
-        Tree::Group(index, key, matcher) => of_groups(*index, key, &ready(matcher), view),
-        Tree::Session(key, matcher) => of_sessions(key, &ready(matcher), view)?,
-        Tree::Cohort { id, outside } => of_cohort(*id, *outside, view)?,
+        Tree::Person(key, matcher) => person_predicate(key, &with_cleaning(matcher), view),
+        Tree::PersonId(matcher) => {
+            let matches =
+                |actor| matcher.accepts(Some(Value::Text(&view.persons.uuid(actor).to_string())));
+            Predicate::DistinctNos(view.persons.distinct_nos_of(matches))
+        }
+        Tree::Group(index, key, matcher) => {
+            group_predicate(*index, key, &with_cleaning(matcher), view)
+        }
+        Tree::Session(key, matcher) => session_predicate(key, &with_cleaning(matcher), view)?,
+        Tree::Cohort { id, outside } => cohort_predicate(*id, *outside, view)?,
         Tree::Hogql(text) => view.expressions.condition(view, text)?,
     })
 }
 
-/// Events of a person one of whose distinct ids fits.
-fn of_ids(matcher: &Matcher, view: &ReadView) -> Predicate {
+/// Events of persons with a matching distinct id.
+fn distinct_id_predicate(matcher: &Matcher, view: &ReadView) -> Predicate {
     let ids =
         view.persons.distinct_ids().filter(|(_, text, _)| matcher.accepts(Some(Value::Text(text))));
     let actors: DenseIdSet = ids.map(|(_, _, actor)| actor).collect();
     Predicate::DistinctNos(view.persons.distinct_nos_of(|actor| actors.contains(actor)))
 }
 
-/// Events whose person has a fitting property. Those without a person have no properties.
-fn of_persons(key: &str, matcher: &Matcher, view: &ReadView) -> Predicate {
+/// Events of persons with a matching property. Without a person the property is absent.
+fn person_predicate(key: &str, matcher: &Matcher, view: &ReadView) -> Predicate {
     let column = view.persons.column(key);
-    let missing_fits = matcher.accepts(None);
-    let fits: Vec<bool> =
+    let absent_matches = matcher.accepts(None);
+    let matches: Vec<bool> =
         column.dictionary.iter().map(|value| matcher.accepts(Some(value))).collect();
     let fitting = |actor: u32| match column.codes.get(actor as usize) {
-        None | Some(&ABSENT) => missing_fits,
-        Some(code) => fits[*code as usize],
+        None | Some(&ABSENT) => absent_matches,
+        Some(code) => matches[*code as usize],
     };
     Predicate::DistinctNos(view.persons.distinct_nos_of(fitting))
 }
 
-fn of_cohort(id: CohortId, outside: bool, view: &ReadView) -> Result<Predicate> {
+fn cohort_predicate(id: CohortId, outside: bool, view: &ReadView) -> Result<Predicate> {
     let Some(cohort) = view.cohorts.get(id) else {
         return Err(Error::Invalid(format!("Cohort {id} does not exist.")));
     };
@@ -350,8 +355,8 @@ fn of_cohort(id: CohortId, outside: bool, view: &ReadView) -> Result<Predicate> 
     Ok(if outside { Predicate::Not(Box::new(inside)) } else { inside })
 }
 
-/// Events whose chain has a fitting element; of a negative operator, no element that does not fit.
-fn of_elements(part: ElementPart, matcher: &Matcher) -> Predicate {
+/// Events with a matching element in their chain; for a negated operator, all elements must match.
+fn element_predicate(part: ElementPart, matcher: &Matcher) -> Predicate {
     let matcher = matcher.clone();
     Predicate::test(ColumnKey::ElementsChain, move |value| {
         let elements = match value {
@@ -359,33 +364,34 @@ fn of_elements(part: ElementPart, matcher: &Matcher) -> Predicate {
             _ => Vec::new(),
         };
         let texts = elements.iter().filter_map(|element| part.of(element));
-        let fits = |text: &str| matcher.accepts(Some(Value::Text(text)));
+        let matches = |text: &str| matcher.accepts(Some(Value::Text(text)));
         let mut texts = texts.peekable();
         match (texts.peek().is_some(), matcher.accepts(None)) {
-            (false, missing_fits) => missing_fits,
-            (true, true) => texts.all(fits),
-            (true, false) => texts.any(fits),
+            (false, absent_matches) => absent_matches,
+            (true, true) => texts.all(matches),
+            (true, false) => texts.any(matches),
         }
     })
 }
 
-fn of_groups(index: usize, key: &str, matcher: &Matcher, view: &ReadView) -> Predicate {
-    let missing_fits = matcher.accepts(None);
+/// Events of groups with a matching property.
+fn group_predicate(index: usize, key: &str, matcher: &Matcher, view: &ReadView) -> Predicate {
+    let absent_matches = matcher.accepts(None);
     let groups = view.groups.of_type(index);
     let different =
-        groups.filter(|(_, own)| accepts(matcher, own.properties.get(key)) != missing_fits);
+        groups.filter(|(_, group)| accepts(matcher, group.properties.get(key)) != absent_matches);
     let different: HashSet<String> = different.map(|(key, _)| key.to_owned()).collect();
     Predicate::test(ColumnKey::Group(index), move |value| {
         let is_different = match value {
             Some(Value::Text(key)) => different.contains(key),
             _ => false,
         };
-        is_different != missing_fits
+        is_different != absent_matches
     })
 }
 
-/// Events of a session that fits.
-fn of_sessions(key: &str, matcher: &Matcher, view: &ReadView) -> Result<Predicate> {
+/// Events of matching sessions.
+fn session_predicate(key: &str, matcher: &Matcher, view: &ReadView) -> Result<Predicate> {
     let field = view
         .sessions
         .get(key)
@@ -420,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_a_reason() {
+    fn invalid_filters_are_rejected_with_a_reason() {
         let deep = format!("{}{}", r#"{"values":["#.repeat(22), "]}".repeat(22));
         let many = format!("[{}]", [r#"{"key":"a","value":1}"#; 101].join(","));
         for (text, why) in [
@@ -444,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_that_name_nothing_ask_for_nothing() {
+    fn filters_without_a_key_match_all_events() {
         for text in ["[]", "{}", r#"[{"value":1}]"#, r#"[{"key":"a","type":"flag"}]"#] {
             assert!(matches!(parse(text).unwrap().0, Tree::All(all) if all.is_empty()), "{text}");
         }

@@ -1,4 +1,4 @@
-//! Groups of a project.
+//! The groups of a project and their properties.
 
 use std::collections::HashMap;
 
@@ -18,28 +18,28 @@ pub struct Groups {
     bytes: usize,
 }
 
-/// Of a group beside its key and properties.
+/// Memory of a group without its key and properties.
 const GROUP_BYTES: usize = size_of::<(Box<str>, GroupFacts)>() * 2;
 
-/// Of memory, about.
+/// Approximate memory of a JSON value.
 fn bytes_of(json: &Json) -> usize {
     match json {
         Json::Null | Json::Bool(_) | Json::Number(_) => size_of::<Json>(),
         Json::String(text) => size_of::<Json>() + text.capacity(),
         Json::Array(all) => size_of::<Json>() + all.iter().map(bytes_of).sum::<usize>(),
-        Json::Object(all) => size_of::<Json>() + of_map(all),
+        Json::Object(all) => size_of::<Json>() + map_bytes(all),
     }
 }
 
-/// Of a member beside its name and value.
+/// Overhead of an object member.
 const MEMBER_BYTES: usize = 64;
 
-fn of_map(map: &Map<String, Json>) -> usize {
+fn map_bytes(map: &Map<String, Json>) -> usize {
     map.iter().map(|(name, value)| MEMBER_BYTES + name.capacity() + bytes_of(value)).sum()
 }
 
-fn of_group(key: &str, group: &GroupFacts) -> usize {
-    GROUP_BYTES + key.len() + of_map(&group.properties)
+fn group_bytes(key: &str, group: &GroupFacts) -> usize {
+    GROUP_BYTES + key.len() + map_bytes(&group.properties)
 }
 
 impl Groups {
@@ -49,20 +49,20 @@ impl Groups {
 
     /// All groups of one type, in no order.
     pub fn of_type(&self, index: usize) -> impl Iterator<Item = (&str, &GroupFacts)> {
-        let own = self.by_type.get(index).into_iter().flatten();
-        own.map(|(key, group)| (&**key, group))
+        let groups = self.by_type.get(index).into_iter().flatten();
+        groups.map(|(key, group)| (&**key, group))
     }
 
     pub fn set(&mut self, index: usize, key: &str, group: GroupFacts) {
-        if let Some(own) = self.by_type.get_mut(index) {
-            self.bytes += of_group(key, &group);
-            if let Some(before) = own.insert(key.into(), group) {
-                self.bytes = self.bytes.saturating_sub(of_group(key, &before));
+        if let Some(groups) = self.by_type.get_mut(index) {
+            self.bytes += group_bytes(key, &group);
+            if let Some(before) = groups.insert(key.into(), group) {
+                self.bytes = self.bytes.saturating_sub(group_bytes(key, &before));
             }
         }
     }
 
-    /// Of memory, about.
+    /// Approximate memory.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,25 +1,25 @@
-//! Sets of small numbers, exact: who was there.
+//! Exact sets of dense ids, for distinct counts.
 
 use roaring::RoaringBitmap;
 use smallvec::SmallVec;
 
-/// So many need no memory of their own.
+/// Members stored without a heap allocation.
 const INLINE_LEN_MAX: usize = 4;
-/// So many are found fastest by looking at each.
+/// Longest list; up to here a linear search is fastest.
 const LIST_LEN_MAX: usize = 16;
-/// Fewer members than this are not worth an array of bits.
+/// Fewest members of a bitmap.
 const BITS_LEN_MIN: u64 = 64;
-/// An array of bits may take so many bits for each member.
+/// Sparsest bitmap, in bits per member.
 const BITS_PER_MEMBER_MAX: u64 = 128;
 
-/// A set this many times smaller is added member by member.
+/// A sparse set at least this many times smaller is inserted member by member.
 const FEW: u64 = 8;
 
-/// Starts as a list, which most sets of a wide breakdown remain, and becomes an array of bits once
-/// its members are dense enough: adding to an array costs a fraction.
+/// Starts as a list, becomes a Roaring bitmap, and a plain bitmap once it is dense enough, where an
+/// insert costs a fraction. Most sets of a breakdown with many values stay lists.
 #[derive(Clone, Debug)]
 pub enum IdSet {
-    /// In no order.
+    /// Unsorted.
     List(SmallVec<[u32; INLINE_LEN_MAX]>),
     Sparse(RoaringBitmap),
     Bits(Vec<u64>),
@@ -87,7 +87,7 @@ impl IdSet {
                 *self = other.clone();
                 few.into_iter().for_each(|number| self.insert(number));
             }
-            // Many small sets become one large: that must not be copied for each.
+            // Inserting avoids copying a large set for each of many small ones.
             (Self::Sparse(own), Self::Sparse(few)) if few.len() * FEW < own.len() => {
                 few.iter().for_each(|number| self.insert(number));
             }
@@ -132,7 +132,7 @@ impl IdSet {
         }
     }
 
-    /// Of the heap; an estimate for compressed sets.
+    /// Heap bytes; an estimate for Roaring bitmaps.
     pub fn bytes(&self) -> usize {
         match self {
             Self::List(members) if members.spilled() => members.capacity() * 4,
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_agree_with_plain_ones_in_every_form() {
+    fn id_sets_agree_with_btree_sets_in_every_representation() {
         let mut random = StdRng::seed_from_u64(7);
         for spread in [100u32, 20_000, 4_000_000] {
             let mut both = (IdSet::default(), BTreeSet::new());

@@ -1,11 +1,12 @@
-//! What a question is answered from: a project's events, persons, groups and cohorts at one
-//! moment, and what property filters, actions and dates mean over them.
+//! Read views: a project's events, persons, groups and cohorts at one position, and what property
+//! filters, actions and dates mean over them.
 //!
-//! It stands on the read path below everything that computes an answer. `query` fills a [`ReadView`]
-//! from the catalog; nothing here waits for anything but the warehouse's files.
+//! The crate sits on the read path below everything that computes a result. `query` fills a
+//! [`ReadView`] from the catalog; the only I/O here is reading the warehouse's files.
 
 mod actions;
 mod channel_type;
+mod chunked_bytes;
 mod cohorts;
 mod dates;
 mod elements;
@@ -16,11 +17,10 @@ mod id_set;
 mod matcher;
 mod path_cleaning;
 mod person_index;
-mod profiles;
+mod property_store;
 mod read_view;
 mod selectors;
 mod sessions;
-mod slab;
 
 pub use actions::ActionMatcher;
 pub use channel_type::{channel_type, url_host, url_path};

@@ -1,7 +1,7 @@
-//! The `query` meaning of the property operators, over stored values.
+//! Property operators with their `query` semantics, over stored values.
 //!
-//! It differs from the meaning flags have on purpose: an empty text counts as missing, texts are
-//! compared by case, and lists mean any of them.
+//! They differ from the `flag` semantics on purpose: the empty string counts as absent, strings compare
+//! case-sensitively, and a list means any of its values.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,16 +17,17 @@ use crate::dates::{self, Zone};
 use crate::path_cleaning::PathCleaning;
 use crate::{Error, Result};
 
-/// Alternatives of one filter.
+/// Values of one filter.
 const VALUES_MAX: usize = 1_000;
-/// Bytes that a compiled pattern may take.
+/// Size limit of a compiled regex.
 const REGEX_BYTES_MAX: usize = 1 << 20;
-/// Of one filter; each may take as much.
+/// Regexes of one filter.
 const PATTERNS_MAX: usize = 100;
 const REGEX_CHARS_MAX: usize = 10_000;
-/// Texts up to here are put into lower case on the stack.
+/// Longest string that is lower-cased on the stack.
 const SHORT_BYTES_MAX: usize = 256;
 
+/// A compiled operator and value.
 #[derive(Clone, Debug)]
 pub struct Matcher {
     negative: bool,
@@ -35,15 +36,15 @@ pub struct Matcher {
     cleaning: Arc<PathCleaning>,
 }
 
-/// Compares once the project's rules have cleaned the value; only queries know it.
+/// Operator that compares after path cleaning; only queries have it.
 pub const IS_CLEANED_PATH_EXACT: &str = "is_cleaned_path_exact";
 
 #[derive(Clone, Debug)]
 enum Test {
-    /// Asks for nothing: an empty list.
+    /// An empty list matches every value.
     Anything,
     Equal(Vec<Operand>),
-    /// In lower case.
+    /// Lower-cased needles.
     Contains(Vec<Finder<'static>>),
     Starts(String),
     Ends(String),
@@ -69,23 +70,23 @@ enum Comparison {
     LessOrEqual,
 }
 
-/// What a stored value is compared with.
+/// The filter's value in a comparison.
 #[derive(Clone, Debug)]
 struct Operand {
     text: String,
     number: Option<f64>,
-    /// It was sent as a number, so texts are read as numbers too.
+    /// The client sent a number, so stored strings are parsed as numbers too.
     numeric: bool,
 }
 
-/// A stored value that is there.
+/// A stored value that is not absent.
 struct Stored<'a> {
     text: Cow<'a, str>,
     is_number: bool,
 }
 
 impl<'a> Stored<'a> {
-    /// Null and the empty text are not there.
+    /// Null and the empty string are absent.
     fn read(value: Option<Value<'a>>) -> Option<Self> {
         let (text, is_number) = match value? {
             Value::Null | Value::Text("") => return None,
@@ -147,7 +148,7 @@ impl Matcher {
         Ok(Self { negative, test, zone: zone.clone(), cleaning: Arc::default() })
     }
 
-    /// For [`IS_CLEANED_PATH_EXACT`].
+    /// A matcher for [`IS_CLEANED_PATH_EXACT`].
     pub(crate) fn cleaned(value: &Json, zone: &Zone) -> Result<Self> {
         let need = |what: &str| {
             Error::Invalid(format!("The operator '{IS_CLEANED_PATH_EXACT}' needs {what}."))
@@ -169,7 +170,7 @@ impl Matcher {
         Self { cleaning: rules.clone(), ..self.clone() }
     }
 
-    /// What this does to texts, if it looks for parts of them.
+    /// The substring search that this matcher performs, if it is one.
     pub(crate) fn search(&self) -> Option<SubstringSearch> {
         let Test::Contains(parts) = &self.test else { return None };
         let all_have_letters = parts.iter().all(|part| !part.needle().is_empty());
@@ -177,6 +178,7 @@ impl Matcher {
         all_have_letters.then(search)
     }
 
+    /// Whether a stored value matches; `None` is an absent value.
     pub fn accepts(&self, value: Option<Value<'_>>) -> bool {
         if matches!(self.test, Test::Anything) {
             return true;
@@ -245,8 +247,8 @@ impl Test {
                     _ => Comparison::Equal,
                 };
                 let [one] = all else { return Err(need("one date")) };
-                let moment = dates::parse_timestamp(&model::property::text(one), now, zone);
-                Self::Date(comparison, moment.ok_or_else(|| need("a date, or one such as -7d"))?)
+                let timestamp = dates::parse_timestamp(&model::property::text(one), now, zone);
+                Self::Date(comparison, timestamp.ok_or_else(|| need("a date, or one such as -7d"))?)
             }
             O::FlagEvaluatesTo => return Err(need("a flag, which events have none of")),
             _ => {
@@ -272,7 +274,7 @@ impl Test {
         let text = &*stored.text;
         match self {
             Self::Anything | Self::Set => true,
-            Self::Cleaned(any) => any.iter().any(|own| own == text),
+            Self::Cleaned(any) => any.iter().any(|value| value == text),
             Self::Equal(any) => any
                 .iter()
                 .any(|operand| operand.compare(stored).is_some_and(std::cmp::Ordering::is_eq)),
@@ -288,8 +290,8 @@ impl Test {
             Self::Between { low, high, inside } => {
                 stored.number().is_some_and(|number| (*low <= number && number <= *high) == *inside)
             }
-            Self::Date(comparison, moment) => {
-                date(stored, zone).is_some_and(|date| comparison.holds(date.cmp(moment)))
+            Self::Date(comparison, timestamp) => {
+                date(stored, zone).is_some_and(|date| comparison.holds(date.cmp(timestamp)))
             }
             Self::Version(filter) => {
                 let text = Json::String(text.to_owned());
@@ -299,20 +301,20 @@ impl Test {
     }
 }
 
-/// Most texts are short and of plain letters, which need no memory of their own.
+/// Calls `each` with the lower-cased string. Short ASCII strings, which are most, are not allocated.
 fn in_lower_case<T>(text: &str, each: impl FnOnce(&[u8]) -> T) -> T {
     let mut short = [0; SHORT_BYTES_MAX];
-    if let Some(own) = short.get_mut(..text.len())
+    if let Some(buffer) = short.get_mut(..text.len())
         && text.is_ascii()
     {
-        own.copy_from_slice(text.as_bytes());
-        own.make_ascii_lowercase();
-        return each(own);
+        buffer.copy_from_slice(text.as_bytes());
+        buffer.make_ascii_lowercase();
+        return each(buffer);
     }
     each(text.to_lowercase().as_bytes())
 }
 
-/// A stored date: ISO 8601, or seconds since 1970.
+/// A stored date: ISO 8601, or Unix seconds.
 fn date(stored: &Stored<'_>, zone: &Zone) -> Option<Timestamp> {
     dates::absolute(&stored.text, zone).or_else(|| {
         let micros = stored.number()? * 1e6;
@@ -324,18 +326,18 @@ fn regex(value: &Json) -> Result<Regex> {
     compile(&model::property::text(value))
 }
 
-/// Whether a text is a pattern that events can be compared with.
+/// Validates a regex for use in filters.
 pub fn check_pattern(pattern: &str) -> Result<()> {
     compile(pattern).map(drop)
 }
 
 pub(crate) fn compile(pattern: &str) -> Result<Regex> {
-    let refused = |why: &str| Error::Invalid(format!("Invalid regex: {why}"));
+    let invalid = |why: &str| Error::Invalid(format!("Invalid regex: {why}"));
     if pattern.chars().count() > REGEX_CHARS_MAX {
-        return Err(refused(&format!("longer than {REGEX_CHARS_MAX} characters")));
+        return Err(invalid(&format!("longer than {REGEX_CHARS_MAX} characters")));
     }
     let built = RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).build();
-    built.map_err(|why| refused(&why.to_string()))
+    built.map_err(|why| invalid(&why.to_string()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A project's rules for cleaning paths, such as `/orders/17` to `/orders/<id>`.
+//! Path cleaning: a project's rewrite rules for paths, such as `/orders/17` to `/orders/<id>`.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use serde_json::Value as Json;
 
 use crate::matcher;
 
-/// Rules of one project.
+/// Rules per project; further ones are ignored.
 const RULES_MAX: usize = 100;
 
 #[derive(Clone, Debug, Default)]
 pub struct PathCleaning(Vec<(Regex, String)>);
 
 impl PathCleaning {
-    /// Reads a list of `{alias, regex}`; a rule that cannot be read cleans nothing.
+    /// Reads a list of `{alias, regex}`; an invalid rule is ignored.
     pub fn read(rules: &Json) -> Self {
         let rule = |rule: &Json| {
             let text = |name: &str| rule.get(name).and_then(Json::as_str);
@@ -24,7 +24,7 @@ impl PathCleaning {
         Self(rules.filter_map(rule).take(RULES_MAX).collect())
     }
 
-    /// Patterns and what takes the place of what fits them, in order.
+    /// Regexes and their replacements, in order.
     pub fn rules(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(pattern, alias)| (pattern.as_str(), alias.as_str()))
     }

@@ -1,4 +1,5 @@
-//! Who is who: from the number of a distinct id to a person and what is known of it.
+//! Person index: resolves `distinct_no` to a person, and stores persons and their properties in
+//! memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,21 +9,22 @@ use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 use warehouse::{ABSENT, Column, Interner, with_json_value};
 
-use crate::profiles::Profiles;
-use crate::slab::Slab;
+use crate::chunked_bytes::ChunkedBytes;
+use crate::property_store::PropertyStore;
 
-/// Bytes of the columns that are kept, about.
+/// Approximate limit of all cached property columns.
 const COLUMNS_BYTES_MAX: usize = 48 << 20;
-/// Of one with its name, whatever it holds.
+/// Overhead of a cached column and its name.
 const SLOT_BYTES: usize = 256;
-/// In `actors`, an id without a person.
-const NOBODY: u32 = u32::MAX;
-/// Values of a column that may be nobody's, beside as many as there are persons.
-const UNUSED_MAX: usize = 512;
-/// Before the text of an id that is known.
-const KNOWN: u8 = b'=';
+/// In `person_nos`, a distinct id without a person.
+const NO_PERSON: u32 = u32::MAX;
+/// A cached column is evicted when its dictionary has more than twice as many values as there are
+/// persons, plus this: most of them are then unused.
+const UNUSED_VALUES_MAX: usize = 512;
+/// Prefix of a stored distinct id, to tell an empty id from an absent one.
+const PRESENT: u8 = b'=';
 
-/// A person as stored, without its properties.
+/// A person without its properties.
 #[derive(Clone, Copy, Debug)]
 pub struct PersonFacts {
     pub uuid: Uuid,
@@ -30,44 +32,45 @@ pub struct PersonFacts {
     pub is_identified: bool,
 }
 
-/// Everybody of a project. An *actor* is who counts once: a person, by its number, or a distinct
-/// id that has none, numbered behind all persons.
+/// All persons and distinct ids of a project. An *actor* is what distinct counts count: a person, by
+/// its `person_no`, or a distinct id without a person, numbered after all persons.
 #[derive(Debug)]
 pub struct PersonIndex {
     project: ProjectId,
-    /// Person numbers by distinct number.
-    owners: Vec<u32>,
-    /// By distinct number.
-    texts: Slab,
+    /// `person_no` by `distinct_no`.
+    person_nos: Vec<u32>,
+    /// Distinct ids by `distinct_no`.
+    distinct_ids: ChunkedBytes,
     persons: Vec<Option<PersonFacts>>,
-    profiles: Profiles,
+    properties: PropertyStore,
     columns: Mutex<HashMap<String, Slot>>,
 }
 
-/// One reads a column for all who wait for it, and nobody waits for another column.
-type Slot = Arc<Mutex<Option<Kept>>>;
+/// One thread builds a column while others that need it wait; columns do not block each other.
+type Slot = Arc<Mutex<Option<CachedColumn>>>;
 
-/// A property of all persons.
+/// A property of all persons, dictionary-coded by `person_no`.
 #[derive(Clone, Debug)]
-struct Kept {
+struct CachedColumn {
     codes: Vec<u32>,
     interner: Interner,
-    /// What was shown of it last, if it is still so.
-    shown: Option<Arc<Column>>,
+    /// The column that readers share; none after a change.
+    snapshot: Option<Arc<Column>>,
 }
 
 impl Clone for PersonIndex {
     fn clone(&self) -> Self {
-        let Self { project, owners, texts, persons, profiles, columns: _ } = self;
-        let (owners, texts, persons) = (owners.clone(), texts.clone(), persons.clone());
-        let profiles = profiles.clone();
-        // Reading one takes a while, and whoever copies people holds up others: then without it.
+        let Self { project, person_nos, distinct_ids, persons, properties, columns: _ } = self;
+        let (person_nos, distinct_ids, persons) =
+            (person_nos.clone(), distinct_ids.clone(), persons.clone());
+        let properties = properties.clone();
+        // Building a column takes long and the caller may hold a lock: skip columns in progress.
         let copy = |(name, slot): (&String, &Slot)| {
-            let kept = slot.try_lock().ok()?.clone()?;
-            Some((name.clone(), Arc::new(Mutex::new(Some(kept)))))
+            let cached = slot.try_lock().ok()?.clone()?;
+            Some((name.clone(), Arc::new(Mutex::new(Some(cached)))))
         };
         let columns = Mutex::new(self.lock_columns().iter().filter_map(copy).collect());
-        Self { project: *project, owners, texts, persons, profiles, columns }
+        Self { project: *project, person_nos, distinct_ids, persons, properties, columns }
     }
 }
 
@@ -75,47 +78,51 @@ impl PersonIndex {
     pub fn new(project: ProjectId) -> Self {
         Self {
             project,
-            owners: Vec::new(),
-            texts: Slab::default(),
+            person_nos: Vec::new(),
+            distinct_ids: ChunkedBytes::default(),
             persons: Vec::new(),
-            profiles: Profiles::default(),
+            properties: PropertyStore::default(),
             columns: Mutex::default(),
         }
     }
 
-    /// Who counts for this distinct id; always less than [`PersonIndex::actors_max`].
+    /// The actor of a distinct id; always less than [`PersonIndex::actors_max`].
     pub fn actor(&self, distinct_no: u32) -> u32 {
-        match self.owners.get(distinct_no as usize) {
-            Some(&NOBODY) => self.persons.len() as u32 + distinct_no,
+        match self.person_nos.get(distinct_no as usize) {
+            Some(&NO_PERSON) => self.persons.len() as u32 + distinct_no,
             Some(&person) => person,
-            // Nobody has heard of it: all of these are one.
-            None => (self.persons.len() + self.owners.len()) as u32,
+            // Unknown ids share one actor.
+            None => (self.persons.len() + self.person_nos.len()) as u32,
         }
     }
 
-    /// Of memory, about.
+    /// Approximate memory.
     pub fn bytes(&self) -> usize {
         let columns: Vec<Slot> = self.lock_columns().values().cloned().collect();
         let columns = columns.iter().map(|slot| match slot.try_lock() {
-            Ok(kept) => SLOT_BYTES + kept.as_ref().map_or(0, Kept::bytes),
+            Ok(cached) => SLOT_BYTES + cached.as_ref().map_or(0, CachedColumn::bytes),
             Err(_) => SLOT_BYTES,
         });
         let persons = self.persons.capacity() * size_of::<Option<PersonFacts>>();
-        let owners = self.owners.capacity() * size_of::<u32>();
-        persons + owners + self.texts.bytes() + self.profiles.bytes() + columns.sum::<usize>()
+        let person_nos = self.person_nos.capacity() * size_of::<u32>();
+        persons
+            + person_nos
+            + self.distinct_ids.bytes()
+            + self.properties.bytes()
+            + columns.sum::<usize>()
     }
 
-    /// For arrays with an entry for every actor.
+    /// Exclusive upper bound of actors, for arrays indexed by actor.
     pub fn actors_max(&self) -> usize {
-        self.persons.len() + self.owners.len() + 1
+        self.persons.len() + self.person_nos.len() + 1
     }
 
-    /// None for an actor without a profile.
+    /// None for an actor that is not a person.
     pub fn person(&self, actor: u32) -> Option<&PersonFacts> {
         self.persons.get(actor as usize)?.as_ref()
     }
 
-    /// What an actor is called, with a profile or without one.
+    /// The person's UUID, or the one derived from the distinct id.
     pub fn uuid(&self, actor: u32) -> Uuid {
         if let Some(person) = self.person(actor) {
             return person.uuid;
@@ -125,57 +132,57 @@ impl PersonIndex {
         person_uuid(self.project, text.unwrap_or_default())
     }
 
-    /// Persons by their numbers.
+    /// All persons by `person_no`.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &PersonFacts)> {
         let all = self.persons.iter().enumerate();
         all.filter_map(|(no, person)| Some((no as u32, person.as_ref()?)))
     }
 
-    /// Distinct ids by their numbers, each with its text and actor.
+    /// All distinct ids: `distinct_no`, string and actor.
     pub fn distinct_ids(&self) -> impl Iterator<Item = (u32, &str, u32)> {
-        let all = 0..self.owners.len() as u32;
+        let all = 0..self.person_nos.len() as u32;
         all.filter_map(|no| Some((no, self.text(no as usize)?, self.actor(no))))
     }
 
     fn text(&self, distinct_no: usize) -> Option<&str> {
-        let text = self.texts.get(distinct_no).strip_prefix(&[KNOWN])?;
+        let text = self.distinct_ids.get(distinct_no).strip_prefix(&[PRESENT])?;
         std::str::from_utf8(text).ok()
     }
 
-    /// Numbers of the distinct ids of some actors.
-    pub fn distinct_nos_of(&self, wanted: impl Fn(u32) -> bool) -> warehouse::DenseIdSet {
-        (0..self.owners.len() as u32).filter(|no| wanted(self.actor(*no))).collect()
+    /// `distinct_no`s of the actors that `includes` accepts.
+    pub fn distinct_nos_of(&self, includes: impl Fn(u32) -> bool) -> warehouse::DenseIdSet {
+        (0..self.person_nos.len() as u32).filter(|no| includes(self.actor(*no))).collect()
     }
 
-    /// Calls `each` with the JSON of every actor's properties, none for those without a profile.
+    /// Calls `each` with the properties of every actor as JSON; none for actors that are not persons.
     pub fn properties(&self, actors: &[u32], each: impl FnMut(Option<&str>)) {
-        self.profiles.texts(actors, each);
+        self.properties.texts(actors, each);
     }
 
-    /// A property by person number.
+    /// A property of all persons, by `person_no`. Cached within [`COLUMNS_BYTES_MAX`].
     pub fn column(&self, name: &str) -> Arc<Column> {
         let slot = self.lock_columns().entry(name.to_owned()).or_default().clone();
-        let (shown, own_bytes) = {
-            let mut kept = lock(&slot);
-            let kept = kept.get_or_insert_with(|| self.read_column(name));
-            (kept.shown(), kept.bytes())
+        let (snapshot, column_bytes) = {
+            let mut cached = lock(&slot);
+            let cached = cached.get_or_insert_with(|| self.read_column(name));
+            (cached.snapshot(), cached.bytes())
         };
         let mut columns = self.lock_columns();
-        // Whoever reads one now looks at this after it.
+        // A column that is being built is checked by its builder afterwards.
         let bytes = |slot: &Slot| match slot.try_lock() {
-            Ok(kept) => SLOT_BYTES + kept.as_ref().map_or(0, Kept::bytes),
+            Ok(cached) => SLOT_BYTES + cached.as_ref().map_or(0, CachedColumn::bytes),
             Err(_) => SLOT_BYTES,
         };
         if columns.values().map(bytes).sum::<usize>() > COLUMNS_BYTES_MAX {
-            columns.retain(|other, _| other == name && own_bytes <= COLUMNS_BYTES_MAX);
+            columns.retain(|other, _| other == name && column_bytes <= COLUMNS_BYTES_MAX);
         }
-        shown
+        snapshot
     }
 
-    fn read_column(&self, name: &str) -> Kept {
+    fn read_column(&self, name: &str) -> CachedColumn {
         let mut interner = Interner::default();
-        let codes = self.profiles.column(name, self.persons.len(), &mut interner);
-        Kept { codes, interner, shown: None }
+        let codes = self.properties.column(name, self.persons.len(), &mut interner);
+        CachedColumn { codes, interner, snapshot: None }
     }
 
     fn lock_columns(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
@@ -189,31 +196,31 @@ impl PersonIndex {
             self.persons.resize(at + 1, None);
         }
         self.persons[at] = Some(facts);
-        self.profiles.set(at, properties);
+        self.properties.set(at, properties);
         self.columns.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     pub fn set_distinct_id(&mut self, no: DistinctNo, text: &str, person: Option<PersonNo>) {
         let at = no.0 as usize;
-        if self.owners.len() <= at {
-            self.owners.resize(at + 1, NOBODY);
+        if self.person_nos.len() <= at {
+            self.person_nos.resize(at + 1, NO_PERSON);
         }
-        self.owners[at] = person.map_or(NOBODY, |person| person.0);
+        self.person_nos[at] = person.map_or(NO_PERSON, |person| person.0);
         if self.text(at) != Some(text) {
-            self.texts.set(at, &[&[KNOWN], text.as_bytes()].concat());
+            self.distinct_ids.set(at, &[&[PRESENT], text.as_bytes()].concat());
         }
     }
 
-    /// What a batch of events changed. Doing it twice is doing it once.
+    /// Applies the identity changes of an ingested batch. Idempotent.
     pub fn apply(&mut self, changes: &IdentityChanges) {
         if !changes.moves.is_empty() {
             let mut ends: HashMap<u32, u32> = HashMap::with_capacity(changes.moves.len());
-            // From the last one on: whoever a move leads to has moved for good by then.
+            // In reverse order, the target of a merge already has its final person.
             for (from, to) in changes.moves.iter().rev() {
                 let end = ends.get(&to.0).copied().unwrap_or(to.0);
                 ends.insert(from.0, end);
             }
-            for owner in &mut self.owners {
+            for owner in &mut self.person_nos {
                 if let Some(to) = ends.get(owner) {
                     *owner = *to;
                 }
@@ -223,7 +230,7 @@ impl PersonIndex {
         for gone in moved.chain(&changes.deleted) {
             if let Some(person) = self.persons.get_mut(gone.0 as usize) {
                 *person = None;
-                self.profiles.remove(gone.0 as usize);
+                self.properties.remove(gone.0 as usize);
             }
         }
         let mut columns = std::mem::take(&mut *self.lock_columns());
@@ -239,15 +246,15 @@ impl PersonIndex {
             changes.moves.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
         let gone: Vec<PersonNo> = gone.collect();
         columns.retain(|name, slot| {
-            let mut kept = lock(slot);
-            let Some(kept) = kept.as_mut() else { return false };
-            gone.iter().for_each(|no| kept.set(*no, None));
+            let mut cached = lock(slot);
+            let Some(cached) = cached.as_mut() else { return false };
+            gone.iter().for_each(|no| cached.set(*no, None));
             changes
                 .persons
                 .iter()
-                .for_each(|person| kept.set(person.no, person.properties.get(name)));
-            // Values that nobody has any more take memory, too.
-            kept.interner.dictionary.len() <= 2 * self.persons.len() + UNUSED_MAX
+                .for_each(|person| cached.set(person.no, person.properties.get(name)));
+            // Evict columns whose dictionary is mostly unused values.
+            cached.interner.dictionary.len() <= 2 * self.persons.len() + UNUSED_VALUES_MAX
         });
         *self.lock_columns() = columns;
     }
@@ -257,13 +264,13 @@ fn lock<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
     one.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Kept {
+impl CachedColumn {
     fn set(&mut self, no: PersonNo, json: Option<&str>) {
         let at = no.0 as usize;
         if self.codes.len() <= at {
             self.codes.resize(at + 1, ABSENT);
         }
-        self.shown = None;
+        self.snapshot = None;
         self.codes[at] = ABSENT;
         if let Some(json) = json {
             let code = with_json_value(json, |value| self.interner.intern(value));
@@ -271,15 +278,15 @@ impl Kept {
         }
     }
 
-    fn shown(&mut self) -> Arc<Column> {
+    fn snapshot(&mut self) -> Arc<Column> {
         let column = || {
             let dictionary = Arc::new(self.interner.dictionary.clone());
             Arc::new(Column { codes: self.codes.clone(), dictionary })
         };
-        self.shown.get_or_insert_with(column).clone()
+        self.snapshot.get_or_insert_with(column).clone()
     }
 
-    /// With what is shown of it, and the table of its values.
+    /// Includes the shared snapshot and the interner's hash table.
     fn bytes(&self) -> usize {
         const TABLE: usize = 24;
         let dictionary = &self.interner.dictionary;
@@ -318,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_of_many_come_back_as_they_were() {
+    fn person_properties_round_trip() {
         let mut persons = PersonIndex::new(ProjectId(1));
         persons.apply(&changes((0..2_000).map(|no| person(no, "free"))));
         let mut seen = Vec::new();
@@ -328,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_merged_in_turns_belongs_to_the_last() {
+    fn chained_merges_resolve_to_the_last_person() {
         let mut persons = PersonIndex::new(ProjectId(1));
         persons.apply(&changes((0..5).map(|no| person(no, "free"))));
         (0..5).for_each(|no| persons.set_distinct_id(DistinctNo(no), "id", Some(PersonNo(no))));
@@ -339,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_take_grows_and_shrinks_with_them() {
+    fn memory_estimate_follows_persons_and_cached_columns() {
         let mut persons = PersonIndex::new(ProjectId(1));
         let empty = persons.bytes();
         persons.apply(&changes((0..2_000).map(|no| person(no, "free"))));
@@ -352,22 +359,22 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_another_column_or_copies_one_that_is_being_read() {
+    fn columns_build_independently_and_clones_skip_columns_in_progress() {
         let mut persons = PersonIndex::new(ProjectId(1));
         persons.apply(&changes((0..10).map(|no| person(no, "free"))));
         assert_eq!(values(&persons, "plan").len(), 10);
         let read = persons.lock_columns().entry("email".into()).or_default().clone();
         let reading = lock(&read);
         assert_eq!(values(&persons, "no")[7].as_deref(), Some("7"));
-        let mut kept: Vec<String> = persons.clone().lock_columns().keys().cloned().collect();
-        kept.sort_unstable();
-        assert_eq!(kept, ["no", "plan"]);
+        let mut cached: Vec<String> = persons.clone().lock_columns().keys().cloned().collect();
+        cached.sort_unstable();
+        assert_eq!(cached, ["no", "plan"]);
         drop(reading);
         assert_eq!(values(&persons, "email")[1].as_deref(), Some("\"user1@example.com\""));
     }
 
     #[test]
-    fn a_column_follows_every_change() {
+    fn cached_columns_follow_identity_changes() {
         let mut persons = PersonIndex::new(ProjectId(1));
         persons.apply(&changes((0..600).map(|no| person(no, "free"))));
         assert!(values(&persons, "plan").iter().all(|plan| plan.as_deref() == Some("\"free\"")));

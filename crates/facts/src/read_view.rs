@@ -1,4 +1,4 @@
-//! A project at one moment.
+//! A project's data at one position.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -17,8 +17,8 @@ use crate::person_index::PersonIndex;
 use crate::sessions::SessionFacts;
 use crate::{Filters, Result};
 
-/// Every distinct number of `events` is known to `people`: who fills a view takes them in this
-/// order.
+/// What a query reads. `persons` knows every `distinct_no` of `events`, because whoever fills the view
+/// takes the snapshot of the events first.
 #[derive(Clone, Debug)]
 pub struct ReadView {
     pub project: ProjectId,
@@ -27,46 +27,48 @@ pub struct ReadView {
     pub groups: Arc<Groups>,
     pub cohorts: Arc<Cohorts>,
     pub actions: Arc<HashMap<ActionId, ActionFacts>>,
-    /// Of the fields that filters name, once they are read.
+    /// The session fields that filters reference, once they are computed.
     pub sessions: Arc<SessionFacts>,
     pub zone: Zone,
     pub now: Timestamp,
     pub week_starts_monday: bool,
-    /// As the project has them: a list of property filters.
+    /// The project's setting: a list of property filters.
     pub test_account_filters: Json,
     pub path_cleaning: Arc<PathCleaning>,
-    /// What the events of statements must pass.
+    /// Restricts the events that HogQL statements see.
     pub event_filter: Option<Predicate>,
-    /// How conditions in HogQL are read.
+    /// Compiles filters of type `hogql`.
     pub expressions: Arc<dyn ConditionCompiler>,
 }
 
+/// An action: its name, and which events match it.
 #[derive(Clone, Debug)]
 pub struct ActionFacts {
     pub name: String,
     pub matcher: ActionMatcher,
 }
 
-/// What of a project a question needs; events and who is who always are there.
+/// The parts of a [`ReadView`] that a query needs. Events and persons are always loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     pub groups: bool,
     pub cohorts: BTreeSet<CohortId>,
     pub all_cohorts: bool,
     pub actions: BTreeSet<ActionId>,
-    /// Fields of sessions.
+    /// Session fields that filters reference.
     pub sessions: BTreeSet<String>,
-    /// HogQL in filters.
+    /// HogQL expressions in filters.
     pub expressions: BTreeSet<String>,
 }
 
-/// HogQL is another room's knowledge.
+/// Compiles HogQL conditions. A trait, because this crate does not depend on `hogql`.
 pub trait ConditionCompiler: fmt::Debug + Send + Sync {
-    /// A boolean expression over events.
+    /// Compiles a boolean expression over events.
     fn condition(&self, view: &ReadView, text: &str) -> Result<Predicate>;
 }
 
 impl ReadView {
+    /// The filters that exclude test accounts.
     pub fn test_accounts(&self) -> Result<Filters> {
         Filters::read(&self.test_account_filters, self.now, &self.zone)
     }

@@ -1,16 +1,16 @@
-//! Selectors, as style sheets write them, held against a chain of elements: tags, `.class`, `#id`,
-//! `[name]` and `[name="value"]` (also `^=`, `$=` and `*=`), `:nth-child(n)`, `:nth-of-type(n)`,
-//! and of elements inside others `a b` and `a > b`.
+//! CSS selectors over an elements chain: tags, `.class`, `#id`, `[name]` and `[name="value"]` (also
+//! `^=`, `$=` and `*=`), `:nth-child(n)`, `:nth-of-type(n)`, and the descendant and child combinators
+//! `a b` and `a > b`.
 
 use crate::elements::Element;
 use crate::{Error, Result};
 
-/// Elements inside each other.
+/// Compound selectors of one selector.
 const COMPOUNDS_MAX: usize = 50;
 
 #[derive(Clone, Debug)]
 pub struct Selector {
-    /// The innermost last, each with whether it is right inside the one before it.
+    /// In source order. The flag says whether a child combinator precedes the compound.
     compounds: Vec<(Compound, bool)>,
 }
 
@@ -38,7 +38,7 @@ enum Operator {
 }
 
 impl Part {
-    fn fits(&self, element: &Element) -> bool {
+    fn matches(&self, element: &Element) -> bool {
         match self {
             Self::Class(class) => {
                 element.attr_class.as_ref().is_some_and(|classes| classes.contains(class))
@@ -71,10 +71,10 @@ fn attribute(element: &Element, name: &str) -> Option<String> {
 }
 
 impl Compound {
-    fn fits(&self, element: &Element) -> bool {
+    fn matches(&self, element: &Element) -> bool {
         let tag = self.tag.as_ref();
         tag.is_none_or(|tag| element.tag_name.as_ref() == Some(tag))
-            && self.parts.iter().all(|part| part.fits(element))
+            && self.parts.iter().all(|part| part.matches(element))
     }
 }
 
@@ -99,23 +99,24 @@ impl Selector {
         }
     }
 
-    /// Whether one of the elements, the innermost first, is meant.
-    pub fn fits(&self, chain: &[Element]) -> bool {
+    /// Whether the selector matches within a chain of elements, innermost first.
+    pub fn matches(&self, chain: &[Element]) -> bool {
         let mut compounds = self.compounds.iter().rev();
         let Some((innermost, is_child)) = compounds.next() else { return false };
         let mut is_child = *is_child;
-        let mut met: Vec<bool> = chain.iter().map(|element| innermost.fits(element)).collect();
+        let mut matched: Vec<bool> =
+            chain.iter().map(|element| innermost.matches(element)).collect();
         for (compound, is_next_child) in compounds {
             let mut inside = false;
-            let before = met.clone();
+            let before = matched.clone();
             for (at, element) in chain.iter().enumerate() {
                 let below = at.checked_sub(1).is_some_and(|below| before[below]);
                 inside |= below;
-                met[at] = (if is_child { below } else { inside }) && compound.fits(element);
+                matched[at] = (if is_child { below } else { inside }) && compound.matches(element);
             }
             is_child = *is_next_child;
         }
-        met.contains(&true)
+        matched.contains(&true)
     }
 }
 
@@ -125,7 +126,7 @@ fn name(text: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| text.split_at(end))
 }
 
-/// One element, and what is behind it.
+/// Parses a compound selector; also returns the rest.
 fn compound(text: &str) -> Option<(Compound, &str)> {
     let mut compound = Compound::default();
     let mut rest = text;
@@ -190,7 +191,7 @@ mod tests {
     use crate::elements::parse;
 
     #[test]
-    fn elements_are_met_by_what_they_are_and_where() {
+    fn selectors_match_elements_by_attributes_and_ancestry() {
         let chain = parse(
             r#"span.label:nth-child="2"nth-of-type="1"text="Buy";a.btn.btn-sm:attr__href="/buy?x"attr__data-kind="big one"attr_id="go"href="/buy?x"nth-child="1"nth-of-type="1";div.shop:nth-child="3"nth-of-type="2";body"#,
         );
@@ -223,13 +224,13 @@ mod tests {
             ("span a", false),
             ("div body", false),
         ] {
-            assert_eq!(Selector::parse(selector).unwrap().fits(&chain), expected, "{selector}");
+            assert_eq!(Selector::parse(selector).unwrap().matches(&chain), expected, "{selector}");
         }
-        assert!(!Selector::parse("a").unwrap().fits(&[]));
+        assert!(!Selector::parse("a").unwrap().matches(&[]));
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn invalid_selectors_are_rejected() {
         let long = "a ".repeat(51);
         for wrong in [
             "",

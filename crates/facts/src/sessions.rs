@@ -1,4 +1,5 @@
-//! Sessions, as far as filters ask for them. Whoever counts reads them, and may be stopped.
+//! Session fields for filters. The engine that runs the query computes them, since that scans events
+//! and must observe the query's limits.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,10 +16,10 @@ pub enum SessionValue {
     Bool(bool),
 }
 
-/// What a session has in a field, by the session's id.
+/// Looks up a field by session id.
 pub type SessionField = dyn Fn(&str) -> Option<SessionValue> + Send + Sync;
 
-/// The fields that a question asks for.
+/// The session fields that a query references.
 #[derive(Clone, Default)]
 pub struct SessionFacts(HashMap<String, Arc<SessionField>>);
 
@@ -38,7 +39,7 @@ impl fmt::Debug for SessionFacts {
     }
 }
 
-/// Whether a session fits; events of none have no value.
+/// Whether the session of an event matches. An event without a session has no value.
 pub(crate) fn accepts(matcher: &Matcher, field: &SessionField, id: Option<Value<'_>>) -> bool {
     let id = match id {
         Some(Value::Text(id) | Value::Number(id)) if !id.is_empty() => id,

@@ -20,7 +20,7 @@ fn number(literal: &'static str) -> Option<Value<'static>> {
     Some(Value::Number(literal))
 }
 
-/// Longer than what is looked at on the stack.
+/// Longer than the stack buffer for lower-casing.
 const LONG: &str = concat!(
     "https://example.com/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789",
     "/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456",
@@ -29,7 +29,7 @@ const LONG: &str = concat!(
 );
 
 #[test]
-fn each_operator_means_what_queries_mean_by_it() {
+fn operators_have_query_semantics() {
     let yes = Some(Value::Bool(true));
     for (operator, value, accepted, refused) in [
         ("exact", json!("Pro"), vec![text("Pro")], vec![text("pro"), text(""), NOTHING]),
@@ -85,7 +85,7 @@ fn each_operator_means_what_queries_mean_by_it() {
 }
 
 #[test]
-fn a_value_that_its_operator_cannot_use_is_refused_with_a_reason() {
+fn values_that_an_operator_cannot_use_are_rejected() {
     for (operator, value, why) in [
         ("exact", json!(null), "needs a value"),
         ("regex", json!("("), "Invalid regex"),

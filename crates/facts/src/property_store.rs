@@ -1,7 +1,8 @@
-//! Properties of persons, who are much alike: a person is the list of its names, which others
-//! share, and for each name a code of its value, if others may have that, too.
+//! Person properties in memory, dictionary-coded: persons of a project mostly share the same property
+//! names (a *shape*) and many values.
 //!
-//! A record begins with what follows; numbers in it are seven bits a byte, the lowest first.
+//! A record starts with its kind as a varint (LEB128): [`RAW`], [`NAMED`], [`COMPRESSED`], or
+//! [`SHAPED`] plus the id of a shape.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -10,83 +11,85 @@ use model::json::Members;
 use warehouse::{ABSENT, Interner, Value, with_json_value};
 use zstd::bulk::{Compressor, Decompressor};
 
-use crate::slab::{PIECE, Slab};
+use crate::chunked_bytes::{CHUNK_LEN, ChunkedBytes};
 
-/// Values of a name that have codes, so that those take two bytes: more of them are one person's.
+/// Coded values per name, so that a code takes at most two bytes. Further values are stored inline.
 const VALUES_MAX: usize = (1 << 14) - 2;
 const VALUE_BYTES_MAX: usize = 256;
-/// Lists of names that are shared, and names; whoever has others spells them out.
-const LISTS_MAX: usize = 1 << 14;
+/// Shapes and names in the code book. Records with others are stored as [`NAMED`] or [`RAW`].
+const SHAPES_MAX: usize = 1 << 14;
 const NAMES_MAX: usize = 1 << 16;
-/// What has codes takes no more, about.
-const BOOK_BYTES_MAX: usize = 16 << 20;
-/// Beside an entry's text.
+/// Approximate memory limit of the code book.
+const CODE_BOOK_BYTES_MAX: usize = 16 << 20;
+/// Overhead of a code book entry.
 const ENTRY_BYTES: usize = 24;
-/// Longer records are packed.
-const PLAIN_BYTES_MAX: usize = 512;
-const LEVEL: i32 = 1;
+/// Longer records are compressed with zstd.
+const UNCOMPRESSED_BYTES_MAX: usize = 512;
+const COMPRESSION_LEVEL: i32 = 1;
 
-/// The text as it is,
-const TEXT: u32 = 0;
-/// how many members there are and for each its name and its value,
-const SPELLED: u32 = 1;
-/// the length of a record and the record, packed,
-const PACKED: u32 = 2;
-/// or, for a list of names, as many values. A value is its code, or 0 with its length and JSON.
-const LISTED: u32 = 3;
+/// The JSON as it is.
+const RAW: u32 = 0;
+/// Number of members, then name id and value of each. A value is its code plus one, or 0 with the
+/// length and the JSON.
+const NAMED: u32 = 1;
+/// Length of a record, then the record as a zstd frame.
+const COMPRESSED: u32 = 2;
+/// This plus the id of a shape, then one value for each of its names.
+const SHAPED: u32 = 3;
 
-/// Everybody's, by the number of a person.
+/// Properties by `person_no`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Profiles {
-    /// Shared by all copies: what has a code keeps it.
-    book: Arc<RwLock<Book>>,
-    records: Slab,
+pub(crate) struct PropertyStore {
+    /// Shared by all clones: codes are never reassigned.
+    code_book: Arc<RwLock<CodeBook>>,
+    records: ChunkedBytes,
 }
 
-impl Profiles {
-    /// `json` is an object, and comes back word for word.
+impl PropertyStore {
+    /// `json` is an object; reads return it byte for byte.
     pub fn set(&mut self, at: usize, json: &str) {
-        let record = self.book.write().unwrap_or_else(PoisonError::into_inner).record(json);
+        let record = self.code_book.write().unwrap_or_else(PoisonError::into_inner).record(json);
         self.records.set(at, &record);
     }
 
-    /// With what all copies share.
+    /// Memory, including the shared code book.
     pub fn bytes(&self) -> usize {
-        self.records.bytes() + self.book().bytes
+        self.records.bytes() + self.code_book().bytes
     }
 
     pub fn remove(&mut self, at: usize) {
         self.records.set(at, &[]);
     }
 
-    /// Calls `each` with the JSON of some of them, none for whoever has none.
+    /// Calls `each` with the JSON of each person; none for a person without a record.
     pub fn texts(&self, persons: &[u32], mut each: impl FnMut(Option<&str>)) {
-        let (book, mut unpacked, mut text) = (self.book(), Unpacked::default(), String::new());
+        let (code_book, mut reader, mut text) =
+            (self.code_book(), RecordReader::default(), String::new());
         for person in persons {
             text.clear();
             let record = self.records.get(*person as usize);
-            let written = unpacked.of(record).and_then(|record| book.write(record, &mut text));
+            let written = reader.of(record).and_then(|record| code_book.write(record, &mut text));
             each(written.map(|()| text.as_str()));
         }
     }
 
-    /// The codes of a property's values, of the first `count` persons.
+    /// Codes of a property for the first `count` persons, interned into `interner`.
     pub fn column(&self, name: &str, count: usize, interner: &mut Interner) -> Vec<u32> {
         let mut codes = Vec::with_capacity(count);
-        // What codes of the book come to.
+        // Interned codes by code book code.
         let mut known: Vec<Option<u32>> = Vec::new();
-        let mut unpacked = Unpacked::default();
-        for first in (0..count).step_by(PIECE) {
-            // Whoever adds to it waits for a piece and not for all.
-            let book = self.book();
-            let wanted = book.names.get(name).copied();
-            for at in first..count.min(first + PIECE) {
-                let record = unpacked.of(self.records.get(at));
-                let stored = record.and_then(|record| book.value(record, name, wanted));
+        let mut reader = RecordReader::default();
+        for first in (0..count).step_by(CHUNK_LEN) {
+            // Release the lock after each chunk, so that writers do not wait for the whole column.
+            let code_book = self.code_book();
+            let name_id = code_book.names.get(name).copied();
+            for at in first..count.min(first + CHUNK_LEN) {
+                let record = reader.of(self.records.get(at));
+                let stored = record.and_then(|record| code_book.value(record, name, name_id));
                 let mut intern = |json: &str| with_json_value(json, |value| interner.intern(value));
                 codes.push(match stored {
                     None => ABSENT,
-                    Some(Stored::Own(json)) => intern(json).unwrap_or(ABSENT),
+                    Some(Stored::Inline(json)) => intern(json).unwrap_or(ABSENT),
                     Some(Stored::Coded(code, json)) => {
                         if known.len() <= code as usize {
                             known.resize(code as usize + 1, None);
@@ -100,71 +103,71 @@ impl Profiles {
         codes
     }
 
-    fn book(&self) -> RwLockReadGuard<'_, Book> {
-        self.book.read().unwrap_or_else(PoisonError::into_inner)
+    fn code_book(&self) -> RwLockReadGuard<'_, CodeBook> {
+        self.code_book.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The names and values that have codes.
+/// Assigns ids to names and shapes, and codes to values.
 #[derive(Default)]
-struct Book {
+struct CodeBook {
     names: HashMap<Arc<str>, u32>,
-    named: Vec<Named>,
-    lists: HashMap<Arc<[u32]>, u32>,
-    listed: Vec<Arc<[u32]>>,
+    name_entries: Vec<NameEntry>,
+    shape_ids: HashMap<Arc<[u32]>, u32>,
+    shapes: Vec<Arc<[u32]>>,
     bytes: usize,
     compressor: Option<Compressor<'static>>,
 }
 
-impl std::fmt::Debug for Book {
+impl std::fmt::Debug for CodeBook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Book({} names, {} lists)", self.named.len(), self.listed.len())
+        write!(f, "CodeBook({} names, {} shape_ids)", self.name_entries.len(), self.shapes.len())
     }
 }
 
-struct Named {
-    /// As it stands before a value: in quotes, with the colon.
+struct NameEntry {
+    /// The quoted name and the colon, as it precedes a value in JSON.
     start: Box<str>,
-    /// JSON texts.
+    /// JSON values.
     values: Interner,
 }
 
-/// A value as JSON.
+/// A stored value as JSON.
 enum Stored<'a> {
     Coded(u32, &'a str),
-    Own(&'a str),
+    Inline(&'a str),
 }
 
 impl<'a> Stored<'a> {
     const fn json(&self) -> &'a str {
         match self {
-            Self::Coded(_, json) | Self::Own(json) => json,
+            Self::Coded(_, json) | Self::Inline(json) => json,
         }
     }
 }
 
-impl Book {
+impl CodeBook {
     fn record(&mut self, json: &str) -> Vec<u8> {
-        let plain = || [&[TEXT as u8], json.as_bytes()].concat();
+        let plain = || [&[RAW as u8], json.as_bytes()].concat();
         let record = self.coded(json).unwrap_or_else(plain);
-        if record.len() <= PLAIN_BYTES_MAX {
+        if record.len() <= UNCOMPRESSED_BYTES_MAX {
             return record;
         }
         if self.compressor.is_none() {
-            self.compressor = Compressor::new(LEVEL).ok();
+            self.compressor = Compressor::new(COMPRESSION_LEVEL).ok();
         }
-        let packed = self.compressor.as_mut().and_then(|it| it.compress(&record).ok());
-        let Some((packed, length)) = packed.zip(u32::try_from(record.len()).ok()) else {
+        let frame = self.compressor.as_mut().and_then(|it| it.compress(&record).ok());
+        let Some((frame, length)) = frame.zip(u32::try_from(record.len()).ok()) else {
             return record;
         };
-        let mut smaller = Vec::with_capacity(packed.len() + 6);
-        put(&mut smaller, PACKED);
-        put(&mut smaller, length);
-        smaller.extend_from_slice(&packed);
-        if smaller.len() < record.len() { smaller } else { record }
+        let mut compressed = Vec::with_capacity(frame.len() + 6);
+        put(&mut compressed, COMPRESSED);
+        put(&mut compressed, length);
+        compressed.extend_from_slice(&frame);
+        if compressed.len() < record.len() { compressed } else { record }
     }
 
-    /// None for a text that would not come back as it is, such as one with blanks.
+    /// None if decoding would not return the same bytes, for example because of whitespace.
     fn coded(&mut self, json: &str) -> Option<Vec<u8>> {
         let mut members = Members::new(json).ok()?;
         let (mut names, mut values) = (Vec::new(), Vec::new());
@@ -175,16 +178,16 @@ impl Book {
             values.push((self.code(name, value), value));
         }
         let mut record = Vec::with_capacity(values.len() * 2 + 64);
-        let list = self.list(&names);
-        match list {
-            Some(list) => put(&mut record, LISTED + list),
+        let shape = self.shape(&names);
+        match shape {
+            Some(shape) => put(&mut record, SHAPED + shape),
             None => {
-                put(&mut record, SPELLED);
+                put(&mut record, NAMED);
                 put(&mut record, u32::try_from(names.len()).ok()?);
             }
         }
         for (name, (code, value)) in names.iter().zip(values) {
-            if list.is_none() {
+            if shape.is_none() {
                 put(&mut record, *name);
             }
             match code {
@@ -196,14 +199,14 @@ impl Book {
                 }
             }
         }
-        let mut back = String::with_capacity(json.len());
-        self.write(&record, &mut back)?;
-        (back == json).then_some(record)
+        let mut decoded = String::with_capacity(json.len());
+        self.write(&record, &mut decoded)?;
+        (decoded == json).then_some(record)
     }
 
-    /// Whether there is room for so many bytes more, which are then taken.
-    fn take_room(&mut self, bytes: usize) -> bool {
-        let fits = self.bytes + bytes + ENTRY_BYTES <= BOOK_BYTES_MAX;
+    /// Reserves memory for an entry; false if the code book is full.
+    fn reserve(&mut self, bytes: usize) -> bool {
+        let fits = self.bytes + bytes + ENTRY_BYTES <= CODE_BOOK_BYTES_MAX;
         if fits {
             self.bytes += bytes + ENTRY_BYTES;
         }
@@ -214,12 +217,14 @@ impl Book {
         if let Some(known) = self.names.get(name) {
             return Some(*known);
         }
-        if self.named.len() == NAMES_MAX || !self.take_room(2 * name.len() + size_of::<Named>()) {
+        if self.name_entries.len() == NAMES_MAX
+            || !self.reserve(2 * name.len() + size_of::<NameEntry>())
+        {
             return None;
         }
         let start = format!("{}:", serde_json::to_string(name).ok()?).into();
-        let number = self.named.len() as u32;
-        self.named.push(Named { start, values: Interner::default() });
+        let number = self.name_entries.len() as u32;
+        self.name_entries.push(NameEntry { start, values: Interner::default() });
         self.names.insert(name.into(), number);
         Some(number)
     }
@@ -228,26 +233,26 @@ impl Book {
         if json.len() > VALUE_BYTES_MAX {
             return None;
         }
-        let values = &self.named[name as usize].values;
+        let values = &self.name_entries[name as usize].values;
         if let Some(known) = values.find(Value::Json(json)) {
             return Some(known);
         }
-        if values.dictionary.len() == VALUES_MAX || !self.take_room(json.len()) {
+        if values.dictionary.len() == VALUES_MAX || !self.reserve(json.len()) {
             return None;
         }
-        Some(self.named[name as usize].values.intern(Value::Json(json)))
+        Some(self.name_entries[name as usize].values.intern(Value::Json(json)))
     }
 
-    fn list(&mut self, names: &[u32]) -> Option<u32> {
-        if let Some(known) = self.lists.get(names) {
+    fn shape(&mut self, names: &[u32]) -> Option<u32> {
+        if let Some(known) = self.shape_ids.get(names) {
             return Some(*known);
         }
-        if self.listed.len() == LISTS_MAX || !self.take_room(size_of_val(names)) {
+        if self.shapes.len() == SHAPES_MAX || !self.reserve(size_of_val(names)) {
             return None;
         }
-        let (list, number) = (Arc::<[u32]>::from(names), self.listed.len() as u32);
-        self.listed.push(list.clone());
-        self.lists.insert(list, number);
+        let (shape, number) = (Arc::<[u32]>::from(names), self.shapes.len() as u32);
+        self.shapes.push(shape.clone());
+        self.shape_ids.insert(shape, number);
         Some(number)
     }
 
@@ -256,103 +261,103 @@ impl Book {
             let length = get(record)? as usize;
             let (json, rest) = record.split_at_checked(length)?;
             *record = rest;
-            return Some(Stored::Own(std::str::from_utf8(json).ok()?));
+            return Some(Stored::Inline(std::str::from_utf8(json).ok()?));
         };
-        let dictionary = &self.named.get(name as usize)?.values.dictionary;
+        let dictionary = &self.name_entries.get(name as usize)?.values.dictionary;
         match ((code as usize) < dictionary.len()).then(|| dictionary.get(code))? {
             Value::Json(json) => Some(Stored::Coded(code, json)),
             _ => None,
         }
     }
 
-    /// The text of a record that is not packed; none if it is of another book.
+    /// Decodes an uncompressed record to JSON; none if it does not belong to this code book.
     fn write<'a>(&'a self, mut record: &'a [u8], out: &mut String) -> Option<()> {
         let kind = get(&mut record)?;
-        if kind == TEXT {
+        if kind == RAW {
             out.push_str(std::str::from_utf8(record).ok()?);
             return Some(());
         }
-        let list = match kind.checked_sub(LISTED) {
-            Some(list) => Some(self.listed.get(list as usize)?),
+        let shape = match kind.checked_sub(SHAPED) {
+            Some(shape) => Some(self.shapes.get(shape as usize)?),
             None => None,
         };
-        let count = match list {
-            Some(list) => list.len(),
+        let count = match shape {
+            Some(shape) => shape.len(),
             None => get(&mut record)? as usize,
         };
         out.push('{');
         for at in 0..count {
-            let name = match list {
-                Some(list) => list[at],
+            let name = match shape {
+                Some(shape) => shape[at],
                 None => get(&mut record)?,
             };
             if at > 0 {
                 out.push(',');
             }
-            out.push_str(&self.named.get(name as usize)?.start);
+            out.push_str(&self.name_entries.get(name as usize)?.start);
             out.push_str(self.stored(name, &mut record)?.json());
         }
         out.push('}');
         Some(())
     }
 
-    /// A member of a record that is not packed, the last one of its name. `wanted` is the name's
-    /// number, if it has one.
+    /// The last member with a name in an uncompressed record. `name_id` is the name's id, if it has
+    /// one.
     fn value<'a>(
         &'a self,
         mut record: &'a [u8],
         name: &str,
-        wanted: Option<u32>,
+        name_id: Option<u32>,
     ) -> Option<Stored<'a>> {
         match get(&mut record)? {
-            TEXT => {
+            RAW => {
                 let mut members = Members::new(std::str::from_utf8(record).ok()?).ok()?;
                 let mut found = None;
                 for member in &mut members {
                     let (own, json) = member.ok()?;
                     if own == name {
-                        found = Some(Stored::Own(json));
+                        found = Some(Stored::Inline(json));
                     }
                 }
                 found.filter(|_| members.is_over())
             }
-            SPELLED => {
-                let (wanted, mut found) = (wanted?, None);
+            NAMED => {
+                let (name_id, mut found) = (name_id?, None);
                 for _ in 0..get(&mut record)? {
                     let own = get(&mut record)?;
                     let stored = self.stored(own, &mut record)?;
-                    if own == wanted {
+                    if own == name_id {
                         found = Some(stored);
                     }
                 }
                 found
             }
             kind => {
-                let list = self.listed.get(kind.checked_sub(LISTED)? as usize)?;
-                let at = list.iter().rposition(|own| Some(*own) == wanted)?;
+                let shape = self.shapes.get(kind.checked_sub(SHAPED)? as usize)?;
+                let at = shape.iter().rposition(|own| Some(*own) == name_id)?;
                 for _ in 0..at {
                     if get(&mut record)? == 0 {
                         let length = get(&mut record)? as usize;
                         record = record.get(length..)?;
                     }
                 }
-                self.stored(list[at], &mut record)
+                self.stored(shape[at], &mut record)
             }
         }
     }
 }
 
-/// Records one after the other, those that are packed by way of a buffer.
+/// Decompresses records into a reused buffer.
 #[derive(Default)]
-struct Unpacked {
+struct RecordReader {
     decompressor: Option<Decompressor<'static>>,
     buffer: Vec<u8>,
 }
 
-impl Unpacked {
+impl RecordReader {
     fn of<'t>(&'t mut self, record: &'t [u8]) -> Option<&'t [u8]> {
         let mut rest = record;
-        if get(&mut rest)? != PACKED {
+        if get(&mut rest)? != COMPRESSED {
             return Some(record);
         }
         let length = get(&mut rest)? as usize;

@@ -3,15 +3,15 @@ use serde_json::{Map, Value as Json, json};
 
 use super::*;
 
-fn all(profiles: &Profiles, count: u32) -> Vec<Option<String>> {
+fn all(store: &PropertyStore, count: u32) -> Vec<Option<String>> {
     let mut seen = Vec::new();
     let persons: Vec<u32> = (0..count).collect();
-    profiles.texts(&persons, |text| seen.push(text.map(str::to_owned)));
+    store.texts(&persons, |text| seen.push(text.map(str::to_owned)));
     seen
 }
 
-/// As it would be read from the texts.
-fn plainly(texts: &[Option<String>], name: &str) -> Vec<Option<String>> {
+/// Reference implementation: reads the property from the JSON.
+fn expected_column(texts: &[Option<String>], name: &str) -> Vec<Option<String>> {
     let one = |text: &Option<String>| {
         let mut found = None;
         let each = |member: &str, value: Value<'_>| {
@@ -25,31 +25,31 @@ fn plainly(texts: &[Option<String>], name: &str) -> Vec<Option<String>> {
     texts.iter().map(one).collect()
 }
 
-fn column(profiles: &Profiles, name: &str, count: usize) -> Vec<Option<String>> {
+fn column(store: &PropertyStore, name: &str, count: usize) -> Vec<Option<String>> {
     let mut interner = Interner::default();
-    let codes = profiles.column(name, count, &mut interner);
+    let codes = store.column(name, count, &mut interner);
     let value = |code: &u32| (*code != ABSENT).then(|| interner.dictionary.get(*code).to_json());
     codes.iter().map(value).collect()
 }
 
 #[track_caller]
-fn check(texts: &[Option<String>], names: &[&str]) -> Profiles {
-    let mut profiles = Profiles::default();
+fn check(texts: &[Option<String>], names: &[&str]) -> PropertyStore {
+    let mut store = PropertyStore::default();
     for (at, text) in texts.iter().enumerate() {
         match text {
-            Some(text) => profiles.set(at, text),
-            None => profiles.remove(at),
+            Some(text) => store.set(at, text),
+            None => store.remove(at),
         }
     }
-    assert_eq!(all(&profiles, texts.len() as u32), texts);
+    assert_eq!(all(&store, texts.len() as u32), texts);
     for name in names {
-        assert_eq!(column(&profiles, name, texts.len()), plainly(texts, name), "{name}");
+        assert_eq!(column(&store, name, texts.len()), expected_column(texts, name), "{name}");
     }
-    profiles
+    store
 }
 
 #[test]
-fn any_text_comes_back_word_for_word() {
+fn property_json_round_trips_byte_for_byte() {
     let long = format!(r#"{{"bio":"{}","plan":"free"}}"#, "all the same ".repeat(4_000));
     let texts = [
         r#"{}"#,
@@ -75,7 +75,7 @@ fn any_text_comes_back_word_for_word() {
 }
 
 #[test]
-fn persons_by_chance_come_back_and_so_do_their_columns() {
+fn random_persons_and_their_columns_round_trip() {
     let mut random = StdRng::seed_from_u64(3);
     let names: Vec<String> = (0..12).map(|name| format!("name {name}")).collect();
     let mut texts = Vec::new();
@@ -97,63 +97,66 @@ fn persons_by_chance_come_back_and_so_do_their_columns() {
         texts.push(random.random_bool(0.95).then_some(text));
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut profiles = check(&texts, &names);
+    let mut store = check(&texts, &names);
 
-    let before = profiles.clone();
+    let before = store.clone();
     let mut changed = texts.clone();
     for _ in 0..2_000 {
         let (at, from) = (random.random_range(0..3_000), random.random_range(0..3_000));
         changed[at].clone_from(&texts[from]);
         match &changed[at] {
-            Some(text) => profiles.set(at, text),
-            None => profiles.remove(at),
+            Some(text) => store.set(at, text),
+            None => store.remove(at),
         }
     }
-    profiles.set(3_000, r#"{"only here":"new","name 0":"new"}"#);
+    store.set(3_000, r#"{"only here":"new","name 0":"new"}"#);
     changed.push(Some(r#"{"only here":"new","name 0":"new"}"#.into()));
-    assert_eq!(all(&profiles, 3_001), changed);
+    assert_eq!(all(&store, 3_001), changed);
     assert_eq!(all(&before, 3_000), texts, "a copy stays as it was");
     for name in names.iter().chain(&["only here"]) {
-        assert_eq!(column(&profiles, name, 3_001), plainly(&changed, name), "{name}");
-        assert_eq!(column(&before, name, 3_000), plainly(&texts, name), "{name}");
+        assert_eq!(column(&store, name, 3_001), expected_column(&changed, name), "{name}");
+        assert_eq!(column(&before, name, 3_000), expected_column(&texts, name), "{name}");
     }
 }
 
 #[test]
-fn more_than_has_codes_is_kept_all_the_same() {
+fn names_shapes_and_values_beyond_the_limits_are_stored() {
     let own = VALUES_MAX + 500;
     let mut texts: Vec<Option<String>> = (0..own)
         .map(|at| Some(json!({ "email": format!("user{at}@example.com"), "plan": "free" })))
         .map(|object| object.map(|object| object.to_string()))
         .collect();
-    // Lists of names that nobody else has, beyond what are kept.
-    texts.extend((0..LISTS_MAX + 500).map(|at| {
+    // More distinct shapes than the code book stores.
+    texts.extend((0..SHAPES_MAX + 500).map(|at| {
         let (one, other) = (format!("a{}", at / 150), format!("b{}", at % 150));
         Some(json!({ one: at % 7, "plan": "team", other: "y".repeat(at % 50) }).to_string())
     }));
-    let profiles = check(&texts, &["email", "plan", "a7", "b149", "a111"]);
-    let book = profiles.book();
-    assert_eq!(book.listed.len(), LISTS_MAX);
-    assert_eq!(book.named[book.names["email"] as usize].values.dictionary.len(), VALUES_MAX);
-    let last = profiles.records.get(texts.len() - 1);
-    assert_eq!(u32::from(last[0]), SPELLED);
+    let store = check(&texts, &["email", "plan", "a7", "b149", "a111"]);
+    let code_book = store.code_book();
+    assert_eq!(code_book.shapes.len(), SHAPES_MAX);
+    assert_eq!(
+        code_book.name_entries[code_book.names["email"] as usize].values.dictionary.len(),
+        VALUES_MAX
+    );
+    let last = store.records.get(texts.len() - 1);
+    assert_eq!(u32::from(last[0]), NAMED);
 }
 
 #[test]
-fn a_full_book_takes_no_more() {
-    let mut profiles = Profiles::default();
-    profiles.book.write().unwrap().bytes = BOOK_BYTES_MAX;
-    profiles.set(0, r#"{"plan":"free"}"#);
-    assert_eq!(all(&profiles, 1), [Some(r#"{"plan":"free"}"#.to_owned())]);
-    assert_eq!(column(&profiles, "plan", 1), [Some("\"free\"".to_owned())]);
-    assert!(profiles.book().named.is_empty());
+fn full_code_book_stops_growing() {
+    let mut store = PropertyStore::default();
+    store.code_book.write().unwrap().bytes = CODE_BOOK_BYTES_MAX;
+    store.set(0, r#"{"plan":"free"}"#);
+    assert_eq!(all(&store, 1), [Some(r#"{"plan":"free"}"#.to_owned())]);
+    assert_eq!(column(&store, "plan", 1), [Some("\"free\"".to_owned())]);
+    assert!(store.code_book().name_entries.is_empty());
 }
 
 #[test]
-fn persons_of_a_web_product_take_a_fraction_of_their_texts() {
+fn similar_persons_take_a_fraction_of_their_json() {
     let mut random = StdRng::seed_from_u64(9);
-    let mut profiles = Profiles::default();
-    let (mut plain, mut kept) = (0, 0);
+    let mut store = PropertyStore::default();
+    let (mut plain, mut cached) = (0, 0);
     for at in 0..2_000 {
         let mut object = Map::new();
         for part in ["$", "$initial_"] {
@@ -166,9 +169,9 @@ fn persons_of_a_web_product_take_a_fraction_of_their_texts() {
         }
         object.insert("email".into(), format!("user{at}@example.com").into());
         let text = Json::Object(object).to_string();
-        profiles.set(at, &text);
+        store.set(at, &text);
         plain += text.len();
-        kept += profiles.records.get(at).len();
+        cached += store.records.get(at).len();
     }
-    assert!(kept < plain / 10, "{kept} of {plain}");
+    assert!(cached < plain / 10, "{cached} of {plain}");
 }
