@@ -1,4 +1,4 @@
-//! Who did what.
+//! Behavioral filters of cohorts.
 
 use model::property::{Dialect, Node};
 use serde_json::{Value as Json, json};
@@ -17,11 +17,11 @@ fn matching_persons(project: &Project, more: Json) -> Vec<u32> {
 
 // contract: management section 11, the first three kinds of behaviour
 #[test]
-fn doers_are_persons_whose_events_are_recent_many_or_the_first() {
+fn behavioral_filters_match_recent_frequent_and_first_events() {
     let mut project = Project::f1();
     project.event("nobody", "a", "2024-01-03T10:00:00Z", json!({}));
     project.event("p3", "a", "2024-01-03T18:00:01Z", json!({}));
-    // Now it is the evening of the third.
+    // Now is the evening of January 3.
     for (more, expected) in [
         (json!({}), vec![0]),
         (json!({ "time_value": 3 }), vec![0, 1]),

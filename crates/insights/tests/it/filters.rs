@@ -1,4 +1,4 @@
-//! Which events and whom trends count.
+//! Filters, actors and session properties in trends.
 
 use serde_json::{Value as Json, json};
 
@@ -18,7 +18,7 @@ fn a(math: &str) -> Json {
 
 // contract: query 73, 74, 75, 76, 77, 79
 #[test]
-fn filters_decide_which_events_count() {
+fn property_filters_select_events() {
     let mut project = Project::f1();
     project.test_account_filters =
         json!([{"key": "email", "type": "person", "operator": "not_icontains", "value": "p1@"}]);
@@ -27,7 +27,7 @@ fn filters_decide_which_events_count() {
     let mut groups = [const { None }; 5];
     groups[0] = Some("acme".to_owned());
     project.row("p3", "a", at("2024-01-02T10:00:00Z"), json!({}), groups);
-    let count = |changes: Json| project.ask(with(a("total"), changes))[0]["count"].clone();
+    let count = |changes: Json| project.run(with(a("total"), changes))[0]["count"].clone();
     assert_eq!(count(json!({"filterTestAccounts": true})), 2);
     let either = json!({"type": "OR", "values": [
         {"key": "$browser", "value": "Safari"}, {"key": "amount", "operator": "gt", "value": 25}]});
@@ -43,15 +43,15 @@ fn filters_decide_which_events_count() {
         assert_eq!(count(json!({ "properties": [filter.clone()] })), expected, "{filter}");
     }
     let regex = json!([{"key": "$browser", "operator": "regex", "value": "("}]);
-    project.refuse(with(a("total"), json!({ "properties": regex })));
+    project.run_err(with(a("total"), json!({ "properties": regex })));
     let mut own = a("total");
     own["series"][0]["properties"] = json!([{"key": "$browser", "value": "Safari"}]);
-    assert_eq!(project.ask(own)[0]["count"], 1);
+    assert_eq!(project.run(own)[0]["count"], 1);
 }
 
 // contract: query 80
 #[test]
-fn groups_and_sessions_are_counted() {
+fn unique_groups_and_sessions_are_counted() {
     let mut project = Project::empty();
     for (key, session, time) in [
         ("acme", "s1", "2024-01-01T10:00:00Z"),
@@ -66,17 +66,17 @@ fn groups_and_sessions_are_counted() {
     }
     let mut query = a("unique_group");
     query["series"][0]["math_group_type_index"] = json!(0);
-    assert_eq!(project.ask(query)[0]["data"], json!([1, 1, 0]));
-    assert_eq!(project.ask(a("unique_session"))[0]["data"], json!([2, 0, 0]));
+    assert_eq!(project.run(query)[0]["data"], json!([1, 1, 0]));
+    assert_eq!(project.run(a("unique_session"))[0]["data"], json!([2, 0, 0]));
     let by_group = with(a("dau"), json!({"aggregation_group_type_index": 0}));
-    assert_eq!(project.ask(by_group)[0]["data"], json!([1, 1, 0]));
+    assert_eq!(project.run(by_group)[0]["data"], json!([1, 1, 0]));
     let mut query = a("sum");
     query["series"][0]["math_property"] = json!("$session_duration");
-    assert_eq!(project.ask(query)[0]["data"], json!([130, 0, 0]));
+    assert_eq!(project.run(query)[0]["data"], json!([130, 0, 0]));
 }
 
 #[test]
-fn sessions_are_known_by_how_they_began_and_ended() {
+fn session_properties_come_from_first_and_last_events() {
     let mut project = Project::empty();
     let page = |url: &str| json!({"$session_id": "s1", "$current_url": url});
     for (event, properties, time) in [
@@ -91,7 +91,7 @@ fn sessions_are_known_by_how_they_began_and_ended() {
     let null = "$$_posthog_breakdown_null_$$";
     let values = |name: &str| {
         let by = json!({"breakdownFilter": {"breakdown": name, "breakdown_type": "session"}});
-        each(&project.ask(with(a("total"), by)), "breakdown_value")
+        each(&project.run(with(a("total"), by)), "breakdown_value")
     };
     assert_eq!(values("$entry_pathname"), ["/home", null]);
     assert_eq!(values("$end_current_url"), ["https://x.com/buy", null]);
@@ -100,43 +100,43 @@ fn sessions_are_known_by_how_they_began_and_ended() {
     assert_eq!(values("$session_duration"), ["0", "30", null]);
     assert_eq!(values("$is_bounce"), ["false", "true", null]);
     let by = json!({"breakdownFilter": {"breakdown": "$nope", "breakdown_type": "session"}});
-    assert!(project.refuse(with(a("total"), by)).contains("$nope"));
+    assert!(project.run_err(with(a("total"), by)).contains("$nope"));
     let mut query = a("max");
     query["series"][0]["math_property"] = json!("$pageview_count");
     query["series"][0]["math_property_type"] = json!("session_properties");
-    assert_eq!(project.ask(query)[0]["data"], json!([2, 0, 0]));
+    assert_eq!(project.run(query)[0]["data"], json!([2, 0, 0]));
 }
 
 #[test]
-fn actions_and_groups_of_nodes_are_series_too() {
+fn actions_and_group_nodes_can_be_series() {
     let mut project = Project::f1();
     project.action(7, "Either", json!([{"event": "a"}, {"event": "b"}]));
-    let found = project.ask(series(json!([{"kind": "ActionsNode", "id": 7, "math": "dau"}])));
+    let found = project.run(series(json!([{"kind": "ActionsNode", "id": 7, "math": "dau"}])));
     assert_eq!((&found[0]["label"], &found[0]["data"]), (&json!("Either"), &json!([2, 1, 1])));
     assert_eq!(
         (&found[0]["action"]["id"], &found[0]["action"]["type"]),
         (&json!(7), &json!("actions"))
     );
     let gone = json!([{"kind": "ActionsNode", "id": 8}, {"kind": "EventsNode", "event": "a"}]);
-    assert_eq!(each(&project.ask(series(gone)), "label"), ["a"]);
+    assert_eq!(each(&project.run(series(gone)), "label"), ["a"]);
     let nodes = json!([{"kind": "EventsNode", "event": "a"}, {"kind": "EventsNode", "event": "b"}]);
     let group = json!([{"kind": "GroupNode", "operator": "OR", "nodes": nodes}]);
-    assert_eq!(project.ask(series(group))[0]["data"], json!([3, 1, 1]));
+    assert_eq!(project.run(series(group))[0]["data"], json!([3, 1, 1]));
 }
 
 #[test]
-fn persons_that_were_merged_count_once_and_ids_without_profile_each() {
+fn merged_persons_count_once_and_ids_without_a_person_each() {
     let mut project = Project::f1();
     project.person(&["m1", "m2"], "2024-01-01", json!({}));
     for id in ["m1", "m2", "anonymous-1", "anonymous-2", "anonymous-2"] {
         project.event(id, "a", "2024-01-02T10:00:00Z", json!({}));
     }
-    assert_eq!(project.ask(a("dau"))[0]["data"], json!([2, 3, 1]));
+    assert_eq!(project.run(a("dau"))[0]["data"], json!([2, 3, 1]));
 }
 
 // contract: query section 2.5, filters of type session
 #[test]
-fn sessions_are_filtered_by_what_is_known_of_them() {
+fn session_filters_match_session_properties() {
     let mut project = Project::empty();
     let url = |path: &str| format!("https://shop.example:8080{path}");
     for (session, event, time, more) in [
@@ -176,20 +176,20 @@ fn sessions_are_filtered_by_what_is_known_of_them() {
         ("$end_timestamp", "is_date_before", json!("2024-01-02"), json!([1, 0, 0])),
     ] {
         let filter = json!({"key": key, "type": "session", "operator": operator, "value": value});
-        let found = project.ask(with(a("total"), json!({ "properties": [filter.clone()] })));
+        let found = project.run(with(a("total"), json!({ "properties": [filter.clone()] })));
         assert_eq!(found[0]["data"], expected, "{filter}");
         project.test_account_filters = json!([filter]);
-        let found = project.ask(with(a("total"), json!({ "filterTestAccounts": true })));
+        let found = project.run(with(a("total"), json!({ "filterTestAccounts": true })));
         assert_eq!(found[0]["data"], expected, "as a filter for test accounts");
     }
     let wrong = json!([{"key": "$mood", "type": "session", "value": "good"}]);
-    let why = project.refuse(with(a("total"), json!({ "properties": wrong })));
+    let why = project.run_err(with(a("total"), json!({ "properties": wrong })));
     assert!(why.contains("'$mood'"), "{why}");
 }
 
 // contract: query section 2.5, is_cleaned_path_exact
 #[test]
-fn paths_are_compared_once_they_are_cleaned() {
+fn is_cleaned_path_exact_compares_after_path_cleaning() {
     let mut project = Project::empty();
     project.path_cleaning = json!([{"alias": "/<id>", "regex": "/\\d+"}, {"regex": "("}, 17]);
     project.event("p", "a", "2024-01-01T10:00:00Z", json!({"$pathname": "/orders/17/items/3"}));
@@ -203,9 +203,11 @@ fn paths_are_compared_once_they_are_cleaned() {
     ] {
         let filter =
             json!({"key": "$pathname", "operator": "is_cleaned_path_exact", "value": value});
-        let found = project.ask(with(a("total"), json!({ "properties": [filter] })));
+        let found = project.run(with(a("total"), json!({ "properties": [filter] })));
         assert_eq!(found[0]["data"], expected, "{value}");
     }
     let nothing = json!([{"key": "$pathname", "operator": "is_cleaned_path_exact"}]);
-    assert!(project.refuse(with(a("total"), json!({ "properties": nothing }))).contains("a value"));
+    assert!(
+        project.run_err(with(a("total"), json!({ "properties": nothing }))).contains("a value")
+    );
 }

@@ -21,26 +21,26 @@ fn counts(results: &Json) -> Vec<Json> {
 
 // contract: query 81, 82
 #[test]
-fn steps_are_counted_and_timed() {
+fn funnel_steps_have_counts_and_conversion_times() {
     let project = Project::f1();
-    let found = project.ask(funnel(&["a", "b"], json!({})));
+    let found = project.run(funnel(&["a", "b"], json!({})));
     assert_eq!(counts(&found), [2, 1]);
     assert_eq!(each(&found, "average_conversion_time"), [Json::Null, json!(3600)]);
     assert_eq!(each(&found, "median_conversion_time"), [Json::Null, json!(3600)]);
     assert_eq!((&found[0]["action_id"], &found[0]["name"]), (&json!("a"), &json!("a")));
     assert_eq!((&found[1]["order"], &found[1]["type"]), (&json!(1), &json!("events")));
     assert_eq!((&found[1]["people"], &found[1]["custom_name"]), (&json!([]), &Json::Null));
-    let found = project.ask(funnel(&["b", "a"], json!({})));
+    let found = project.run(funnel(&["b", "a"], json!({})));
     assert_eq!(counts(&found), [2, 0]);
     assert_eq!(found[1]["average_conversion_time"], Json::Null);
-    assert_eq!(counts(&project.ask(funnel(&["never", "a"], json!({})))), [0, 0]);
+    assert_eq!(counts(&project.run(funnel(&["never", "a"], json!({})))), [0, 0]);
 }
 
 // contract: query 83
 #[test]
-fn unordered_steps_are_counted_by_how_many_were_done() {
+fn unordered_funnels_count_completed_steps() {
     let project = Project::f1();
-    let found = project.ask(funnel(&["a", "b"], json!({"funnelOrderType": "unordered"})));
+    let found = project.run(funnel(&["a", "b"], json!({"funnelOrderType": "unordered"})));
     assert_eq!(counts(&found), [3, 1]);
     assert_eq!(each(&found, "name"), ["Completed 1 step", "Completed 2 steps"]);
     assert_eq!(each(&found, "action_id"), [Json::Null, Json::Null]);
@@ -48,30 +48,30 @@ fn unordered_steps_are_counted_by_how_many_were_done() {
 
 // contract: query 84
 #[test]
-fn strict_steps_allow_nothing_between_them() {
+fn strict_funnels_allow_no_event_between_steps() {
     let mut project = Project::f1();
     let strict = json!({"funnelOrderType": "strict"});
-    assert_eq!(counts(&project.ask(funnel(&["a", "b"], strict.clone()))), [2, 1]);
+    assert_eq!(counts(&project.run(funnel(&["a", "b"], strict.clone()))), [2, 1]);
     project.event("p2", "c", "2024-01-01T12:30:00Z", json!({}));
-    assert_eq!(counts(&project.ask(funnel(&["a", "b"], strict))), [2, 0]);
-    assert_eq!(counts(&project.ask(funnel(&["a", "b"], json!({})))), [2, 1]);
+    assert_eq!(counts(&project.run(funnel(&["a", "b"], strict))), [2, 0]);
+    assert_eq!(counts(&project.run(funnel(&["a", "b"], json!({})))), [2, 1]);
 }
 
 // contract: query 85, 86
 #[test]
-fn the_window_bounds_a_run_and_one_event_is_one_step() {
+fn conversion_window_bounds_a_funnel_and_an_event_counts_for_one_step() {
     let project = Project::f1();
     let window = |number: i64, unit: &str| json!({"funnelWindowInterval": number, "funnelWindowIntervalUnit": unit});
-    assert_eq!(counts(&project.ask(funnel(&["a", "b"], window(30, "minute")))), [2, 0]);
-    assert_eq!(counts(&project.ask(funnel(&["a", "b"], window(60, "minute")))), [2, 1]);
-    assert_eq!(counts(&project.ask(funnel(&["a", "a"], window(14, "day")))), [2, 1]);
-    assert_eq!(counts(&project.ask(funnel(&["a", "a"], window(1, "day")))), [2, 0]);
-    project.refuse(funnel(&["a", "b"], window(0, "day")));
+    assert_eq!(counts(&project.run(funnel(&["a", "b"], window(30, "minute")))), [2, 0]);
+    assert_eq!(counts(&project.run(funnel(&["a", "b"], window(60, "minute")))), [2, 1]);
+    assert_eq!(counts(&project.run(funnel(&["a", "a"], window(14, "day")))), [2, 1]);
+    assert_eq!(counts(&project.run(funnel(&["a", "a"], window(1, "day")))), [2, 0]);
+    project.run_err(funnel(&["a", "b"], window(0, "day")));
 }
 
 // contract: query 87, 88
 #[test]
-fn exclusions_take_actors_out() {
+fn exclusions_remove_actors_from_funnels() {
     let mut project = Project::f1();
     project.event("p2", "c", "2024-01-01T12:30:00Z", json!({}));
     let exclude = |name: &str, from: i64, to: i64| {
@@ -80,26 +80,26 @@ fn exclusions_take_actors_out() {
         node["funnelToStep"] = json!(to);
         funnel(&["a", "b"], json!({ "exclusions": [node] }))
     };
-    assert_eq!(counts(&project.ask(exclude("c", 0, 1))), [1, 0]);
-    assert_eq!(counts(&project.ask(exclude("d", 0, 1))), [2, 1]);
+    assert_eq!(counts(&project.run(exclude("c", 0, 1))), [1, 0]);
+    assert_eq!(counts(&project.run(exclude("d", 0, 1))), [2, 1]);
     for (name, from, to) in [("c", 1, 1), ("c", 1, 0), ("c", 0, 2), ("c", -1, 1), ("a", 0, 1)] {
-        assert!(project.refuse(exclude(name, from, to)).starts_with("Exclusion event"));
+        assert!(project.run_err(exclude(name, from, to)).starts_with("Exclusion event"));
     }
-    let one = project.refuse(funnel(&["a"], json!({})));
+    let one = project.run_err(funnel(&["a"], json!({})));
     assert_eq!(one, "Funnels require at least two steps before calculating.");
     let many: Vec<String> = (0..21).map(|step| step.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    assert!(project.refuse(funnel(&many, json!({}))).contains("at most 20"));
+    assert!(project.run_err(funnel(&many, json!({}))).contains("at most 20"));
     let gone = with(
         funnel(&["a", "b"], json!({})),
         json!({"series": [event("a"), {"kind": "ActionsNode", "id": 9}]}),
     );
-    assert!(project.refuse(gone).contains("no action 9"));
+    assert!(project.run_err(gone).contains("no action 9"));
 }
 
 // contract: query 89
 #[test]
-fn funnels_are_broken_down_by_what_touched_first() {
+fn funnel_breakdowns_follow_the_attribution_type() {
     let mut project = Project::f1();
     for (id, browser) in [("p4", "Chrome"), ("p5", "Firefox"), ("p6", "")] {
         project.event(id, "a", "2024-01-02T10:00:00Z", json!({ "$browser": browser }));
@@ -108,7 +108,7 @@ fn funnels_are_broken_down_by_what_touched_first() {
     project.event("p4", "b", "2024-01-02T12:00:00Z", json!({"$browser": "Opera"}));
     let ask = |filter: Json, breakdown: Json| {
         let query = with(funnel(&["a", "b"], filter), json!({ "breakdownFilter": breakdown }));
-        let found = project.ask(query);
+        let found = project.run(query);
         let one = |funnel: &Json| {
             assert_eq!(funnel[0]["breakdown"], funnel[1]["breakdown_value"]);
             (funnel[0]["breakdown"][0].as_str().unwrap().to_owned(), counts(funnel))
@@ -136,7 +136,7 @@ fn funnels_are_broken_down_by_what_touched_first() {
             ("Safari", 1, 1)
         ])
     );
-    // Each value has a funnel of its own, so nobody gets to b.
+    // Each value has a funnel of its own, so no actor reaches b.
     assert_eq!(
         ask(json!({"breakdownAttributionType": "all_events"}), browser.clone()),
         expect(&[("Chrome", 2, 0), ("Safari", 2, 0), ("", 1, 0), ("Firefox", 1, 0)])
@@ -149,11 +149,11 @@ fn funnels_are_broken_down_by_what_touched_first() {
         funnel(&["never", "b"], json!({})),
         json!({"breakdownFilter": {"breakdown": "$browser"}}),
     );
-    assert_eq!(project.ask(none), json!([]));
+    assert_eq!(project.run(none), json!([]));
     project.cohort(5, "Friends", &[0]);
     let cohort = json!({"breakdown": [5], "breakdown_type": "cohort"});
     let found =
-        project.ask(with(funnel(&["a", "b"], json!({})), json!({ "breakdownFilter": cohort })));
+        project.run(with(funnel(&["a", "b"], json!({})), json!({ "breakdownFilter": cohort })));
     assert_eq!(
         (&found[0][0]["breakdown"], &found[0][0]["breakdown_value"]),
         (&json!("Friends"), &json!(5))
@@ -163,16 +163,16 @@ fn funnels_are_broken_down_by_what_touched_first() {
 
 // contract: query 90
 #[test]
-fn times_to_convert_are_put_into_bins() {
+fn time_to_convert_is_a_histogram() {
     let mut project = Project::f1();
     let times = |filter: Json| {
         funnel(&["a", "b"], with(filter, json!({"funnelVizType": "time_to_convert"})))
     };
-    let found = project.ask(times(json!({})));
+    let found = project.run(times(json!({})));
     assert_eq!(found["average_conversion_time"], 3600);
     assert_eq!(found["bins"], json!([[3600, 1], [3660, 0]]));
     let none = project
-        .ask(times(json!({"funnelWindowInterval": 1, "funnelWindowIntervalUnit": "second"})));
+        .run(times(json!({"funnelWindowInterval": 1, "funnelWindowIntervalUnit": "second"})));
     let nobody = json!({"average_conversion_time": null, "median_conversion_time": null, "bins": [[0, 0], [1, 0]]});
     assert_eq!(none, nobody);
     for (id, minutes) in [("x", 10), ("y", 20), ("z", 60)] {
@@ -184,34 +184,34 @@ fn times_to_convert_are_put_into_bins() {
             json!({}),
         );
     }
-    let found = project.ask(times(json!({"binCount": 3})));
+    let found = project.run(times(json!({"binCount": 3})));
     assert_eq!(found["bins"], json!([[600, 2], [1600, 0], [2600, 0], [3600, 2]]));
     assert_eq!(
         (&found["average_conversion_time"], &found["median_conversion_time"]),
         (&json!(2250), &json!(2400))
     );
     for step in [0, 2] {
-        assert!(project.refuse(times(json!({ "funnelToStep": step }))).contains("funnelToStep"));
+        assert!(project.run_err(times(json!({ "funnelToStep": step }))).contains("funnelToStep"));
     }
 }
 
 // contract: query 91
 #[test]
-fn trends_of_funnels_count_by_the_day_of_entry() {
+fn funnel_trends_count_by_day_of_entry() {
     let project = Project::f1();
-    let found = project.ask(funnel(&["a", "b"], json!({"funnelVizType": "trends"})));
+    let found = project.run(funnel(&["a", "b"], json!({"funnelVizType": "trends"})));
     assert_eq!(found.as_array().unwrap().len(), 1);
     assert_eq!(found[0]["data"], json!([50, 0, 0]));
     assert_eq!((&found[0]["count"], &found[0]["days"][2]), (&json!(3), &json!("2024-01-03")));
     assert_eq!(found[0]["labels"][0], "1-Jan-2024");
     let browser = json!({"breakdownFilter": {"breakdown": "$browser"}});
-    let found = project.ask(with(funnel(&["a", "b"], json!({"funnelVizType": "trends"})), browser));
+    let found = project.run(with(funnel(&["a", "b"], json!({"funnelVizType": "trends"})), browser));
     assert_eq!(each(&found, "breakdown_value"), [json!(["Chrome"]), json!(["Safari"])]);
     assert_eq!(each(&found, "data"), [json!([0, 0, 0]), json!([100, 0, 0])]);
 }
 
 #[test]
-fn sessions_and_groups_can_be_the_ones_that_convert() {
+fn funnels_can_aggregate_by_session_or_group() {
     let mut project = Project::empty();
     for (session, event, time) in [
         ("s1", "a", "2024-01-01T10:00:00Z"),
@@ -222,7 +222,7 @@ fn sessions_and_groups_can_be_the_ones_that_convert() {
         project.event("p", event, time, json!({"$session_id": session}));
     }
     let by = |text: &str| funnel(&["a", "b"], json!({"funnelAggregateByHogQL": text}));
-    assert_eq!(counts(&project.ask(by("properties.$session_id"))), [2, 1]);
-    assert_eq!(counts(&project.ask(by("person_id"))), [1, 1]);
-    assert_eq!(counts(&project.ask(by("concat(event, distinct_id)"))), [1, 0]);
+    assert_eq!(counts(&project.run(by("properties.$session_id"))), [2, 1]);
+    assert_eq!(counts(&project.run(by("person_id"))), [1, 1]);
+    assert_eq!(counts(&project.run(by("concat(event, distinct_id)"))), [1, 0]);
 }

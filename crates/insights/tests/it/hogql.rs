@@ -1,4 +1,4 @@
-//! Expressions in filters, maths, breakdowns, and wherever else one may stand.
+//! HogQL expressions in filters, math, breakdowns and actors.
 
 use serde_json::{Value as Json, json};
 
@@ -18,7 +18,7 @@ fn math(text: &str) -> Json {
 
 // contract: query 78
 #[test]
-fn filters_are_conditions_in_hogql() {
+fn hogql_filters_are_conditions() {
     let mut project = Project::f1();
     project.group(0, "acme", json!({"plan": "pro"}));
     let mut groups = [const { None }; 5];
@@ -30,7 +30,7 @@ fn filters_are_conditions_in_hogql() {
             trends(json!({"kind": "EventsNode", "event": "a"})),
             json!({ "properties": filter }),
         );
-        project.ask(query)[0]["count"].clone()
+        project.run(query)[0]["count"].clone()
     };
     for (text, expected) in [
         ("properties.amount > 15", 2),
@@ -47,11 +47,11 @@ fn filters_are_conditions_in_hogql() {
     }
     let broken = json!([{"type": "hogql", "key": "nope = 1"}]);
     let query = with(trends(json!({"kind": "EventsNode"})), json!({ "properties": broken }));
-    assert!(project.refuse(query).contains("nope"));
+    assert!(project.run_err(query).contains("nope"));
 }
 
 #[test]
-fn maths_are_expressions_over_aggregates() {
+fn hogql_math_is_an_expression_over_aggregates() {
     let project = Project::f1();
     for (text, expected) in [
         ("sum(properties.amount)", json!([30, 0, 30])),
@@ -68,28 +68,28 @@ fn maths_are_expressions_over_aggregates() {
         ("quantile(0.75)(properties.amount)", json!([17.5, 0, 30])),
         ("countIf(event = 'b') / count()", json!([1.0 / 3.0, 1, 0])),
     ] {
-        assert_eq!(project.ask(math(text))[0]["data"], expected, "{text}");
+        assert_eq!(project.run(math(text))[0]["data"], expected, "{text}");
     }
     let total =
         with(math("sum(properties.amount)"), json!({"trendsFilter": {"display": "BoldNumber"}}));
-    assert_eq!(project.ask(total)[0]["aggregated_value"], 60);
+    assert_eq!(project.run(total)[0]["aggregated_value"], 60);
     let browser = with(
         math("sum(properties.amount)"),
         json!({"breakdownFilter": {"breakdown": "$browser", "breakdown_limit": 1}}),
     );
-    let found = project.ask(browser);
+    let found = project.run(browser);
     assert_eq!(each(&found, "count"), [40, 20]);
     for text in ["properties.amount", "", "groupArray(event)", "arrayJoin([1])", "count("] {
-        project.refuse(math(text));
+        project.run_err(math(text));
     }
 }
 
 #[test]
-fn breakdowns_and_actors_are_expressions() {
+fn hogql_breakdowns_and_actors_are_expressions() {
     let project = Project::f1();
     let by = |breakdown: Json| {
         let query = trends(json!({"kind": "EventsNode", "event": "a"}));
-        project.ask(with(query, json!({ "breakdownFilter": breakdown })))
+        project.run(with(query, json!({ "breakdownFilter": breakdown })))
     };
     let upper = by(json!({"breakdown": "upper(properties.$browser)", "breakdown_type": "hogql"}));
     assert_eq!(each(&upper, "breakdown_value"), ["CHROME", "SAFARI"]);
@@ -108,7 +108,7 @@ fn breakdowns_and_actors_are_expressions() {
         "series": [{"kind": "EventsNode", "math": "hogql", "math_hogql": "lower(event)"}],
         "dateRange": {"date_from": "2024-01-01", "date_to": "2024-01-03"},
     });
-    assert_eq!(project.ask(stickiness)[0]["data"], json!([0, 2, 0]));
+    assert_eq!(project.run(stickiness)[0]["data"], json!([0, 2, 0]));
     let paths = json!({
         "kind": "PathsQuery",
         "pathsFilter": {"includeEventTypes": ["hogql"], "pathsHogQLExpression": "upper(event)"},
@@ -116,11 +116,11 @@ fn breakdowns_and_actors_are_expressions() {
     });
     let mut project = Project::f1();
     project.event("p2", "b", "2024-01-01T12:10:00Z", json!({}));
-    assert_eq!(project.ask(paths)[0]["target"], "2_B");
+    assert_eq!(project.run(paths)[0]["target"], "2_B");
 }
 
 #[test]
-fn without_somebody_who_reads_them_expressions_are_refused() {
+fn hogql_is_rejected_without_a_compiler() {
     let project = Project::f1();
     let run = |query: &Json| {
         let insight = insights::Insight::parse("TrendsQuery", query).unwrap().unwrap();

@@ -24,9 +24,9 @@ fn table(results: &Json) -> Vec<Vec<u64>> {
 
 // contract: query 92, 93, 94
 #[test]
-fn retention_counts_who_comes_back() {
+fn retention_counts_returning_actors() {
     let project = Project::f1();
-    let found = project.ask(retention(json!({})));
+    let found = project.run(retention(json!({})));
     assert_eq!(table(&found), [[2, 0, 1], [0, 0, 0], [1, 0, 0]]);
     assert_eq!(each(&found, "label"), ["Day 0", "Day 1", "Day 2"]);
     assert_eq!(each(&found[0]["values"], "label"), ["Day 0", "Day 1", "Day 2"]);
@@ -34,11 +34,11 @@ fn retention_counts_who_comes_back() {
         each(&found, "date"),
         ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2024-01-03T00:00:00Z"]
     );
-    let first = project.ask(retention(json!({"retentionType": "retention_first_time"})));
+    let first = project.run(retention(json!({"retentionType": "retention_first_time"})));
     assert_eq!(table(&first), [[2, 0, 1], [0, 0, 0], [0, 0, 0]]);
-    let cumulative = project.ask(retention(json!({"cumulative": true})));
+    let cumulative = project.run(retention(json!({"cumulative": true})));
     assert_eq!(table(&cumulative)[0], [2, 1, 1]);
-    let often = project.ask(retention(json!({"minimumOccurrences": 2})));
+    let often = project.run(retention(json!({"minimumOccurrences": 2})));
     assert_eq!(table(&often)[0], [2, 0, 0]);
 }
 
@@ -46,56 +46,56 @@ fn retention_counts_who_comes_back() {
 fn retention_has_rows_for_the_range_and_columns_for_the_intervals() {
     let project = Project::f1();
     let range = json!({"dateRange": {"date_from": "2024-01-02", "date_to": "2024-01-03"}});
-    assert_eq!(table(&project.ask(with(retention(json!({})), range))), [[0, 0, 0], [1, 0, 0]]);
-    let week = project.ask(retention(json!({"period": "Week", "totalIntervals": 2})));
+    assert_eq!(table(&project.run(with(retention(json!({})), range))), [[0, 0, 0], [1, 0, 0]]);
+    let week = project.run(retention(json!({"period": "Week", "totalIntervals": 2})));
     assert_eq!(table(&week), [[0, 0], [2, 0]]);
     assert_eq!(week[1]["date"], "2023-12-31T00:00:00Z");
-    let hours = project.ask(retention(json!({"period": "Hour", "totalIntervals": 31})));
+    let hours = project.run(retention(json!({"period": "Hour", "totalIntervals": 31})));
     assert_eq!(hours.as_array().unwrap().len(), 31);
     for intervals in [0, 32] {
         assert!(
             project
-                .refuse(retention(json!({ "totalIntervals": intervals })))
+                .run_err(retention(json!({ "totalIntervals": intervals })))
                 .contains("totalIntervals")
         );
     }
     let mut zoned = Project::f1();
     zoned.zone = "America/New_York";
-    assert_eq!(zoned.ask(retention(json!({})))[0]["date"], "2024-01-01T00:00:00-05:00");
+    assert_eq!(zoned.run(retention(json!({})))[0]["date"], "2024-01-01T00:00:00-05:00");
 }
 
 #[test]
-fn the_first_event_ever_is_asked_for_the_filters() {
+fn first_ever_occurrence_must_pass_the_filters() {
     let project = Project::f1();
     let large = json!([{"key": "amount", "operator": "gt", "value": 15}]);
     let ask = |kind: &str| {
         let entity = json!({"id": "a", "type": "events", "properties": large});
-        table(&project.ask(retention(json!({"targetEntity": entity, "retentionType": kind}))))
+        table(&project.run(retention(json!({"targetEntity": entity, "retentionType": kind}))))
     };
     assert_eq!(ask("retention_first_time"), [[1, 0, 0], [0, 0, 0], [1, 0, 0]]);
     assert_eq!(ask("retention_first_ever_occurrence"), [[1, 0, 0], [0, 0, 0], [0, 0, 0]]);
 }
 
 #[test]
-fn retention_is_broken_down_by_the_start() {
+fn retention_breakdown_uses_the_start_event() {
     let project = Project::f1();
     let by = |breakdown: Json| with(retention(json!({})), json!({ "breakdownFilter": breakdown }));
-    let found = project.ask(by(json!({"breakdown": "$browser"})));
+    let found = project.run(by(json!({"breakdown": "$browser"})));
     assert_eq!(
         each(&found, "breakdown_value"),
         ["Chrome", "Chrome", "Chrome", "Safari", "Safari", "Safari"]
     );
     assert_eq!(table(&found)[..3], [[1, 0, 1], [0, 0, 0], [1, 0, 0]]);
     assert_eq!(table(&found)[3], [1, 0, 0]);
-    let found = project.ask(by(json!({"breakdown": "$browser", "breakdown_limit": 1})));
+    let found = project.run(by(json!({"breakdown": "$browser", "breakdown_limit": 1})));
     assert_eq!(found[3]["breakdown_value"], "$$_posthog_breakdown_other_$$");
     let two = json!({"breakdowns": [{"property": "a"}, {"property": "b"}]});
-    assert!(project.refuse(by(two)).contains("At most 1"));
+    assert!(project.run_err(by(two)).contains("At most 1"));
 }
 
 // contract: query 95
 #[test]
-fn a_lifecycle_says_who_is_new_and_who_stays_away() {
+fn lifecycle_classifies_new_returning_resurrecting_and_dormant() {
     let project = Project::f1();
     let query = json!({
         "kind": "LifecycleQuery",
@@ -103,7 +103,7 @@ fn a_lifecycle_says_who_is_new_and_who_stays_away() {
         "dateRange": {"date_from": "2024-01-01", "date_to": "2024-01-03"},
         "lifecycleFilter": {"toggledLifecycles": ["new"], "showLegend": true},
     });
-    let found = project.ask(query.clone());
+    let found = project.run(query.clone());
     assert_eq!(each(&found, "status"), ["new", "returning", "resurrecting", "dormant"]);
     assert_eq!(
         each(&found, "data"),
@@ -114,17 +114,17 @@ fn a_lifecycle_says_who_is_new_and_who_stays_away() {
         (&found[3]["label"], &found[0]["labels"][0]),
         (&json!("a - dormant"), &json!("1-Jan-2024"))
     );
-    // Who was there the day before returns, and who leaves then is missed on the first day.
+    // Actors of the day before are returning, or dormant on the first day.
     let later = json!({"dateRange": {"date_from": "2024-01-02", "date_to": "2024-01-04"}});
-    let found = project.ask(with(query.clone(), later));
+    let found = project.run(with(query.clone(), later));
     assert_eq!(each(&found, "data")[2..], [json!([0, 1, 0]), json!([-2, 0, -1])]);
     let two = json!({"series": [{"kind": "EventsNode"}, {"kind": "EventsNode"}]});
-    assert!(project.refuse(with(query, two)).contains("one series"));
+    assert!(project.run_err(with(query, two)).contains("one series"));
 }
 
 // contract: query 96, 97
 #[test]
-fn stickiness_counts_days_of_coming_back() {
+fn stickiness_counts_active_days() {
     let mut project = Project::f1();
     let stickiness = |filter: Json| {
         json!({
@@ -134,11 +134,11 @@ fn stickiness_counts_days_of_coming_back() {
             "stickinessFilter": filter,
         })
     };
-    let found = project.ask(stickiness(json!({})));
+    let found = project.run(stickiness(json!({})));
     assert_eq!((&found[0]["data"], &found[0]["count"]), (&json!([1, 1, 0]), &json!(2)));
     assert_eq!(found[0]["labels"], json!(["1 day", "2 days", "3 days"]));
     assert_eq!((&found[0]["days"], &found[0]["label"]), (&json!([1, 2, 3]), &json!("a")));
-    let found = project.ask(stickiness(json!({"computedAs": "cumulative"})));
+    let found = project.run(stickiness(json!({"computedAs": "cumulative"})));
     assert_eq!(
         (&found[0]["data"], &found[0]["labels"][1]),
         (&json!([2, 1, 0]), &json!("2 days or more"))
@@ -146,14 +146,14 @@ fn stickiness_counts_days_of_coming_back() {
     project.event("p1", "a", "2024-01-03T10:00:00Z", json!({}));
     let often = |operator: &str, value: u64| {
         let criteria = json!({"stickinessCriteria": {"operator": operator, "value": value}});
-        project.ask(stickiness(criteria))[0]["data"].clone()
+        project.run(stickiness(criteria))[0]["data"].clone()
     };
     assert_eq!(often("gte", 1), json!([1, 1, 0]));
     assert_eq!(often("gte", 2), json!([1, 0, 0]));
     assert_eq!(often("lte", 1), json!([2, 0, 0]));
     assert_eq!(often("exact", 2), json!([1, 0, 0]));
     let compared =
-        project.ask(with(stickiness(json!({})), json!({"compareFilter": {"compare": true}})));
+        project.run(with(stickiness(json!({})), json!({"compareFilter": {"compare": true}})));
     assert_eq!(each(&compared, "compare_label"), ["current", "previous"]);
     assert_eq!(each(&compared, "count"), [2, 0]);
 }
@@ -168,12 +168,12 @@ fn paths(filter: Json) -> Json {
 
 // contract: query 98, 99
 #[test]
-fn paths_are_edges_between_what_people_did() {
+fn paths_are_edges_between_consecutive_events() {
     let mut project = Project::f1();
     let custom = json!({"includeEventTypes": ["custom_event"]});
-    assert_eq!(project.ask(paths(custom.clone())), json!([]));
+    assert_eq!(project.run(paths(custom.clone())), json!([]));
     project.event("p2", "b", "2024-01-01T12:20:00Z", json!({}));
-    let found = project.ask(paths(custom.clone()));
+    let found = project.run(paths(custom.clone()));
     let edge =
         json!({"source": "1_a", "target": "2_b", "value": 1, "average_conversion_time": 1_200_000});
     assert_eq!(found, json!([edge]));
@@ -185,7 +185,7 @@ fn paths_are_edges_between_what_people_did() {
         project.event("p2", event, time, json!({}));
     }
     let edges = |filter: Json| {
-        let found = project.ask(paths(filter));
+        let found = project.run(paths(filter));
         let text = |edge: &Json| {
             format!("{} {}", edge["source"].as_str().unwrap(), edge["target"].as_str().unwrap())
         };
@@ -201,12 +201,14 @@ fn paths_are_edges_between_what_people_did() {
     assert_eq!(edges(json!({})), ["1_a 2_b", "2_b 3_c", "3_c 4_$hidden", "4_$hidden 5_d"]);
     assert_eq!(edges(with(custom.clone(), json!({"minEdgeWeight": 2}))), Vec::<String>::new());
     for (key, value) in [("stepLimit", 21), ("stepLimit", 0), ("edgeLimit", 0)] {
-        assert!(project.refuse(paths(with(custom.clone(), json!({ (key): value })))).contains(key));
+        assert!(
+            project.run_err(paths(with(custom.clone(), json!({ (key): value })))).contains(key)
+        );
     }
 }
 
 #[test]
-fn pages_and_screens_are_called_by_where_they_are() {
+fn path_items_are_url_paths_and_screen_names() {
     let mut project = Project::empty();
     let page = |url: &str| json!({ "$current_url": url });
     for (event, properties, time) in [
@@ -226,7 +228,7 @@ fn pages_and_screens_are_called_by_where_they_are() {
         );
     }
     let targets = |filter: Json| {
-        let found = project.ask(paths(filter));
+        let found = project.run(paths(filter));
         let mut all = vec![found[0]["source"].as_str().unwrap().to_owned()];
         all.extend(each(&found, "target").iter().map(|target| target.as_str().unwrap().to_owned()));
         all
@@ -245,7 +247,7 @@ fn pages_and_screens_are_called_by_where_they_are() {
     });
     assert_eq!(targets(cleaned), ["1_/home", "2_/user/:id", "3_Cart"]);
     let replaced = paths(json!({"includeEventTypes": ["$pageview"], "pathReplacements": true}));
-    assert!(project.refuse(replaced.clone()).contains("rules"));
+    assert!(project.run_err(replaced.clone()).contains("rules"));
     let mut insight = Insight::parse("PathsQuery", &replaced).unwrap().unwrap();
     insight.set_path_cleaning(&json!([{"alias": "/:user", "regex": "/user/.*"}, 17]));
     let found = insight.run(&project.view(), &limits()).unwrap().results;

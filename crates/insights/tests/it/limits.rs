@@ -1,4 +1,4 @@
-//! What a question may cost, what it needs, and what is put on top of it.
+//! Limits, needs and overrides of queries.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,7 +35,7 @@ fn insight(kind: &str, query: &Json) -> Insight {
 }
 
 #[test]
-fn every_kind_stops_when_it_is_told_to() {
+fn every_kind_observes_cancellation() {
     let project = Project::f1();
     let view = project.view();
     for kind in KINDS {
@@ -49,7 +49,7 @@ fn every_kind_stops_when_it_is_told_to() {
 }
 
 #[test]
-fn memory_has_a_bound() {
+fn every_kind_observes_the_memory_limit() {
     let mut project = Project::f1();
     project.event("p1", "$pageview", "2024-01-01T10:00:00Z", json!({"$current_url": "/"}));
     let view = project.view();
@@ -61,7 +61,7 @@ fn memory_has_a_bound() {
 }
 
 #[test]
-fn only_insights_are_read_and_only_with_known_keys() {
+fn unknown_kinds_and_unknown_keys_are_rejected() {
     assert!(Insight::parse("HogQLQuery", &json!({})).is_none());
     for kind in KINDS {
         let mut query = query(kind);
@@ -81,7 +81,7 @@ fn only_insights_are_read_and_only_with_known_keys() {
 }
 
 #[test]
-fn an_insight_says_what_it_needs() {
+fn insight_reports_its_needs() {
     let query = json!({
         "series": [
             {"kind": "ActionsNode", "id": 7},
@@ -102,7 +102,7 @@ fn an_insight_says_what_it_needs() {
 }
 
 #[test]
-fn what_is_put_on_top_changes_the_answer() {
+fn overrides_change_the_result() {
     let project = Project::f1();
     let overrides: Overrides = serde_json::from_value(json!({
         "date_from": "2024-01-03",

@@ -8,5 +8,5 @@ mod kinds;
 mod limits;
 mod oracle;
 mod project;
+mod top_values;
 mod trends;
-mod wide;

@@ -1,5 +1,5 @@
-//! Random questions about random projects, answered twice: by the crate, and by plain loops over
-//! plain rows.
+//! Differential test: random queries on random projects, run by the crate and by a reference
+//! implementation with plain loops over rows.
 
 mod actors;
 mod behavioral;
@@ -15,13 +15,13 @@ use serde_json::Value as Json;
 use crate::project::Project;
 use history::History;
 
-/// Projects, and questions about each.
+/// Random projects, and queries per project.
 const PROJECTS: u64 = 16;
-const QUESTIONS: usize = 40;
-/// Conditions on what people did, of each.
-const DEEDS: usize = 20;
+const QUERIES: usize = 40;
+/// Behavioral filters per project.
+const BEHAVIORAL_FILTERS: usize = 20;
 
-/// Numbers may differ by how they were added up.
+/// Floats may differ by the order of summation.
 fn same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => {
@@ -38,7 +38,7 @@ fn same(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// What the reference says of an answer: only those members.
+/// Restricts a result to the members that the reference computes.
 fn only(results: &Json, shape: &Json) -> Json {
     match (results, shape) {
         (Json::Array(results), Json::Array(shapes)) if results.len() == shapes.len() => {
@@ -59,11 +59,11 @@ fn only(results: &Json, shape: &Json) -> Json {
 }
 
 fn check(project: &Project, history: &History, query: &Json, seed: u64) {
-    let found = project.outcome(query);
+    let found = project.try_run(query);
     let found = found.unwrap_or_else(|error| panic!("seed {seed}: {query}: {error}")).results;
     let expected = match query["kind"].as_str().unwrap() {
-        "TrendsQuery" => trends::answer(history, query),
-        "FunnelsQuery" => funnels::answer(history, query),
+        "TrendsQuery" => trends::reference(history, query),
+        "FunnelsQuery" => funnels::reference(history, query),
         "RetentionQuery" => others::retention(history, query),
         "LifecycleQuery" => others::lifecycle(history, query),
         "StickinessQuery" => others::stickiness(history, query),
@@ -75,15 +75,15 @@ fn check(project: &Project, history: &History, query: &Json, seed: u64) {
 }
 
 #[test]
-fn answers_agree_with_plain_loops_over_plain_rows() {
+fn insight_results_agree_with_the_reference_implementation() {
     for seed in 0..PROJECTS {
         let mut random = StdRng::seed_from_u64(seed);
         let (project, history) = History::random(&mut random);
-        for _ in 0..QUESTIONS {
+        for _ in 0..QUERIES {
             let query = queries::any(&mut random, &history);
             check(&project, &history, &query, seed);
         }
-        for _ in 0..DEEDS {
+        for _ in 0..BEHAVIORAL_FILTERS {
             behavioral::check(&project, &history, &mut random, seed);
         }
     }

@@ -90,7 +90,7 @@ impl Project {
         project
     }
 
-    /// The number of a distinct id; a new one has no profile.
+    /// The `distinct_no` of an id; a new one has no person.
     pub fn id(&mut self, id: &str) -> u32 {
         if let Some(no) = self.ids.get(id) {
             return *no;
@@ -101,7 +101,7 @@ impl Project {
         no
     }
 
-    /// Returns the person's number.
+    /// Returns the `person_no`.
     pub fn person(&mut self, ids: &[&str], created_at: &str, properties: Json) -> u32 {
         let no = PersonNo(self.person_count);
         self.person_count += 1;
@@ -184,7 +184,7 @@ impl Project {
         }
     }
 
-    /// `amount` is defined as a number.
+    /// The schema defines `amount` as a number.
     fn hogql(&self) -> HogqlCompiler {
         let amount = (PropertyOwner::Event, "amount".to_owned());
         HogqlCompiler::new(hogql::Project {
@@ -196,7 +196,7 @@ impl Project {
         })
     }
 
-    pub fn outcome(&self, query: &Json) -> Result<InsightResult, Error> {
+    pub fn try_run(&self, query: &Json) -> Result<InsightResult, Error> {
         let kind = query["kind"].as_str().unwrap();
         let insight = Insight::parse(kind, query).unwrap()?;
         insight.run_with(&self.view(), &limits(), Some(&self.hogql()))
@@ -209,17 +209,17 @@ impl Project {
         insight.actors(&self.view(), &limits(), Some(&self.hogql()), &point)
     }
 
-    /// The results, first of rows in memory, then of the same rows in segments.
-    pub fn ask(&self, query: Json) -> Json {
-        let found = self.outcome(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
+    /// Runs twice, on rows in memory and on the same rows in segments, and compares.
+    pub fn run(&self, query: Json) -> Json {
+        let found = self.try_run(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
         self.warehouse.flush().unwrap();
-        let stored = self.outcome(&query).unwrap();
+        let stored = self.try_run(&query).unwrap();
         assert_eq!(found.results, stored.results, "{query}");
         found.results
     }
 
-    pub fn refuse(&self, query: Json) -> String {
-        match self.outcome(&query) {
+    pub fn run_err(&self, query: Json) -> String {
+        match self.try_run(&query) {
             Err(Error::Invalid(why)) => why,
             other => panic!("{query}: {other:?}"),
         }

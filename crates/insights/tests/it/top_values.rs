@@ -1,4 +1,4 @@
-//! Breakdowns of very many values, of which few come before the limit.
+//! Breakdowns with many more values than the limit, where top-value pruning applies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +11,19 @@ const NULL: &str = "$$_posthog_breakdown_null_$$";
 const OTHER: &str = "$$_posthog_breakdown_other_$$";
 const PERSONS: u32 = 60;
 
-/// Who, or which group, was there, by value.
+/// Actors by value.
 #[derive(Default)]
 struct Plain {
     persons: BTreeMap<String, BTreeSet<String>>,
     groups: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// How events come by their value and person.
+/// Distribution of values and persons over events.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
-    /// Some values are everybody's.
+    /// Some values have all persons.
     Skewed,
-    /// Those with the most events are of one person each, so that others lead.
+    /// The values with the most events have one person each, so that others rank first.
     Busy,
     /// No value has more than two persons.
     Flat,
@@ -64,7 +64,7 @@ fn project(shape: Shape) -> (Project, Plain) {
             value => (json!({ "page": format!("/{value}/") }), format!("/{value}/")),
         };
         let id = format!("p{person}");
-        // Some values are only of events that are no group's.
+        // Some values occur only in events without a group.
         let group = (value % 7 > 0).then(|| format!("g{}", person % 20));
         plain.persons.entry(text.clone()).or_default().insert(id.clone());
         if let Some(group) = &group {
@@ -101,7 +101,7 @@ fn expected(
 }
 
 #[test]
-fn those_before_the_limit_are_the_same_as_if_all_were_counted() {
+fn top_value_pruning_gives_the_same_result_as_counting_all_values() {
     for shape in [Shape::Skewed, Shape::Busy, Shape::Flat] {
         let (project, plain) = project(shape);
         for (math, plain) in [("dau", &plain.persons), ("unique_group", &plain.groups)] {
@@ -130,7 +130,7 @@ fn those_before_the_limit_are_the_same_as_if_all_were_counted() {
                         "breakdown_hide_other_aggregation": hide_other,
                     },
                 });
-                let outcome = project.outcome(&query).unwrap();
+                let outcome = project.try_run(&query).unwrap();
                 let lines = outcome.results.as_array().unwrap().iter();
                 let lines: Vec<Json> = lines
                     .map(|line| json!([line["breakdown_value"], line["aggregated_value"].as_f64()]))
@@ -144,7 +144,7 @@ fn those_before_the_limit_are_the_same_as_if_all_were_counted() {
 }
 
 #[test]
-fn whoever_is_behind_a_number_of_many_is_found() {
+fn drill_down_finds_actors_of_one_value_among_many() {
     let (project, plain) = project(Shape::Skewed);
     let query = json!({
         "kind": "TrendsQuery",
@@ -163,7 +163,7 @@ fn whoever_is_behind_a_number_of_many_is_found() {
     let plain = plain.persons.iter().map(shortened).collect();
     let filter =
         json!({"breakdown": "page", "breakdown_limit": 3, "breakdown_normalize_url": true});
-    let found = project.ask(with(query, json!({ "breakdownFilter": filter })));
+    let found = project.run(with(query, json!({ "breakdownFilter": filter })));
     for (line, expected) in found.as_array().unwrap().iter().zip(expected(&plain, 3, false, 1.0)) {
         assert_eq!(line["breakdown_value"], expected[0]);
         assert_eq!(line["aggregated_value"].as_f64(), expected[1].as_f64());

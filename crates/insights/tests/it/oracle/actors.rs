@@ -1,4 +1,4 @@
-//! Whoever is told to be behind a number is as many as the number says.
+//! Drill-down: the number of listed actors equals the data point.
 
 use insights::InsightActors;
 use serde_json::{Value as Json, json};
@@ -40,7 +40,7 @@ impl Check<'_> {
     }
 }
 
-/// Numbers of one line that are asked about: each is a look through the events.
+/// Data points per line that are checked; each costs a scan.
 const NUMBERS_MAX: usize = 3;
 
 fn list(json: &Json) -> &[Json] {
@@ -111,7 +111,7 @@ fn trends(check: &Check<'_>, results: &Json) {
             | "unique_group"
             | "first_time_for_user"
             | "first_matching_event_for_user" => check.count(point, number),
-            // Events of no group count, and are nobody's.
+            // Events without a group count, but have no actor.
             "total" if check.query.get("aggregation_group_type_index").is_none() => {
                 check.events(check.query, point, number);
             }
@@ -121,7 +121,7 @@ fn trends(check: &Check<'_>, results: &Json) {
             one(point, &item["aggregated_value"]);
             continue;
         }
-        // Sums of what is counted anew in each bucket are nobody's number.
+        // A sum of distinct counts per bucket is not a number of actors.
         if cumulative && matches!(math, "weekly_active" | "monthly_active" | "unique_group") {
             continue;
         }
@@ -133,7 +133,7 @@ fn trends(check: &Check<'_>, results: &Json) {
 
 fn funnels(check: &Check<'_>, results: &Json) {
     let filter = &check.query["funnelsFilter"];
-    // Somebody with several of the values beyond the limit is one, though counted for each.
+    // An actor with several values beyond the limit is listed once, but counted for each.
     let is_one = |value: &Json| {
         *value != json!(["Other"]) || filter["breakdownAttributionType"] != "all_events"
     };

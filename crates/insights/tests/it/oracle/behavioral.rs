@@ -1,4 +1,4 @@
-//! Who did what, by plain loops.
+//! Reference implementation of behavioral filters.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,14 +13,14 @@ struct Asked<'a> {
     order: &'a str,
 }
 
-/// The times of the steps that were done, and the rows that did them, by step.
+/// Timestamps and rows of the completed steps.
 #[derive(Clone, Debug, Default)]
 struct Run<'a> {
     times: Vec<i64>,
     rows: Vec<Option<&'a Row>>,
 }
 
-pub fn answer(history: &History, query: &Json) -> Json {
+pub fn reference(history: &History, query: &Json) -> Json {
     let filter = &query["funnelsFilter"];
     let unit = match filter["funnelWindowIntervalUnit"].as_str().unwrap() {
         "minute" => 60,
@@ -55,7 +55,7 @@ impl<'a> Asked<'a> {
         self.history.passes(row, self.query, &json!({"event": "c"}))
     }
 
-    /// Two steps that may mean one event need different moments.
+    /// Steps that may select the same event need different timestamps.
     fn overlap(&self, a: usize, b: usize) -> bool {
         match (self.steps[a]["event"].as_str(), self.steps[b]["event"].as_str()) {
             (Some(a), Some(b)) => a == b,
@@ -69,18 +69,18 @@ impl<'a> Asked<'a> {
         (units[0], self.history.end_of(to), units)
     }
 
-    fn journeys(&self) -> Vec<Vec<&'a Row>> {
+    fn sequences(&self) -> Vec<Vec<&'a Row>> {
         let (from, to, _) = self.period();
-        let mut journeys: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+        let mut sequences: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
         for row in self.history.rows.iter().filter(|row| from <= row.time && row.time <= to) {
             if let Some(who) = self.history.who(row, self.query) {
-                journeys.entry(who).or_default().push(row);
+                sequences.entry(who).or_default().push(row);
             }
         }
-        journeys.into_values().collect()
+        sequences.into_values().collect()
     }
 
-    /// The run that begins with a row, if it can begin one.
+    /// The run that starts with a row, if it can start one.
     fn run(&self, rows: &[&'a Row], first: usize) -> Option<Run<'a>> {
         let done = vec![None; self.steps.len()];
         match self.order {
@@ -154,7 +154,7 @@ impl<'a> Asked<'a> {
         run
     }
 
-    /// How many steps can have moments of their own.
+    /// How many steps can have timestamps of their own.
     fn assign(&self, rows: &[&Row], step: usize, taken: &mut Vec<(usize, i64)>) -> usize {
         if step == self.steps.len() {
             return taken.len();
@@ -230,14 +230,14 @@ impl<'a> Asked<'a> {
         Some(&self.query.get("breakdownFilter")?["breakdowns"][0])
     }
 
-    /// The journeys that are counted, each with its value if all its events must share one.
+    /// Event sequences to count, each with its value if all events must share one.
     fn split(&self) -> Vec<(Option<String>, Vec<&'a Row>)> {
         let every = self.query["funnelsFilter"]["breakdownAttributionType"] == "all_events";
         let Some(breakdown) = self.breakdown().filter(|_| every) else {
-            return self.journeys().into_iter().map(|rows| (None, rows)).collect();
+            return self.sequences().into_iter().map(|rows| (None, rows)).collect();
         };
         let mut split = Vec::new();
-        for rows in self.journeys() {
+        for rows in self.sequences() {
             let values: BTreeSet<String> = rows
                 .iter()
                 .filter(|row| self.any_step(row))
@@ -274,7 +274,7 @@ impl<'a> Asked<'a> {
         found.unwrap_or_else(|| NULL.to_owned())
     }
 
-    /// Funnels by value, the largest first, and what is beyond the limit together.
+    /// Funnels by value, the largest first; values beyond the limit are merged.
     fn ranked<T>(
         &self,
         by_value: BTreeMap<String, T>,
@@ -385,7 +385,7 @@ impl<'a> Asked<'a> {
 
     fn times(&self) -> Json {
         let mut seconds = Vec::new();
-        for rows in self.journeys() {
+        for rows in self.sequences() {
             let Some(run) = self.best(&self.runs(&rows)) else { continue };
             if run.times.len() == self.steps.len() && !self.excluded(&run, &rows) {
                 seconds.push((run.times[self.steps.len() - 1] - run.times[0]) as f64 / 1e6);

@@ -1,4 +1,4 @@
-//! A random project, and the same as plain rows.
+//! A random project, in the warehouse and as plain rows.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ pub struct History {
     pub created: HashMap<String, i64>,
     pub zone: TimeZone,
     pub week_starts_monday: bool,
-    /// No two events are at one moment.
+    /// No two events have the same timestamp.
     pub apart: bool,
 }
 
@@ -57,7 +57,7 @@ impl History {
             week_starts_monday: project.week_starts_monday,
             apart: random.random_bool(0.7),
         };
-        // Some ids were merged into one person, some have no profile.
+        // Some ids are merged into one person, some have none.
         let mut ids: Vec<(String, String, Option<String>)> = Vec::new();
         for person in 0..random.random_range(3..9) {
             let own: Vec<String> =
@@ -140,7 +140,7 @@ impl History {
         date.to_zoned(self.zone.clone()).unwrap().timestamp().as_microsecond()
     }
 
-    /// First moments of the units from one date to another, and the moment behind the last.
+    /// Start timestamps of the intervals from one date to another, and the end of the last.
     pub fn units(&self, from: Date, to: Date, interval: &str) -> Vec<i64> {
         let behind = self.midnight(to.tomorrow().unwrap());
         let mut starts = Vec::new();
@@ -165,7 +165,7 @@ impl History {
         starts
     }
 
-    /// The date on which the unit begins that a date is in.
+    /// The first date of the interval that contains a date.
     pub fn unit_of(&self, date: Date, interval: &str) -> Date {
         let mut date = date;
         match interval {
@@ -185,12 +185,12 @@ impl History {
         date
     }
 
-    /// The last moment of a date.
+    /// The last microsecond of a date.
     pub fn end_of(&self, date: Date) -> i64 {
         self.midnight(date.tomorrow().unwrap()) - 1
     }
 
-    /// Who counts for a row.
+    /// The actor of a row.
     pub fn who(&self, row: &Row, query: &Json) -> Option<String> {
         match query.get("aggregation_group_type_index") {
             Some(_) => row.group.clone(),
@@ -230,7 +230,7 @@ fn next(date: Date, interval: &str) -> Date {
 }
 
 impl History {
-    /// The first and the last moment of a row's session.
+    /// First and last timestamp of a row's session.
     fn session(&self, row: &Row) -> Option<(i64, i64)> {
         let own = self.rows.iter().filter(|other| other.session == row.session);
         row.session.as_ref()?;

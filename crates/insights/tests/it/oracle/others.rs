@@ -6,12 +6,12 @@ use serde_json::{Value as Json, json};
 use super::history::{History, NULL, OTHER, Row};
 use super::trends::date;
 
-/// In which unit a moment is.
+/// The interval that contains a timestamp.
 fn unit_of(units: &[i64], time: i64) -> Option<usize> {
     units.windows(2).position(|unit| unit[0] <= time && time < unit[1])
 }
 
-/// Rows of a node within the units, with who did it and in which unit.
+/// Rows of a node, with their actor and interval.
 fn there<'a>(
     history: &'a History,
     query: &Json,
@@ -27,7 +27,7 @@ pub fn stickiness(history: &History, query: &Json) -> Json {
     let (from, to) = (date(query, "date_from"), date(query, "date_to"));
     let mut units = history.units(from, to, query["interval"].as_str().unwrap());
     let len = units.len() - 1;
-    // Nothing counts behind the last day, though its week goes on.
+    // Nothing counts after the last day, even if its week goes on.
     units[len] = units[len].min(history.end_of(to) + 1);
     let filter = &query["stickinessFilter"];
     let enough = |count: u64| match filter.get("stickinessCriteria") {
@@ -137,7 +137,7 @@ pub fn retention(history: &History, query: &Json) -> Json {
                 _ => history.passes(row, &json!({}), &json!({ "event": target["event"] })),
             };
             let Some(who) = history.who(row, query).filter(|_| counts) else { continue };
-            // Several at the first moment are all the first.
+            // Several events with the first timestamp are all first.
             let again = !known.insert((who.clone(), row.time));
             let first = known.range((who.clone(), i64::MIN)..).next().map(|(_, time)| *time);
             if !again

@@ -1,4 +1,4 @@
-//! Random questions.
+//! Random insight queries.
 
 use rand::rngs::StdRng;
 use rand::{RngExt as _, seq::IndexedRandom as _};
@@ -79,7 +79,7 @@ pub fn any(random: &mut StdRng, history: &History) -> Json {
             10 => stickiness(random),
             _ => paths(random),
         };
-        // What happens at one moment has no order that plain loops could know.
+        // The reference cannot order events with equal timestamps.
         let text = query.to_string();
         let ordered = ["PathsQuery", "\"strict\"", "first_", "last_touch", "\"step\""];
         if history.apart || !ordered.iter().any(|word| text.contains(word)) {
@@ -168,7 +168,7 @@ fn funnels(random: &mut StdRng) -> Json {
         && let Some(breakdown) = breakdown(random, false)
     {
         let mut own = one(random, &["first_touch", "last_touch", "all_events", "step"]);
-        // Which event serves which step is not said when the order is free.
+        // Unordered funnels do not define which event matches which step.
         if own == "step" && filter["funnelOrderType"] == "unordered" {
             own = "first_touch";
         }

@@ -10,7 +10,7 @@ pub fn date(query: &Json, which: &str) -> Date {
     query["dateRange"][which].as_str().unwrap().parse().unwrap()
 }
 
-/// Some of the rows: those with one of these values.
+/// Restricts rows to those with one of these values.
 type Values<'a> = Option<&'a [Vec<String>]>;
 
 struct Period {
@@ -28,10 +28,10 @@ struct Asked<'a> {
     display: &'a str,
 }
 
-/// As `answer`, for one period.
+/// As `reference`, for one period.
 type Line = (Option<Vec<String>>, Vec<f64>);
 
-pub fn answer(history: &History, query: &Json) -> Json {
+pub fn reference(history: &History, query: &Json) -> Json {
     let interval = query["interval"].as_str().unwrap();
     let display = query["trendsFilter"]["display"].as_str().unwrap();
     let (from, to) = (date(query, "date_from"), date(query, "date_to"));
@@ -109,7 +109,7 @@ fn combine(all: &[Vec<Line>], formula: &str, display: &str) -> Vec<Line> {
     lines
 }
 
-/// Values first, then those without any, then the rest.
+/// Sort key: values, then the absent value, then the rest.
 fn place(value: &Option<Vec<String>>) -> u8 {
     match value {
         Some(all) if all.iter().all(|text| text == NULL) => 1,
@@ -171,7 +171,7 @@ impl Asked<'_> {
         self.node["math"].as_str().unwrap()
     }
 
-    /// Days that a rolling count looks at.
+    /// Window length of a rolling count, in days.
     fn rolling(&self) -> Option<i64> {
         match self.math() {
             "weekly_active" => Some(7),
@@ -185,7 +185,7 @@ impl Asked<'_> {
         self.history.end_of(date.checked_sub(days.days()).unwrap()) + 1
     }
 
-    /// Rows that some number of the line is made of.
+    /// Rows that contribute to the line.
     fn counted(&self, values: Values<'_>) -> Vec<&Row> {
         let from = match self.rolling() {
             None => self.period.from,
