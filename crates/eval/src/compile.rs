@@ -147,7 +147,7 @@ impl Compiler<'_> {
         let Some(input) = (self.input_of)(expr) else { return Ok(None) };
         let parse = match &expr.kind {
             ExprKind::Property { .. } if !expr.ty.kind.is_string() => {
-                Some(properties::read(&expr.ty, self.context)?)
+                Some(properties::parse(&expr.ty, self.context)?)
             }
             _ => None,
         };

@@ -159,7 +159,7 @@ fn multiply(site: &mut CallSite, kind: &Kind) -> Result<CompiledCall> {
 }
 
 /// The numeric value of wide bits, signed or unsigned by its kind.
-pub(super) fn whole(kind: &Kind, bits: i64) -> i128 {
+pub(super) fn numeric_value(kind: &Kind, bits: i64) -> i128 {
     if *kind == Kind::UInt(64) { i128::from(bits as u64) } else { i128::from(bits) }
 }
 
@@ -174,7 +174,8 @@ fn int_div(site: &mut CallSite, kind: &Kind, refuse: bool) -> Result<CompiledCal
         return Ok(call(move |args| {
             let (a, b) = (args.ints(0), args.ints(1));
             args.try_ints(|row| {
-                let (a, b) = (whole(&kinds[0], a.at(row)), whole(&kinds[1], b.at(row)));
+                let (a, b) =
+                    (numeric_value(&kinds[0], a.at(row)), numeric_value(&kinds[1], b.at(row)));
                 match b {
                     0 if refuse => Err(by_zero(span)),
                     0 => Ok(Some(0)),
@@ -216,7 +217,8 @@ fn modulo(site: &mut CallSite, kind: &Kind) -> Result<CompiledCall> {
         kind => call(move |args| {
             let (a, b) = (args.ints(0), args.ints(1));
             args.try_ints(|row| {
-                let (a, b) = (whole(&kinds[0], a.at(row)), whole(&kinds[1], b.at(row)));
+                let (a, b) =
+                    (numeric_value(&kinds[0], a.at(row)), numeric_value(&kinds[1], b.at(row)));
                 let rest = a.checked_rem(b).ok_or_else(|| by_zero(span))?;
                 Ok(Some(wrap(&kind, rest as i64)))
             })
@@ -243,7 +245,7 @@ fn divisors(
     Ok(call(move |args| {
         let (a, b) = (args.ints(0), args.ints(1));
         args.try_ints(|row| {
-            let (a, b) = (whole(&kinds[0], a.at(row)), whole(&kinds[1], b.at(row)));
+            let (a, b) = (numeric_value(&kinds[0], a.at(row)), numeric_value(&kinds[1], b.at(row)));
             if name == "lcm" && (a == 0 || b == 0) {
                 return Err(by_zero(span));
             }

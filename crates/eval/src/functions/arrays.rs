@@ -45,7 +45,7 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
                 }))
             })
         }
-        "hasAny" | "hasAll" => has_several(site)?,
+        "hasAny" | "hasAll" => has_any_or_all(site)?,
         "arrayReverse" => pick(site, |range, out| out.extend(range.rev().map(|at| at as u32))),
         "arrayPopBack" => pick(site, |range, out| {
             out.extend(range.start as u32..range.end.saturating_sub(1).max(range.start) as u32);
@@ -182,7 +182,7 @@ impl<'a> Search<'a> {
     }
 }
 
-fn has_several(site: &mut CallSite) -> Result<CompiledCall> {
+fn has_any_or_all(site: &mut CallSite) -> Result<CompiledCall> {
     let all = site.name == "hasAll";
     let Some(common) = site.args[0].ty.common(&site.args[1].ty) else {
         return Err(site.invalid("The arrays are of different types"));

@@ -15,7 +15,7 @@ use crate::time::{
 };
 
 pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
-    if let Some(compiled) = part_named(site)? {
+    if let Some(compiled) = date_part(site)? {
         return Ok(Some(compiled));
     }
     let (now, zone) = (site.context.now, site.context.zone.clone());
@@ -191,7 +191,7 @@ fn day_of_now(now: i64, zone: TimeZone, days: i64) -> CompiledCall {
     })
 }
 
-fn part_named(site: &mut CallSite) -> Result<Option<CompiledCall>> {
+fn date_part(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     Ok(Some(match site.name {
         "toYear" => from_day(site, |day| civil(day).0),
         "toQuarter" => from_day(site, |day| (civil(day).1 - 1) / 3 + 1),

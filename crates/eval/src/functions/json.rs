@@ -29,12 +29,12 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
             None => minify(raw, out),
         }),
         "JSONExtractRaw" => strings(site, minify),
-        "JSONType" => texts_or(site, |raw, out| out.push_str(raw.map_or("Null", type_name))),
+        "JSONType" => strings_or(site, |raw, out| out.push_str(raw.map_or("Null", type_name))),
         "JSONExtractInt" => {
-            ints(site, |raw| number_only(raw, |raw| whole(raw, true, 64)).unwrap_or(0))
+            ints(site, |raw| number_only(raw, |raw| integer_of(raw, true, 64)).unwrap_or(0))
         }
         "JSONExtractUInt" => {
-            ints(site, |raw| number_only(raw, |raw| whole(raw, false, 64)).unwrap_or(0))
+            ints(site, |raw| number_only(raw, |raw| integer_of(raw, false, 64)).unwrap_or(0))
         }
         "JSONLength" => ints(site, length),
         "JSONExtractFloat" => {
@@ -48,9 +48,9 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
                 }))
             })
         }
-        "JSONExtractBool" => truths(site, |raw| raw.and_then(flag).unwrap_or(false)),
-        "JSONHas" => truths(site, |raw| raw.is_some()),
-        "isValidJSON" => truths(site, |raw| raw.is_some()),
+        "JSONExtractBool" => bools(site, |raw| raw.and_then(flag).unwrap_or(false)),
+        "JSONHas" => bools(site, |raw| raw.is_some()),
+        "isValidJSON" => bools(site, |raw| raw.is_some()),
         "JSONExtractArrayRaw" => {
             let path = Path::of(site);
             call(move |args| {
@@ -212,14 +212,14 @@ fn strings(
     site: &CallSite,
     write: impl Fn(&str, &mut String) + Send + Sync + 'static,
 ) -> CompiledCall {
-    texts_or(site, move |raw, out| {
+    strings_or(site, move |raw, out| {
         if let Some(raw) = raw {
             write(raw, out);
         }
     })
 }
 
-fn texts_or(
+fn strings_or(
     site: &CallSite,
     write: impl Fn(Option<&str>, &mut String) + Send + Sync + 'static,
 ) -> CompiledCall {
@@ -240,7 +240,7 @@ fn ints(site: &CallSite, read: impl Fn(&str) -> i64 + Send + Sync + 'static) -> 
     })
 }
 
-fn truths(
+fn bools(
     site: &CallSite,
     holds: impl Fn(Option<&str>) -> bool + Send + Sync + 'static,
 ) -> CompiledCall {
@@ -281,7 +281,7 @@ fn number_only<T>(raw: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
     if matches!(raw, "true" | "false") { None } else { read(raw) }
 }
 
-fn whole(raw: &str, signed: bool, bits: u8) -> Option<i64> {
+fn integer_of(raw: &str, signed: bool, bits: u8) -> Option<i64> {
     let inner = unquoted(raw).unwrap_or(Cow::Borrowed(raw));
     if let Some(integer) = parse::integer(&inner, signed, bits) {
         return Some(integer);
@@ -396,10 +396,10 @@ fn values(
             Arc::new(flags.collect::<Int64Array>())
         }
         Kind::UInt(bits) => {
-            Arc::new(present().map(|raw| whole(raw?, false, *bits)).collect::<Int64Array>())
+            Arc::new(present().map(|raw| integer_of(raw?, false, *bits)).collect::<Int64Array>())
         }
         Kind::Int(bits) => {
-            Arc::new(present().map(|raw| whole(raw?, true, *bits)).collect::<Int64Array>())
+            Arc::new(present().map(|raw| integer_of(raw?, true, *bits)).collect::<Int64Array>())
         }
         Kind::Float => Arc::new(present().map(|raw| number(raw?)).collect::<Float64Array>()),
         Kind::String | Kind::Json(_) => {

@@ -17,7 +17,7 @@ use crate::values::cast;
 use crate::vector::column::{Args, Column};
 
 /// A kernel that parses a property's string as the property's type; null where it cannot.
-pub(crate) fn read(ty: &Type, context: &Arc<Context>) -> Result<Kernel> {
+pub(crate) fn parse(ty: &Type, context: &Arc<Context>) -> Result<Kernel> {
     let cast = cast::between(&Kind::String.into(), ty, true, Span::default(), context)?;
     Ok(Arc::new(move |args: &Args| match &cast {
         Some(cast) => cast(&args.columns[0].array),
@@ -33,20 +33,20 @@ pub(crate) fn extract(
     context: &Arc<Context>,
 ) -> Result<Kernel> {
     let path = path.to_vec();
-    let read = read(ty, context)?;
+    let parse = parse(ty, context)?;
     Ok(Arc::new(move |args: &Args| {
         let strings = args.strings(0);
         let properties = args.try_strings(span, |row, out| {
             let Some(value) = find(strings.at(row), &path) else { return Ok(false) };
-            Ok(write_text(value, out))
+            Ok(write_string(value, out))
         })?;
         let columns = [Column::full(properties)];
-        read(&Args { columns: &columns, rows: args.rows, nulls: None })
+        parse(&Args { columns: &columns, rows: args.rows, nulls: None })
     }))
 }
 
 /// Writes a JSON string without its quotes and anything else verbatim. False for null and empty.
-fn write_text(raw: &str, out: &mut String) -> bool {
+fn write_string(raw: &str, out: &mut String) -> bool {
     match unquoted(raw) {
         Some(text) => {
             out.push_str(&text);
@@ -133,12 +133,12 @@ pub(super) fn find<'t, S: Follow>(text: &'t str, path: &[S]) -> Option<&'t str> 
         return serde_json::from_str::<&RawValue>(text).ok().map(RawValue::get);
     }
     for step in path {
-        text = one_step(text, step)?;
+        text = follow_step(text, step)?;
     }
     Some(text)
 }
 
-fn one_step<'t, S: Follow>(text: &'t str, step: &S) -> Option<&'t str> {
+fn follow_step<'t, S: Follow>(text: &'t str, step: &S) -> Option<&'t str> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let raw = Member { step }.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;

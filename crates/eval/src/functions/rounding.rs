@@ -50,7 +50,7 @@ pub(super) fn build(site: &mut CallSite) -> Result<CompiledCall> {
             kind => {
                 let values = args.ints(0);
                 Ok(args.map_ints(|row| {
-                    let value = super::arithmetic::whole(kind, values.at(row));
+                    let value = super::arithmetic::numeric_value(kind, values.at(row));
                     wrap(kind, integer(value, -digits(row), rounding) as i64)
                 }))
             }

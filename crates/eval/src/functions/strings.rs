@@ -81,7 +81,8 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
         }),
         "positionCaseInsensitive" => call(|args| {
             let (strings, parts) = (args.strings(0), args.strings(1));
-            Ok(args.map_ints(|row| position(&folded(strings.at(row)), &folded(parts.at(row)))))
+            Ok(args
+                .map_ints(|row| position(&lower_case(strings.at(row)), &lower_case(parts.at(row)))))
         }),
         "replaceOne" => replace(span, 1),
         "replaceAll" => replace(span, usize::MAX),
@@ -162,7 +163,7 @@ fn replace(span: hogql::Span, most: usize) -> CompiledCall {
     })
 }
 
-fn folded(text: &str) -> String {
+fn lower_case(text: &str) -> String {
     text.to_lowercase()
 }
 
@@ -346,12 +347,13 @@ fn search_any(site: &mut CallSite) -> Result<CompiledCall> {
         let parts_array = arrow_array::cast::AsArray::as_string::<i32>(&**parts.values);
         args.try_bools(|row| {
             let text = strings.at(row);
-            let text = if any_case { Cow::Owned(folded(text)) } else { Cow::Borrowed(text) };
+            let text = if any_case { Cow::Owned(lower_case(text)) } else { Cow::Borrowed(text) };
             for at in parts.at(row) {
                 // Each needle may scan the whole string.
                 meter::work(1 + text.len() / TEXT_BYTES_A_UNIT)?;
                 let part = parts_array.value(at);
-                let part = if any_case { Cow::Owned(folded(part)) } else { Cow::Borrowed(part) };
+                let part =
+                    if any_case { Cow::Owned(lower_case(part)) } else { Cow::Borrowed(part) };
                 if text.contains(&*part) {
                     return Ok(true);
                 }

@@ -70,7 +70,7 @@ pub(crate) fn align(
 pub(crate) fn predicate(op: Op, kinds: &[Kind; 2]) -> Predicate {
     let kinds = kinds.clone();
     Arc::new(move |args: &Args| {
-        let holds = unchecked(op, &kinds, args);
+        let holds = compare_values(op, &kinds, args);
         let valid =
             |no: usize| BooleanBuffer::collect_bool(args.rows, |row| !args.is_null(no, row));
         let has_nulls = |no: usize| args.columns[no].array.null_count() > 0;
@@ -89,7 +89,7 @@ pub(crate) fn predicate(op: Op, kinds: &[Kind; 2]) -> Predicate {
 }
 
 /// Compares the values and ignores nulls.
-fn unchecked(op: Op, kinds: &[Kind; 2], args: &Args) -> BooleanBuffer {
+fn compare_values(op: Op, kinds: &[Kind; 2], args: &Args) -> BooleanBuffer {
     fn each<T: PartialOrd>(op: Op, rows: usize, at: impl Fn(usize) -> (T, T)) -> BooleanBuffer {
         match op {
             Op::Equal => BooleanBuffer::collect_bool(rows, |row| {
@@ -289,7 +289,7 @@ pub(crate) fn in_list(needle: Node, items: Vec<Node>, negated: bool) -> (Predica
             if args.is_null(0, row) {
                 return negated;
             }
-            let Some(key) = keys[0].whole(args.row_of(0, row)) else { return negated };
+            let Some(key) = keys[0].member_key(args.row_of(0, row)) else { return negated };
             let equals =
                 |no: usize| !args.is_null(no, row) && keys[no].at(args.row_of(no, row)) == key;
             (has(&set, &key) || (1..keys.len()).any(equals)) != negated
@@ -323,7 +323,7 @@ pub(crate) fn in_array(kind: Kind, element: Kind, negated: bool) -> Predicate {
             if args.is_null(0, row) {
                 return negated;
             }
-            let Some(key) = keys.whole(args.row_of(0, row)) else { return negated };
+            let Some(key) = keys.member_key(args.row_of(0, row)) else { return negated };
             let contained = match &set {
                 Some(set) => set.contains(&key),
                 None => lists.at(row).any(|at| lists.values.is_valid(at) && elements.at(at) == key),

@@ -50,8 +50,8 @@ pub(crate) fn between(
             let wide = wide_type(kind);
             Arc::new(move |array: &ArrayRef| Ok(arrow_array::new_null_array(&wide, array.len())))
         }
-        (_, Kind::String | Kind::Json(_)) => to_text(from.clone(), span, context),
-        (Kind::String | Kind::Json(_), _) => from_text(to.clone(), or_null, span, context)?,
+        (_, Kind::String | Kind::Json(_)) => to_string(from.clone(), span, context),
+        (Kind::String | Kind::Json(_), _) => from_string(to.clone(), or_null, span, context)?,
         (Kind::Array(a), Kind::Array(b)) => {
             let Some(cast) = between(a, b, or_null, span, context)? else { return Ok(None) };
             let element = (**b).clone();
@@ -260,7 +260,7 @@ fn from_decimal(scale: u8, to: Kind) -> Option<Cast> {
     })
 }
 
-fn to_text(from: Type, span: Span, context: &Arc<Context>) -> Cast {
+fn to_string(from: Type, span: Span, context: &Arc<Context>) -> Cast {
     let context = Arc::clone(context);
     Arc::new(move |array: &ArrayRef| {
         let shown = ValueFormatter::new(&from, array, &context);
@@ -276,7 +276,7 @@ fn to_text(from: Type, span: Span, context: &Arc<Context>) -> Cast {
     })
 }
 
-fn from_text(to: Type, or_null: bool, span: Span, context: &Arc<Context>) -> Result<Cast> {
+fn from_string(to: Type, or_null: bool, span: Span, context: &Arc<Context>) -> Result<Cast> {
     let context = Arc::clone(context);
     let zone = match &to.kind {
         Kind::DateTime(date_time) => zone_of(date_time, &context),
@@ -307,7 +307,7 @@ fn from_text(to: Type, or_null: bool, span: Span, context: &Arc<Context>) -> Res
             Ok(Arc::new(rows.collect::<Result<Int64Array>>()?))
         };
         match &to.kind {
-            Kind::Bool => numbers(&mut |text| parse::flag(text).map(i64::from)),
+            Kind::Bool => numbers(&mut |text| parse::boolean(text).map(i64::from)),
             Kind::UInt(bits) => numbers(&mut |text| parse::integer(text, false, *bits)),
             Kind::Int(bits) => numbers(&mut |text| parse::integer(text, true, *bits)),
             Kind::Date => numbers(&mut |text| time_parse::day(text, &mut clock)),

@@ -29,7 +29,7 @@ pub(crate) struct ValueFormatter<'a> {
 
 enum Parts<'a> {
     Null,
-    Flags(&'a [i64]),
+    Bools(&'a [i64]),
     Signed(&'a [i64]),
     Unsigned(&'a [i64]),
     Floats(&'a [f64]),
@@ -48,7 +48,7 @@ impl<'a> ValueFormatter<'a> {
         let ints = || &array.as_primitive::<Int64Type>().values()[..];
         let parts = match &ty.kind {
             Kind::Null => Parts::Null,
-            Kind::Bool => Parts::Flags(ints()),
+            Kind::Bool => Parts::Bools(ints()),
             Kind::UInt(_) => Parts::Unsigned(ints()),
             Kind::Int(_) | Kind::Interval(_) => Parts::Signed(ints()),
             Kind::Float => Parts::Floats(array.as_primitive::<Float64Type>().values()),
@@ -96,7 +96,7 @@ impl<'a> ValueFormatter<'a> {
         }
         match &self.parts {
             Parts::Null => {}
-            Parts::Flags(values) => {
+            Parts::Bools(values) => {
                 out.push_str(if values[row] == 0 { "false" } else { "true" });
             }
             Parts::Signed(values) => push(out, format_args!("{}", values[row])),

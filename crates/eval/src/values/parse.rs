@@ -25,7 +25,7 @@ pub(crate) fn float(text: &str) -> Option<f64> {
     if word || begins { text.parse().ok() } else { None }
 }
 
-pub(crate) fn flag(text: &str) -> Option<bool> {
+pub(crate) fn boolean(text: &str) -> Option<bool> {
     let is = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
     if is(&["true", "1", "t", "y", "yes", "on", "enable", "enabled"]) {
         Some(true)

@@ -71,7 +71,7 @@ impl<'a> Keys<'a> {
     }
 
     /// None for a tuple that contains a null: it is a member of no list.
-    pub fn whole(&self, row: usize) -> Option<Key<'a>> {
+    pub fn member_key(&self, row: usize) -> Option<Key<'a>> {
         match (&self.parts, self.at(row)) {
             (Parts::Tuple(_), Key::Parts(parts)) if parts.contains(&Key::Null) => None,
             (_, key) => Some(key),

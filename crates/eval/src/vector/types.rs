@@ -138,7 +138,7 @@ pub(crate) fn widen(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
             let columns = fields.columns().iter().zip(items).map(|(column, ty)| widen(column, ty));
             wide_struct(items, columns.collect::<Result<_>>()?, array.len())?
         }
-        (Kind::DateTime(_), DataType::Timestamp(unit, _)) => widen_moments(array, *unit),
+        (Kind::DateTime(_), DataType::Timestamp(unit, _)) => widen_timestamps(array, *unit),
         (
             Kind::Null
             | Kind::Bool
@@ -172,7 +172,7 @@ fn widen_integers(array: &ArrayRef) -> Option<ArrayRef> {
     })
 }
 
-fn widen_moments(array: &ArrayRef, unit: TimeUnit) -> ArrayRef {
+fn widen_timestamps(array: &ArrayRef, unit: TimeUnit) -> ArrayRef {
     match unit {
         TimeUnit::Microsecond => {
             let instants = array.as_primitive::<TimestampMicrosecondType>();
@@ -235,13 +235,13 @@ pub(crate) fn narrow(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
             let bits = BooleanBuffer::from_iter(ints.values().iter().map(|value| *value != 0));
             Arc::new(BooleanArray::new(bits, ints.nulls().cloned()))
         }
-        Kind::UInt(8) => cut::<UInt8Type>(array, |value| value as u8),
-        Kind::UInt(16) => cut::<UInt16Type>(array, |value| value as u16),
-        Kind::UInt(32) => cut::<UInt32Type>(array, |value| value as u32),
-        Kind::UInt(_) => cut::<UInt64Type>(array, |value| value as u64),
-        Kind::Int(8) => cut::<Int8Type>(array, |value| value as i8),
-        Kind::Int(16) => cut::<Int16Type>(array, |value| value as i16),
-        Kind::Int(32) => cut::<Int32Type>(array, |value| value as i32),
+        Kind::UInt(8) => wrap_to::<UInt8Type>(array, |value| value as u8),
+        Kind::UInt(16) => wrap_to::<UInt16Type>(array, |value| value as u16),
+        Kind::UInt(32) => wrap_to::<UInt32Type>(array, |value| value as u32),
+        Kind::UInt(_) => wrap_to::<UInt64Type>(array, |value| value as u64),
+        Kind::Int(8) => wrap_to::<Int8Type>(array, |value| value as i8),
+        Kind::Int(16) => wrap_to::<Int16Type>(array, |value| value as i16),
+        Kind::Int(32) => wrap_to::<Int32Type>(array, |value| value as i32),
         Kind::Date => {
             let days = array.as_primitive::<Int64Type>();
             let days: Date32Array = days.unary(|day| day as i32);
@@ -291,7 +291,7 @@ pub(crate) fn narrow(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
     })
 }
 
-fn cut<T: ArrowPrimitiveType>(array: &ArrayRef, cut: impl Fn(i64) -> T::Native) -> ArrayRef {
+fn wrap_to<T: ArrowPrimitiveType>(array: &ArrayRef, cut: impl Fn(i64) -> T::Native) -> ArrayRef {
     let narrow: PrimitiveArray<T> = array.as_primitive::<Int64Type>().unary(cut);
     Arc::new(narrow)
 }

@@ -5,11 +5,11 @@ use crate::types::{Kind, Type};
 
 use Arg::{Any, Condition, ConstInt, ConstString, Int, Number, Time};
 
-const fn to_zero(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
+const fn zero_if_empty(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
     function(name, args, returns).kind(FunctionKind::Aggregate).nulls(Nulls::SkipToZero)
 }
 
-const fn skip(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
+const fn default_if_empty(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
     function(name, args, returns).kind(FunctionKind::Aggregate).nulls(Nulls::Skip)
 }
 
@@ -23,34 +23,34 @@ const FLOAT: Returns = Returns::Kind(Fixed::Float);
 const ARRAY: Returns = Returns::By(|types| Some(Type::array(not_null(types.first()?.clone()))));
 
 pub(super) const AGGREGATES: &[Function] = &[
-    to_zero("count", &[Any], COUNT).optional(1).repeats(),
-    skip("sum", &[Number], Returns::By(widest)),
-    skip("avg", &[Number], FLOAT),
-    skip("min", &[Any], Returns::Arg(0)),
-    skip("max", &[Any], Returns::Arg(0)),
-    skip("any", &[Any], Returns::Arg(0)),
-    skip("anyLast", &[Any], Returns::Arg(0)),
-    to_zero("uniq", &[Any], COUNT).repeats(),
-    to_zero("uniqExact", &[Any], COUNT).repeats().also(&["countDistinct"]),
-    skip("argMin", &[Any, Any], Returns::Arg(0)),
-    skip("argMax", &[Any, Any], Returns::Arg(0)),
-    skip("groupArray", &[Any], ARRAY).parameters(0, 1).also(&["array_agg"]),
-    skip("groupUniqArray", &[Any], ARRAY).parameters(0, 1),
-    skip("median", &[Number], FLOAT),
-    skip("quantile", &[Number], FLOAT).parameters(1, 1),
-    skip("quantiles", &[Number], Returns::Kind(Fixed::Floats)).parameters(1, 64),
-    skip("stddevPop", &[Number], FLOAT),
-    skip("stddevSamp", &[Number], FLOAT),
-    skip("varPop", &[Number], FLOAT),
-    skip("varSamp", &[Number], FLOAT),
-    skip("corr", &[Number, Number], FLOAT),
-    skip("topK", &[Any], ARRAY).parameters(1, 1),
-    skip("sumMap", &[Any], Returns::By(sum_map)),
-    skip("groupBitOr", &[Int], Returns::Arg(0)),
-    skip("groupBitAnd", &[Int], Returns::Arg(0)),
-    skip("groupBitXor", &[Int], Returns::Arg(0)),
-    skip("string_agg", &[Any, ConstString], Returns::Kind(Fixed::String)),
-    skip("windowFunnel", &[Time, Condition], Returns::Kind(Fixed::UInt8))
+    zero_if_empty("count", &[Any], COUNT).optional(1).repeats(),
+    default_if_empty("sum", &[Number], Returns::By(widest)),
+    default_if_empty("avg", &[Number], FLOAT),
+    default_if_empty("min", &[Any], Returns::Arg(0)),
+    default_if_empty("max", &[Any], Returns::Arg(0)),
+    default_if_empty("any", &[Any], Returns::Arg(0)),
+    default_if_empty("anyLast", &[Any], Returns::Arg(0)),
+    zero_if_empty("uniq", &[Any], COUNT).repeats(),
+    zero_if_empty("uniqExact", &[Any], COUNT).repeats().also(&["countDistinct"]),
+    default_if_empty("argMin", &[Any, Any], Returns::Arg(0)),
+    default_if_empty("argMax", &[Any, Any], Returns::Arg(0)),
+    default_if_empty("groupArray", &[Any], ARRAY).parameters(0, 1).also(&["array_agg"]),
+    default_if_empty("groupUniqArray", &[Any], ARRAY).parameters(0, 1),
+    default_if_empty("median", &[Number], FLOAT),
+    default_if_empty("quantile", &[Number], FLOAT).parameters(1, 1),
+    default_if_empty("quantiles", &[Number], Returns::Kind(Fixed::Floats)).parameters(1, 64),
+    default_if_empty("stddevPop", &[Number], FLOAT),
+    default_if_empty("stddevSamp", &[Number], FLOAT),
+    default_if_empty("varPop", &[Number], FLOAT),
+    default_if_empty("varSamp", &[Number], FLOAT),
+    default_if_empty("corr", &[Number, Number], FLOAT),
+    default_if_empty("topK", &[Any], ARRAY).parameters(1, 1),
+    default_if_empty("sumMap", &[Any], Returns::By(sum_map)),
+    default_if_empty("groupBitOr", &[Int], Returns::Arg(0)),
+    default_if_empty("groupBitAnd", &[Int], Returns::Arg(0)),
+    default_if_empty("groupBitXor", &[Int], Returns::Arg(0)),
+    default_if_empty("string_agg", &[Any, ConstString], Returns::Kind(Fixed::String)),
+    default_if_empty("windowFunnel", &[Time, Condition], Returns::Kind(Fixed::UInt8))
         .parameters(1, 1)
         .repeats(),
 ];
@@ -59,8 +59,8 @@ pub(super) const WINDOWS: &[Function] = &[
     window("row_number", &[], COUNT),
     window("rank", &[], COUNT),
     window("dense_rank", &[], COUNT),
-    window("lag", &[Any, ConstInt, Any], Returns::By(neighbour)).optional(2),
-    window("lead", &[Any, ConstInt, Any], Returns::By(neighbour)).optional(2),
+    window("lag", &[Any, ConstInt, Any], Returns::By(neighbor)).optional(2),
+    window("lead", &[Any, ConstInt, Any], Returns::By(neighbor)).optional(2),
     window("lagInFrame", &[Any, ConstInt, Any], Returns::By(in_frame)).optional(2),
     window("leadInFrame", &[Any, ConstInt, Any], Returns::By(in_frame)).optional(2),
     window("first_value", &[Any], Returns::Arg(0)),
@@ -88,7 +88,7 @@ fn sum_map(types: &[Type]) -> Option<Type> {
 
 /// `lag` and `lead`: null outside the partition unless a default is given; PostHog makes the value
 /// nullable.
-fn neighbour(types: &[Type]) -> Option<Type> {
+fn neighbor(types: &[Type]) -> Option<Type> {
     match types {
         [one, _, default] => one.common(default),
         [one, ..] => Some(one.clone().or_null(true)),

@@ -5,18 +5,18 @@ use crate::types::{Kind, Type, bits, integer};
 
 use Arg::{Any, Array, ConstInt, Int, Map, Tuple};
 
-const YES_NO: Returns = Returns::Kind(Fixed::UInt8);
+const UINT8: Returns = Returns::Kind(Fixed::UInt8);
 const SIZE: Returns = Returns::Kind(Fixed::UInt32);
 /// Index 1 is the first array: index 0 is the type of the lambda's result.
-const SAME: Returns = Returns::Arg(1);
-const ONE: Returns = Returns::Element(1);
+const FIRST_ARRAY: Returns = Returns::Arg(1);
+const FIRST_ELEMENT: Returns = Returns::Element(1);
 
 /// A higher-order function: a lambda, then arrays of equal length.
-const fn with(name: &'static str, lambda: Lambda, returns: Returns) -> Function {
+const fn higher_order(name: &'static str, lambda: Lambda, returns: Returns) -> Function {
     function(name, &[Array], returns).repeats().lambda(lambda).nulls(Nulls::Custom)
 }
 
-const fn same(name: &'static str, args: &'static [Arg]) -> Function {
+const fn same_array(name: &'static str, args: &'static [Arg]) -> Function {
     function(name, args, Returns::Arg(0))
 }
 
@@ -25,39 +25,43 @@ pub(super) const ARRAYS: &[Function] = &[
     // One row per element: the resolver turns it into a plan's `Unnest`.
     function("arrayJoin", &[Array], Returns::Element(0)).nulls(Nulls::Custom),
     function("has", &[Array, Any], Returns::By(has)).nulls(Nulls::Custom),
-    function("hasAny", &[Array, Array], Returns::By(alike)),
-    function("hasAll", &[Array, Array], Returns::By(alike)),
+    function("hasAny", &[Array, Array], Returns::By(searched_in_elements)),
+    function("hasAll", &[Array, Array], Returns::By(searched_in_elements)),
     function("indexOf", &[Array, Any], Returns::By(index_of)).nulls(Nulls::Custom),
-    with("arrayMap", Lambda::Required, Returns::ArrayOf(0)),
-    with("arrayFilter", Lambda::Required, SAME),
-    with("arrayExists", Lambda::Optional, YES_NO),
-    with("arrayAll", Lambda::Optional, YES_NO),
-    with("arrayFirst", Lambda::Required, ONE),
-    with("arrayLast", Lambda::Required, ONE),
-    with("arrayCount", Lambda::Optional, SIZE),
-    with("arraySum", Lambda::Optional, Returns::By(widest)),
-    with("arrayAvg", Lambda::Optional, Returns::Kind(Fixed::Float)),
-    with("arrayMin", Lambda::Optional, Returns::Arg(0)),
-    with("arrayMax", Lambda::Optional, Returns::Arg(0)),
-    with("arraySort", Lambda::Optional, SAME),
-    with("arrayReverseSort", Lambda::Optional, SAME),
-    same("arrayReverse", &[Array]),
-    same("arrayDistinct", &[Array]),
+    higher_order("arrayMap", Lambda::Required, Returns::ArrayOf(0)),
+    higher_order("arrayFilter", Lambda::Required, FIRST_ARRAY),
+    higher_order("arrayExists", Lambda::Optional, UINT8),
+    higher_order("arrayAll", Lambda::Optional, UINT8),
+    higher_order("arrayFirst", Lambda::Required, FIRST_ELEMENT),
+    higher_order("arrayLast", Lambda::Required, FIRST_ELEMENT),
+    higher_order("arrayCount", Lambda::Optional, SIZE),
+    higher_order("arraySum", Lambda::Optional, Returns::By(widest)),
+    higher_order("arrayAvg", Lambda::Optional, Returns::Kind(Fixed::Float)),
+    higher_order("arrayMin", Lambda::Optional, Returns::Arg(0)),
+    higher_order("arrayMax", Lambda::Optional, Returns::Arg(0)),
+    higher_order("arraySort", Lambda::Optional, FIRST_ARRAY),
+    higher_order("arrayReverseSort", Lambda::Optional, FIRST_ARRAY),
+    same_array("arrayReverse", &[Array]),
+    same_array("arrayDistinct", &[Array]),
     function("arrayUniq", &[Array], SIZE).repeats(),
     function("arrayConcat", &[Array], Returns::Common(0)).repeats(),
-    same("arraySlice", &[Array, Int, Int]).optional(1),
+    same_array("arraySlice", &[Array, Int, Int]).optional(1),
     function("arrayPushBack", &[Array, Any], Returns::By(push)).nulls(Nulls::Custom),
     function("arrayPushFront", &[Array, Any], Returns::By(push)).nulls(Nulls::Custom),
-    same("arrayPopBack", &[Array]),
-    same("arrayPopFront", &[Array]),
+    same_array("arrayPopBack", &[Array]),
+    same_array("arrayPopFront", &[Array]),
     function("arrayElement", &[Any, Any], Returns::By(element)).nulls(Nulls::Custom),
     function("arrayEnumerate", &[Array], Returns::By(|_| Some(Type::array(Kind::UInt(32).into())))),
     function("arrayZip", &[Array], Returns::By(zip)).repeats(),
     function("arrayFlatten", &[Array], Returns::By(flatten)),
     function("arrayDifference", &[Array], Returns::By(differences)),
-    with("arrayCumSum", Lambda::Optional, Returns::By(|types| Some(Type::array(widest(types)?)))),
+    higher_order(
+        "arrayCumSum",
+        Lambda::Optional,
+        Returns::By(|types| Some(Type::array(widest(types)?))),
+    ),
     function("arrayIntersect", &[Array], Returns::Common(0)).repeats(),
-    same("arrayCompact", &[Array]),
+    same_array("arrayCompact", &[Array]),
     function("range", &[Int, Int, Int], Returns::By(range)).optional(2),
     function("tuple", &[Any], Returns::By(tuple)).optional(1).repeats().nulls(Nulls::Custom),
     // The resolver computes the type of the selected element.
@@ -83,7 +87,7 @@ fn index_of(types: &[Type]) -> Option<Type> {
     push(types).map(|_| Kind::UInt(64).into())
 }
 
-fn alike(types: &[Type]) -> Option<Type> {
+fn searched_in_elements(types: &[Type]) -> Option<Type> {
     common(types).map(|_| Kind::UInt(8).into())
 }
 

@@ -1,7 +1,7 @@
 //! Signatures of date and time functions. They use the project's time zone unless the argument's type
 //! names another.
 
-use super::scalars::moved;
+use super::scalars::time_plus_interval;
 use super::{Arg, Fixed, Function, Returns, function};
 use crate::ast::Unit;
 use crate::types::{Kind, Type};
@@ -31,8 +31,9 @@ const fn interval(name: &'static str, returns: Returns) -> Function {
 }
 
 const DAYS: Returns = Returns::Arg(0);
-const SECONDS: Returns =
-    Returns::By(|types| Some(moved(&types.first()?.kind, &Kind::Interval(Unit::Second))));
+const SECONDS: Returns = Returns::By(|types| {
+    Some(time_plus_interval(&types.first()?.kind, &Kind::Interval(Unit::Second)))
+});
 
 pub(super) const DATES: &[Function] = &[
     function("now", &[Zone], Returns::Kind(Fixed::DateTime)).optional(1),

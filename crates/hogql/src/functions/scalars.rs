@@ -7,34 +7,34 @@ use Arg::{Any, Condition, ConstInt, Int, Number, String, Zone};
 
 const STRING: Returns = Returns::Kind(Fixed::String);
 const FLOAT: Returns = Returns::Kind(Fixed::Float);
-const YES_NO: Returns = Returns::Kind(Fixed::UInt8);
-const MAYBE: Returns = Returns::By(|types| Some(types.first()?.clone().or_null(true)));
-const WHOLE: Returns = Returns::Kind(Fixed::Int64);
+const UINT8: Returns = Returns::Kind(Fixed::UInt8);
+const NULLABLE_FIRST_ARG: Returns = Returns::By(|types| Some(types.first()?.clone().or_null(true)));
+const INT64: Returns = Returns::Kind(Fixed::Int64);
 
 pub(super) const CONDITIONS: &[Function] = &[
     function("if", &[Condition, Any, Any], Returns::Common(1)).nulls(Nulls::Custom),
     function("multiIf", &[Any, Any, Any], Returns::By(multi_if)).repeats().nulls(Nulls::Custom),
     function("coalesce", &[Any], Returns::By(coalesce)).repeats().nulls(Nulls::Custom),
     function("ifNull", &[Any, Any], Returns::By(coalesce)).nulls(Nulls::Custom),
-    function("nullIf", &[Any, Any], MAYBE).nulls(Nulls::Custom),
-    function("isNull", &[Any], YES_NO).nulls(Nulls::Custom),
-    function("isNotNull", &[Any], YES_NO).nulls(Nulls::Custom),
+    function("nullIf", &[Any, Any], NULLABLE_FIRST_ARG).nulls(Nulls::Custom),
+    function("isNull", &[Any], UINT8).nulls(Nulls::Custom),
+    function("isNotNull", &[Any], UINT8).nulls(Nulls::Custom),
     function("assumeNotNull", &[Any], Returns::By(|types| Some(not_null(types.first()?.clone()))))
         .nulls(Nulls::Custom),
-    function("toNullable", &[Any], MAYBE).nulls(Nulls::Custom),
+    function("toNullable", &[Any], NULLABLE_FIRST_ARG).nulls(Nulls::Custom),
     function("greatest", &[Any, Any], Returns::Common(0)).repeats(),
     function("least", &[Any, Any], Returns::Common(0)).repeats(),
-    function("isNaN", &[Number], YES_NO),
-    function("isFinite", &[Number], YES_NO),
+    function("isNaN", &[Number], UINT8),
+    function("isFinite", &[Number], UINT8),
     function("ifNotFinite", &[Number, Number], Returns::Common(0)),
-    function("and", &[Condition, Condition], YES_NO).repeats(),
-    function("or", &[Condition, Condition], YES_NO).repeats(),
+    function("and", &[Condition, Condition], UINT8).repeats(),
+    function("or", &[Condition, Condition], UINT8).repeats(),
 ];
 
 pub(super) const CONVERSIONS: &[Function] = &[
     function("toString", &[Any], STRING),
-    function("toInt", &[Any], WHOLE).nulls(Nulls::OrNull),
-    function("toIntOrZero", &[Any], WHOLE),
+    function("toInt", &[Any], INT64).nulls(Nulls::OrNull),
+    function("toIntOrZero", &[Any], INT64),
     function("toFloat", &[Any], FLOAT).nulls(Nulls::OrNull),
     function("toFloatOrZero", &[Any], FLOAT),
     function("toFloatOrDefault", &[Any, Number], FLOAT).optional(1),
@@ -123,7 +123,9 @@ fn wider(types: &[Type], signed: bool) -> Option<Type> {
 fn plus(types: &[Type]) -> Option<Type> {
     let [a, b] = types else { return None };
     match (&a.kind, &b.kind) {
-        (time, by) | (by, time) if time.is_time() && steps(by) => Some(moved(time, by)),
+        (time, by) | (by, time) if time.is_time() && steps(by) => {
+            Some(time_plus_interval(time, by))
+        }
         _ => wider(types, false),
     }
 }
@@ -131,7 +133,7 @@ fn plus(types: &[Type]) -> Option<Type> {
 fn minus(types: &[Type]) -> Option<Type> {
     let [a, b] = types else { return None };
     match (&a.kind, &b.kind) {
-        (time, by) if time.is_time() && steps(by) => Some(moved(time, by)),
+        (time, by) if time.is_time() && steps(by) => Some(time_plus_interval(time, by)),
         (a, b) if a.is_time() && b.is_time() => Some(Kind::Int(64).into()),
         _ => wider(types, true),
     }
@@ -160,7 +162,7 @@ fn steps(kind: &Kind) -> bool {
 }
 
 /// A date plus hours or shorter units is a date-time.
-pub(crate) fn moved(time: &Kind, by: &Kind) -> Type {
+pub(crate) fn time_plus_interval(time: &Kind, by: &Kind) -> Type {
     use crate::ast::Unit;
     let within_a_day = matches!(by, Kind::Interval(Unit::Second | Unit::Minute | Unit::Hour));
     if *time == Kind::Date && within_a_day {

@@ -7,7 +7,7 @@ use Arg::{Any, Array, ConstString, Int, Key, String};
 
 const STRING: Returns = Returns::Kind(Fixed::String);
 const STRING_ARRAY: Returns = Returns::Kind(Fixed::Strings);
-const YES_NO: Returns = Returns::Kind(Fixed::UInt8);
+const UINT8: Returns = Returns::Kind(Fixed::UInt8);
 const COUNT: Returns = Returns::Kind(Fixed::UInt64);
 
 pub(super) const STRINGS: &[Function] = &[
@@ -29,14 +29,14 @@ pub(super) const STRINGS: &[Function] = &[
     function("repeat", &[String, Int], STRING),
     function("leftPad", &[String, Int, String], STRING).optional(1),
     function("rightPad", &[String, Int, String], STRING).optional(1),
-    function("startsWith", &[String, String], YES_NO),
-    function("endsWith", &[String, String], YES_NO),
+    function("startsWith", &[String, String], UINT8),
+    function("endsWith", &[String, String], UINT8),
     function("position", &[String, String], COUNT),
     function("positionCaseInsensitive", &[String, String], COUNT),
-    function("like", &[String, String], YES_NO),
-    function("ilike", &[String, String], YES_NO),
-    function("notLike", &[String, String], YES_NO),
-    function("match", &[String, String], YES_NO),
+    function("like", &[String, String], UINT8),
+    function("ilike", &[String, String], UINT8),
+    function("notLike", &[String, String], UINT8),
+    function("match", &[String, String], UINT8),
     function("extract", &[String, String], STRING),
     function("extractAll", &[String, String], STRING_ARRAY),
     function("replaceOne", &[String, String, String], STRING),
@@ -51,8 +51,8 @@ pub(super) const STRINGS: &[Function] = &[
     function("base64Encode", &[String], STRING),
     function("base64Decode", &[String], STRING),
     function("tryBase64Decode", &[String], STRING),
-    function("multiSearchAny", &[String, Array], YES_NO),
-    function("multiSearchAnyCaseInsensitive", &[String, Array], YES_NO),
+    function("multiSearchAny", &[String, Array], UINT8),
+    function("multiSearchAnyCaseInsensitive", &[String, Array], UINT8),
     function("countSubstrings", &[String, String], COUNT),
     function("ascii", &[String], Returns::Kind(Fixed::Int32)),
 ];
@@ -72,10 +72,10 @@ pub(super) const JSON: &[Function] = &[
         .repeats(),
     // The last argument names the result type, which the resolver parses.
     function("JSONExtract", &[String, Key], STRING).repeats().nulls(Nulls::Custom),
-    function("JSONHas", &[String, Key], YES_NO).optional(1).repeats(),
+    function("JSONHas", &[String, Key], UINT8).optional(1).repeats(),
     function("JSONLength", &[String, Key], COUNT).optional(1).repeats(),
     function("JSONType", &[String, Key], STRING).optional(1).repeats(),
-    function("isValidJSON", &[String], YES_NO),
+    function("isValidJSON", &[String], UINT8),
 ];
 
 pub(super) const URLS: &[Function] = &[

@@ -166,7 +166,7 @@ impl Parser {
             "inf" => return Ok(self.literal(Literal::Float(f64::INFINITY))),
             "nan" => return Ok(self.literal(Literal::Float(f64::NAN))),
             "date" | "timestamp" if matches!(self.peek(1), Token::String(_)) => {
-                return Ok(self.typed_text(&lower, start));
+                return Ok(self.typed_literal(&lower, start));
             }
             _ => {}
         }
@@ -183,7 +183,7 @@ impl Parser {
     }
 
     /// `DATE '2024-01-01'` parses as a call.
-    fn typed_text(&mut self, word: &str, start: Span) -> ExprKind {
+    fn typed_literal(&mut self, word: &str, start: Span) -> ExprKind {
         self.advance();
         let function = if word == "date" { "toDate" } else { "toDateTime" };
         let span = self.span();
@@ -337,7 +337,7 @@ impl Parser {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn lists_of_words_are_sorted_for_look_up() {
+    fn word_lists_are_sorted_for_binary_search() {
         assert!(super::CLAUSES.is_sorted());
         assert!(crate::parse::RESERVED.is_sorted());
     }

@@ -30,7 +30,7 @@ impl Display for Relation {
                 let outputs =
                     outputs.map(|(output, expr)| format!("{} {} = {expr}", output.name, output.ty));
                 let steps = before(select).into_iter();
-                let steps = steps.chain([listed(outputs)]).chain(after(select));
+                let steps = steps.chain([comma_separated(outputs)]).chain(after(select));
                 f.write_str(&steps.collect::<Vec<_>>().join(" | "))
             }
             Body::Set { first, rest } => {
@@ -44,7 +44,7 @@ impl Display for Relation {
     }
 }
 
-fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+fn comma_separated<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     items.join(", ")
 }
@@ -58,13 +58,13 @@ fn before(select: &Select) -> Vec<String> {
     steps.extend(select.unnests.iter().map(Unnest::to_string));
     steps.extend(select.filter.iter().map(|filter| format!("where {filter}")));
     if let Some(grouping) = &select.grouping {
-        let keys = listed(&grouping.keys);
-        steps.push(format!("group [{keys}] [{}]", listed(&grouping.aggregates)));
+        let keys = comma_separated(&grouping.keys);
+        steps.push(format!("group [{keys}] [{}]", comma_separated(&grouping.aggregates)));
         steps.extend(grouping.having.iter().map(|having| format!("having {having}")));
     }
     steps.extend(select.late_unnests.iter().map(Unnest::to_string));
     if !select.windows.is_empty() {
-        steps.push(format!("window {}", listed(&select.windows)));
+        steps.push(format!("window {}", comma_separated(&select.windows)));
     }
     steps
 }
@@ -75,10 +75,10 @@ fn after(select: &Select) -> Vec<String> {
         steps.push("distinct".to_owned());
     }
     if !select.order.is_empty() {
-        steps.push(format!("order {}", listed(&select.order)));
+        steps.push(format!("order {}", comma_separated(&select.order)));
     }
     if let Some(limit_by) = &select.limit_by {
-        let by = listed(&limit_by.by);
+        let by = comma_separated(&limit_by.by);
         steps.push(format!("limit {}+{} by {by}", limit_by.limit, limit_by.offset));
     }
     if select.limit.is_some() || select.offset > 0 {
@@ -106,7 +106,7 @@ impl Display for JoinedSource {
 impl Display for Unnest {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let keep = if self.keep_empty { " or default" } else { "" };
-        write!(f, "unnest {}{keep}", listed(&self.arrays))
+        write!(f, "unnest {}{keep}", comma_separated(&self.arrays))
     }
 }
 
@@ -114,17 +114,23 @@ impl Display for Aggregate {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str(self.function.0.name)?;
         if !self.parameters.is_empty() {
-            write!(f, "({})", listed(&self.parameters))?;
+            write!(f, "({})", comma_separated(&self.parameters))?;
         }
         let distinct = if self.distinct { "distinct " } else { "" };
-        write!(f, "({distinct}{})", listed(&self.args))?;
+        write!(f, "({distinct}{})", comma_separated(&self.args))?;
         self.filter.iter().try_for_each(|filter| write!(f, " if {filter}"))
     }
 }
 
 impl Display for WindowCall {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{} over [{}] [{}]", self.call, listed(&self.partition), listed(&self.order))?;
+        write!(
+            f,
+            "{} over [{}] [{}]",
+            self.call,
+            comma_separated(&self.partition),
+            comma_separated(&self.order)
+        )?;
         match &self.frame {
             Some((unit, start, end)) => write!(f, " {unit:?} {start} to {end}"),
             None => Ok(()),
@@ -167,11 +173,11 @@ impl Display for Expr {
             ExprKind::Window(window) => write!(f, "win{window}"),
             ExprKind::Param(param) => write!(f, "p{param}"),
             ExprKind::Lambda { params, body } => {
-                let params = listed(params.iter().map(|param| format!("p{param}")));
+                let params = comma_separated(params.iter().map(|param| format!("p{param}")));
                 write!(f, "({params} => {body})")
             }
             ExprKind::Call { function, args } => {
-                write!(f, "{}({})", function.0.name, listed(args))
+                write!(f, "{}({})", function.0.name, comma_separated(args))
             }
             ExprKind::Compare(comparison, sides) => {
                 write!(f, "({} {} {})", sides[0], symbol(*comparison), sides[1])
@@ -185,7 +191,7 @@ impl Display for Expr {
             ExprKind::In { expr, set, negated } => {
                 let not = if *negated { "not " } else { "" };
                 match set {
-                    Set::List(items) => write!(f, "({expr} {not}in [{}])", listed(items)),
+                    Set::List(items) => write!(f, "({expr} {not}in [{}])", comma_separated(items)),
                     Set::Array(array) => write!(f, "({expr} {not}in {array})"),
                     Set::Query(relation) => write!(f, "({expr} {not}in ({relation}))"),
                     Set::Cohort(cohort) => write!(f, "({expr} {not}in cohort {cohort})"),

@@ -3,7 +3,7 @@
 use model::definition::PropertyType;
 
 use super::Resolver;
-use super::expr::{literal_expr, logic, truth};
+use super::expr::{bool_type, literal_expr, logic};
 use super::scope::Columns;
 use crate::ast::{self, ExprKind as Ast, Literal, LogicOp};
 use crate::error::{Checked, Fault, Span};
@@ -125,7 +125,7 @@ impl<'a> Resolver<'a> {
             let bound = ExprKind::Value(Value::Timestamp(bound.as_micros()));
             let sides = [time, Expr { kind: bound, ty, span }];
             let kind = ExprKind::Compare(comparison, Box::new(sides));
-            all.push(Expr { kind, ty: truth(false), span });
+            all.push(Expr { kind, ty: bool_type(false), span });
         }
         if let Some(condition) = &filters.condition {
             let scope = self.scope();

@@ -5,7 +5,7 @@ use super::suggest::suggest;
 use super::{Resolver, windows};
 use crate::ast::{self, ExprKind as Ast, Literal, LogicOp, Unit};
 use crate::error::{Checked, Fault, Reason, Span};
-use crate::functions::scalars::moved;
+use crate::functions::scalars::time_plus_interval;
 use crate::functions::{Arg, Function, FunctionKind, Lambda, function_named, functions};
 use crate::parse::parse_type;
 use crate::plan::{Expr, ExprKind, FunctionRef, Value};
@@ -94,7 +94,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn array_join_call(&mut self, mut args: Vec<Expr>, span: Span) -> Checked<Expr> {
-        self.refuse_in_lambda("arrayJoin", span)?;
+        self.reject_in_lambda("arrayJoin", span)?;
         if matches!(self.scope().clause, Clause::Window | Clause::Source) {
             return Err(Fault::invalid("arrayJoin cannot stand in a window or a join", span));
         }
@@ -106,7 +106,7 @@ impl<'a> Resolver<'a> {
         Ok(Expr { kind: ExprKind::Unnested { array: Box::new(array) }, ty, span })
     }
 
-    pub(super) fn refuse_in_lambda(&mut self, name: &str, span: Span) -> Checked<()> {
+    pub(super) fn reject_in_lambda(&mut self, name: &str, span: Span) -> Checked<()> {
         if self.scope().params.is_empty() {
             return Ok(());
         }
@@ -268,7 +268,8 @@ fn special_kind(function: &Function, args: &[Expr], span: Span) -> Checked<Optio
         },
         "dateAdd" | "dateSub" => {
             let unit = text(0).as_deref().and_then(Unit::parse);
-            unit.zip(args.get(2)).map(|(unit, time)| moved(&time.ty.kind, &Kind::Interval(unit)))
+            unit.zip(args.get(2))
+                .map(|(unit, time)| time_plus_interval(&time.ty.kind, &Kind::Interval(unit)))
         }
         "toDateTime" | "parseDateTimeBestEffort" => date_time(0, text(1)),
         "toDateTime64" => date_time(digits(1, 9)?, text(2)),

@@ -48,7 +48,7 @@ impl<'a> Resolver<'a> {
                 let expr = Box::new(self.expr(expr)?);
                 Ok(Expr {
                     kind: ExprKind::IsNull { expr, negated: *negated },
-                    ty: truth(false),
+                    ty: bool_type(false),
                     span,
                 })
             }
@@ -196,7 +196,7 @@ impl<'a> Resolver<'a> {
         if for_null && (is_null(&left) || is_null(&right)) {
             let expr = Box::new(if is_null(&right) { left } else { right });
             let kind = ExprKind::IsNull { expr, negated: op == BinaryOp::NotEqual };
-            return Ok(Expr { kind, ty: truth(false), span });
+            return Ok(Expr { kind, ty: bool_type(false), span });
         }
         let sides = match comparison {
             Comparison::Equal
@@ -207,7 +207,11 @@ impl<'a> Resolver<'a> {
             | Comparison::GreaterOrEqual => self.align(left, right, span)?,
             _ => [self.coerce(left, Arg::String)?, self.coerce(right, Arg::String)?],
         };
-        Ok(Expr { kind: ExprKind::Compare(comparison, Box::new(sides)), ty: truth(false), span })
+        Ok(Expr {
+            kind: ExprKind::Compare(comparison, Box::new(sides)),
+            ty: bool_type(false),
+            span,
+        })
     }
 
     fn logic(&mut self, op: LogicOp, operands: &'a [ast::Expr], span: Span) -> Checked<Expr> {
@@ -233,7 +237,7 @@ impl<'a> Resolver<'a> {
         if !negated {
             return Ok(within);
         }
-        Ok(Expr { kind: ExprKind::Not(Box::new(within)), ty: truth(false), span })
+        Ok(Expr { kind: ExprKind::Not(Box::new(within)), ty: bool_type(false), span })
     }
 
     fn in_set(
@@ -375,7 +379,7 @@ pub(super) fn is_null(expr: &Expr) -> bool {
     matches!(expr.kind, ExprKind::Value(Value::Null))
 }
 
-pub(super) fn truth(nullable: bool) -> Type {
+pub(super) fn bool_type(nullable: bool) -> Type {
     Type::from(Kind::UInt(8)).or_null(nullable)
 }
 
@@ -402,7 +406,7 @@ fn logic_type(operands: &[Expr]) -> Type {
 }
 
 fn in_expr(expr: Expr, set: Set, negated: bool, span: Span) -> Expr {
-    Expr { kind: ExprKind::In { expr: Box::new(expr), set, negated }, ty: truth(false), span }
+    Expr { kind: ExprKind::In { expr: Box::new(expr), set, negated }, ty: bool_type(false), span }
 }
 
 fn comparison(op: BinaryOp) -> Comparison {

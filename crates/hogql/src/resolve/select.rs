@@ -47,8 +47,8 @@ impl<'a> Resolver<'a> {
         let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
         plan.order = self.order(&select.order, &select.columns)?;
         plan.limit_by = self.limit_by(select)?;
-        plan.limit = self.optional_whole(select.limit.as_ref(), "LIMIT")?;
-        plan.offset = self.optional_whole(select.offset.as_ref(), "OFFSET")?.unwrap_or(0);
+        plan.limit = self.optional_constant_u64(select.limit.as_ref(), "LIMIT")?;
+        plan.offset = self.optional_constant_u64(select.offset.as_ref(), "OFFSET")?.unwrap_or(0);
 
         let names: Vec<String> = outputs.iter().map(|(name, _)| name.clone()).collect();
         plan.columns = outputs.into_iter().map(|(_, expr)| expr).collect();
@@ -104,14 +104,14 @@ impl<'a> Resolver<'a> {
             return Err(Fault::too_large("keys of GROUP BY", GROUP_KEYS_MAX, select.span));
         }
         let keys = select.group.iter().map(|key| match by_position(key, &select.columns)? {
-            Some(column) => self.opened(column),
+            Some(column) => self.column_expr(column),
             None => self.expr(key),
         });
         keys.collect()
     }
 
     /// Resolves a column's expression. Its alias is not visible within it.
-    fn opened(&mut self, column: &'a ast::Column) -> Checked<Expr> {
+    fn column_expr(&mut self, column: &'a ast::Column) -> Checked<Expr> {
         if let Some(alias) = &column.alias {
             self.scope().open.push(&alias.text);
         }
@@ -137,7 +137,7 @@ impl<'a> Resolver<'a> {
             }
             return Ok(());
         }
-        let expr = self.opened(column)?;
+        let expr = self.column_expr(column)?;
         let name = match (&column.alias, &column.expr.kind, &expr.kind) {
             (Some(alias), ..) => alias.text.clone(),
             // The output name of `e.event` is `event`.
@@ -161,7 +161,7 @@ impl<'a> Resolver<'a> {
     ) -> Checked<Vec<Order>> {
         let resolved = order.iter().map(|item| {
             let expr = match by_position(&item.expr, columns)? {
-                Some(column) => self.opened(column)?,
+                Some(column) => self.column_expr(column)?,
                 None => self.expr(&item.expr)?,
             };
             let nulls_first = item.nulls_first.unwrap_or(false);
@@ -172,21 +172,25 @@ impl<'a> Resolver<'a> {
 
     fn limit_by(&mut self, select: &'a ast::Select) -> Checked<Option<LimitBy>> {
         let Some(limit_by) = &select.limit_by else { return Ok(None) };
-        let limit = self.whole(&limit_by.limit, "LIMIT BY")?;
-        let offset = self.optional_whole(limit_by.offset.as_ref(), "OFFSET")?.unwrap_or(0);
+        let limit = self.constant_u64(&limit_by.limit, "LIMIT BY")?;
+        let offset = self.optional_constant_u64(limit_by.offset.as_ref(), "OFFSET")?.unwrap_or(0);
         let by = limit_by.by.iter().map(|by| match by_position(by, &select.columns)? {
-            Some(column) => self.opened(column),
+            Some(column) => self.column_expr(column),
             None => self.expr(by),
         });
         Ok(Some(LimitBy { limit, offset, by: by.collect::<Checked<_>>()? }))
     }
 
-    fn optional_whole(&mut self, expr: Option<&'a ast::Expr>, of: &str) -> Checked<Option<u64>> {
-        expr.map(|expr| self.whole(expr, of)).transpose()
+    fn optional_constant_u64(
+        &mut self,
+        expr: Option<&'a ast::Expr>,
+        of: &str,
+    ) -> Checked<Option<u64>> {
+        expr.map(|expr| self.constant_u64(expr, of)).transpose()
     }
 
     /// A constant number, such as a limit.
-    pub(super) fn whole(&mut self, expr: &'a ast::Expr, of: &str) -> Checked<u64> {
+    pub(super) fn constant_u64(&mut self, expr: &'a ast::Expr, of: &str) -> Checked<u64> {
         match expr.kind {
             Ast::Literal(Literal::Int(number)) => Ok(number),
             _ => Err(Fault::invalid(

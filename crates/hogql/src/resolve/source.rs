@@ -149,7 +149,7 @@ impl<'a> Resolver<'a> {
         let [count] = args else {
             return Err(Fault::invalid("numbers() takes how many", name.span));
         };
-        let count = self.whole(count, "numbers()")?;
+        let count = self.constant_u64(count, "numbers()")?;
         let number = crate::plan::Output { name: "number".to_owned(), ty: Kind::UInt(64).into() };
         Ok((Source::Numbers(count), Columns::Outputs(vec![number])))
     }

@@ -21,7 +21,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn aggregate(&mut self, called: Called<'a>) -> Checked<Expr> {
         let Called { function, call, span, .. } = called;
         let name = &call.name.text;
-        self.refuse_in_lambda(name, span)?;
+        self.reject_in_lambda(name, span)?;
         let outside = self.scope().clause;
         let message = match (outside, &call.over) {
             (Clause::Source | Clause::Row, _) => {
