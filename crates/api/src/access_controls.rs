@@ -178,7 +178,7 @@ async fn set_of_kind(
     let kind = sent.resource.ok_or_else(|| Error::required("resource"))?;
     // A rule meant for one object must not apply to all objects of its kind.
     if sent.resource_id.is_some_and(|id| !id.is_empty()) {
-        let detail = "The rule of one object is set under that object.";
+        let detail = "Set the rule of one object at the object's own `access_controls`.";
         return Err(Error::invalid("resource_id", "invalid_input", detail));
     }
     let level = level(sent.access_level)?.map(AccessLevel::as_str);
@@ -203,9 +203,9 @@ impl Object {
     }
 
     async fn action<M>(app: &AppState, caller: &InProject<Actions, M>, id: Id) -> Result<Self> {
-        let found =
+        let action =
             app.catalog.actions().get(caller.project.id, ActionId(id.0), Deleted::Exclude).await?;
-        Self::by_id(ObjectKind::Action, found.id.0, caller.level_of(&found))
+        Self::by_id(ObjectKind::Action, action.id.0, caller.level_of(&action))
     }
 
     async fn dashboard<M>(
@@ -214,8 +214,8 @@ impl Object {
         id: Id,
     ) -> Result<Self> {
         let (id, viewer) = (DashboardId(id.0), caller.viewer());
-        let found = app.catalog.dashboards().get_visible(caller.project.id, id, viewer).await?;
-        let level = found.head.guard().rights(viewer).level;
+        let dashboard = app.catalog.dashboards().get_visible(caller.project.id, id, viewer).await?;
+        let level = dashboard.head.guard().rights(viewer).level;
         Self::by_id(ObjectKind::Dashboard, id.0, level)
     }
 
@@ -233,14 +233,14 @@ impl Object {
         id: &StringId,
     ) -> Result<Self> {
         let viewer = caller.viewer();
-        let found = app
+        let insight = app
             .catalog
             .insights()
             .get_visible(caller.project.id, &insight_name(&id.0), viewer)
             .await?;
-        let level = found.rights(viewer).level;
-        let short_id = Some(found.short_id);
-        Ok(Self { kind: ObjectKind::Insight, id: found.id.0, short_id, level })
+        let level = insight.rights(viewer).level;
+        let short_id = Some(insight.short_id);
+        Ok(Self { kind: ObjectKind::Insight, id: insight.id.0, short_id, level })
     }
 
     fn target(&self) -> RuleTarget {
@@ -267,9 +267,10 @@ impl Object {
         if let Some(other) = sent.resource.filter(|kind| *kind != self.kind) {
             return Err(Error::invalid_choice("resource", other.as_str()));
         }
-        let is_own = |id: &String| *id == self.id.to_string() || Some(id) == self.short_id.as_ref();
-        if sent.resource_id.is_some_and(|id| !id.is_empty() && !is_own(&id)) {
-            let detail = "This is not the object of the path.";
+        let is_same =
+            |id: &String| *id == self.id.to_string() || Some(id) == self.short_id.as_ref();
+        if sent.resource_id.is_some_and(|id| !id.is_empty() && !is_same(&id)) {
+            let detail = "It differs from the object in the path.";
             return Err(Error::invalid("resource_id", "invalid_input", detail));
         }
         let level = level(sent.access_level)?.map(AccessLevel::as_str);

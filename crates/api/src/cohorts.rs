@@ -77,9 +77,9 @@ async fn list(
         is_static,
         created_by: author.transpose()?.map(UserId),
     };
-    let (found, total) =
+    let (cohorts, total) =
         app.catalog.cohorts().list(caller.project.id, &filter, page.window).await?;
-    Ok(page.listing(found, total))
+    Ok(page.listing(cohorts, total))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -123,7 +123,7 @@ async fn create(
         return Err(Error::invalid(
             "is_static",
             "invalid_input",
-            "Only static cohorts are listed.",
+            "Only static cohorts accept lists of persons.",
         ));
     }
     let listed = file.map(|file| csv::names(&file)).transpose()?;
@@ -175,7 +175,7 @@ async fn requested_members(
         // The query reads what any query reads, and its result is stored as members.
         caller.may_read("query")?;
         if !is_static {
-            let detail = "Only static cohorts are made of a query.";
+            let detail = "Only static cohorts can be created from a query.";
             return Err(Error::invalid("query", "invalid_input", detail));
         }
         persons.extend(query_persons(app, caller, query).await?);
@@ -185,9 +185,9 @@ async fn requested_members(
 
 /// Runs a query and reads person ids from its first column.
 async fn query_persons(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<Uuid>> {
-    let mut asked = QueryRequest::new(query, Refresh::ForceBlocking, caller.sights());
-    asked.default_limit = Some(QUERY_PERSONS_MAX);
-    let reply = app.queries.run(&caller.project, asked).await.map_err(|why| match why {
+    let mut request = QueryRequest::new(query, Refresh::ForceBlocking, caller.sights());
+    request.default_limit = Some(QUERY_PERSONS_MAX);
+    let reply = app.queries.run(&caller.project, request).await.map_err(|why| match why {
         query::Error::Parse(why) => Error::malformed("query", why),
         query::Error::Invalid(why) => Error::invalid("query", "invalid_input", why),
         other => other.into(),
@@ -203,7 +203,7 @@ async fn query_persons(app: &App, caller: &Writer<Cohorts>, query: Value) -> Res
     if rows.is_some_and(|rows| rows.len() as u64 >= QUERY_PERSONS_MAX)
         && result.has_more == Some(true)
     {
-        let detail = format!("The query gives more than {QUERY_PERSONS_MAX} rows.");
+        let detail = format!("The query returns more than {QUERY_PERSONS_MAX} rows.");
         return Err(Error::invalid("query", "max_length", detail));
     }
     rows.and_then(|rows| rows.iter().map(id).collect()).ok_or_else(|| {
@@ -224,28 +224,32 @@ async fn update(
     sent: Upload<CohortFields>,
 ) -> Result<Json<Cohort>> {
     let id = CohortId(id.0);
-    let known = app.catalog.cohorts().get(caller.project.id, id, sent.among()).await?;
+    let current = app.catalog.cohorts().get(caller.project.id, id, sent.among()).await?;
     let (fields, file) = sent.read()?;
-    if fields.is_static.is_some_and(|is_static| is_static != known.is_static) {
-        let detail = "A cohort stays what it is; duplicate it as a static one.";
+    if fields.is_static.is_some_and(|is_static| is_static != current.is_static) {
+        let detail = "This field cannot be changed. Duplicate the cohort as a static one.";
         return Err(Error::invalid("is_static", "invalid_input", detail));
     }
-    let persons = requested_members(&app, &caller, &fields, known.is_static).await?;
+    let persons = requested_members(&app, &caller, &fields, current.is_static).await?;
     for (attr, lists) in
         [("csv", file.is_some()), ("_create_static_person_ids", !persons.is_empty())]
     {
-        if lists && !known.is_static {
-            return Err(Error::invalid(attr, "invalid_input", "Only static cohorts are listed."));
+        if lists && !current.is_static {
+            return Err(Error::invalid(
+                attr,
+                "invalid_input",
+                "Only static cohorts accept lists of persons.",
+            ));
         }
     }
     let now = app.catalog.clock().now();
-    let change = fields.validate(known.is_static, &caller.project, now)?;
-    if is_put.0 && !known.is_static && change.filters.is_none() {
+    let change = fields.validate(current.is_static, &caller.project, now)?;
+    if is_put.0 && !current.is_static && change.filters.is_none() {
         return Err(Error::required("filters"));
     }
     let listed = file.map(|file| csv::names(&file)).transpose()?;
     if change.deleted == Some(true) && (listed.is_some() || !persons.is_empty()) {
-        let detail = "A list is not filled and deleted at once.";
+        let detail = "A request cannot both add persons and delete the cohort.";
         return Err(Error::invalid("deleted", "invalid_input", detail));
     }
     let actor = caller.actor();
@@ -276,8 +280,8 @@ async fn duplicate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Created<
         kind: NewCohortKind::Static(None),
     };
     let actor = caller.actor();
-    let made = app.catalog.cohorts().create(&actor, new, &caller.sights()).await?;
-    Ok(Created(app.catalog.cohorts().copy_members(&actor, source.id, made.id).await?))
+    let copy = app.catalog.cohorts().create(&actor, new, &caller.sights()).await?;
+    Ok(Created(app.catalog.cohorts().copy_members(&actor, source.id, copy.id).await?))
 }
 
 async fn activity(

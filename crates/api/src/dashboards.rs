@@ -94,10 +94,10 @@ async fn list(
 ) -> Result<Listing<DashboardItem>> {
     let (user, viewer) = (caller.user.user.id, caller.viewer());
     let filter = DashboardFilter { seen: caller.sight(ObjectKind::Dashboard), ..filter.0 };
-    let found =
+    let (heads, total) =
         app.catalog.dashboards().list(caller.project.id, user, &filter, page.window).await?;
-    let shown = found.0.into_iter().map(|head| DashboardItem::new(head, viewer)).collect();
-    Ok(page.listing(shown, found.1))
+    let items = heads.into_iter().map(|head| DashboardItem::new(head, viewer)).collect();
+    Ok(page.listing(items, total))
 }
 
 /// Fields that only creation accepts.
@@ -183,7 +183,7 @@ async fn read(
     let view = app.catalog.dashboards().view(dashboard, user, &seen).await?;
     let size = query.layout_size.as_deref().filter(|size| *size == "xs").unwrap_or("sm");
     let mut response = DashboardResponse::new(view, caller.viewer(), size).overridden(overrides);
-    response.answer(&app, &caller.project, refresh, seen).await;
+    response.load_results(&app, &caller.project, refresh, seen).await;
     Ok(Json(response))
 }
 
@@ -230,8 +230,8 @@ async fn check_copy_access(
     let (project, viewer) = (caller.project.id, caller.viewer());
     for insight in app.catalog.dashboards().insights_to_copy(project, on, viewer, tiles).await? {
         // A query that cannot be parsed names nothing.
-        if let Ok(Some(asked)) = insight_query(&insight) {
-            check_query_access(app, caller, attr, asked).await?;
+        if let Ok(Some(query)) = insight_query(&insight) {
+            check_query_access(app, caller, attr, query).await?;
         }
     }
     Ok(())
@@ -268,11 +268,12 @@ pub(super) async fn load_response<R, M>(
     id: DashboardId,
 ) -> Result<DashboardResponse> {
     let user = Some(caller.user.user.id);
-    let found = app.catalog.dashboards().get(caller.project.id, id, user, Deleted::Include).await?;
+    let dashboard =
+        app.catalog.dashboards().get(caller.project.id, id, user, Deleted::Include).await?;
     let seen = caller.sights();
-    let view = app.catalog.dashboards().view(found, user, &seen).await?;
+    let view = app.catalog.dashboards().view(dashboard, user, &seen).await?;
     let mut response = DashboardResponse::new(view, caller.viewer(), "sm");
-    response.answer(app, &caller.project, query::Refresh::ForceCache, seen).await;
+    response.load_results(app, &caller.project, query::Refresh::ForceCache, seen).await;
     Ok(response)
 }
 

@@ -104,9 +104,9 @@ async fn list(
     let person_details = query.person_details();
     let order = page.order;
     query.resume(&mut filter, page.cursor.as_ref(), order);
-    let found = app.events.list(&caller.project, &filter, page, person_details).await?;
-    let next = found.next().map(|cursor| next_link(&url, cursor, order));
-    streamed::answer(found, format, next).await.map(ListResponse::Events)
+    let events = app.events.list(&caller.project, &filter, page, person_details).await?;
+    let next = events.next().map(|cursor| next_link(&url, cursor, order));
+    streamed::respond(events, format, next).await.map(ListResponse::Events)
 }
 
 /// An unknown or hidden action matches no event, like one without steps.
@@ -120,12 +120,12 @@ async fn action(
     let number = id.parse().map_err(|_| {
         Error::invalid("action_id", "invalid_input", "A valid integer is required.")
     })?;
-    let found = app
+    let action = app
         .catalog
         .actions()
         .get(caller.project.id, ActionId(number), catalog::Deleted::Exclude)
         .await;
-    let steps = match found {
+    let steps = match action {
         Ok(action) if caller.level_of(&action) > AccessLevel::None => action.steps,
         Ok(_) | Err(catalog::Error::NotFound) => Vec::new(),
         Err(error) => return Err(error.into()),
@@ -165,7 +165,7 @@ impl ListQuery {
         }
         let cursor = given(self.cursor.as_ref()).map(|text| {
             text.parse::<Cursor>().map_err(|_| {
-                let detail = "The cursor is not one that this server gave.";
+                let detail = "Invalid cursor. Use the one in `next`.";
                 Error::invalid("cursor", "invalid_input", detail)
             })
         });

@@ -152,8 +152,8 @@ async fn flag_responses<R, M>(
     names::show(app, caller.project.id, &mut flags).await?;
     let (kind, seen) = (ObjectKind::Dashboard, caller.sights());
     let named = |flag: &FeatureFlag| {
-        let own = flag.analytics_dashboards.iter().copied();
-        own.chain(flag.usage_dashboard).collect::<Vec<i64>>()
+        let analytics = flag.analytics_dashboards.iter().copied();
+        analytics.chain(flag.usage_dashboard).collect::<Vec<i64>>()
     };
     let named: Vec<i64> = flags.iter().flat_map(named).collect();
     let hidden = app.catalog.access().hidden(caller.project.id, kind, &named, &seen).await?;
@@ -184,9 +184,9 @@ async fn list(
 ) -> Result<Listing<FlagResponse>> {
     let seen = caller.sight(ObjectKind::FeatureFlag);
     let filter = FlagFilter { seen, ..query.filter()? };
-    let (found, total) = app.catalog.flags().list(caller.project.id, &filter, page.window).await?;
+    let (flags, total) = app.catalog.flags().list(caller.project.id, &filter, page.window).await?;
     let rights = Rights::of(&app, &caller).await?;
-    Ok(page.listing(flag_responses(&app, &caller, &rights, found).await?, total))
+    Ok(page.listing(flag_responses(&app, &caller, &rights, flags).await?, total))
 }
 
 async fn create(

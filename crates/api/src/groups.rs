@@ -105,12 +105,12 @@ async fn list(
         behind: given(query.cursor.as_ref()).map(parse_cursor).transpose()?,
     };
     let limit = PAGE_GROUPS as i64 + 1;
-    let mut found = app.catalog.groups().list(caller.project.id, index, &filter, limit).await?;
-    let more = found.len() > PAGE_GROUPS;
-    found.truncate(PAGE_GROUPS);
-    let last = found.last().filter(|_| more).map(cursor);
+    let mut groups = app.catalog.groups().list(caller.project.id, index, &filter, limit).await?;
+    let more = groups.len() > PAGE_GROUPS;
+    groups.truncate(PAGE_GROUPS);
+    let last = groups.last().filter(|_| more).map(cursor);
     let next = last.map(|cursor| url.link(&[("cursor", Some(&cursor))]));
-    let results = found.into_iter().map(Into::into).collect();
+    let results = groups.into_iter().map(Into::into).collect();
     Ok(Json(GroupListing { next, previous: None, results }))
 }
 
@@ -137,8 +137,8 @@ struct OneQuery {
 async fn find_group(app: &AppState, project: ProjectId, query: &OneQuery) -> Result<Group> {
     let index = index(query.group_type_index.as_ref())?;
     let key = given(query.group_key.as_ref()).ok_or_else(|| Error::required("group_key"))?;
-    let found = app.catalog.groups().by_key(project, &[(index, key)]).await?;
-    found.into_iter().next().ok_or_else(Error::not_found)
+    let groups = app.catalog.groups().by_key(project, &[(index, key)]).await?;
+    groups.into_iter().next().ok_or_else(Error::not_found)
 }
 
 async fn find(caller: Reader<Groups>, query: Query<OneQuery>, app: App) -> Result<Json<GroupItem>> {

@@ -164,24 +164,24 @@ async fn read(
         Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
     viewer.check_overrides(&overrides)?;
     let seen = viewer.sights();
-    let how = match on {
+    let options = match on {
         Some(on) => {
             let dashboard = DashboardOverrides::of(&app, project.id, on).await?;
-            dashboard.overridden(overrides).how(refresh, insight.id, seen)
+            dashboard.overridden(overrides).run_options(refresh, insight.id, seen)
         }
         None => RunOptions::new(refresh, seen).overridden(overrides),
     };
-    let how = how.of(ObjectKind::Insight, insight.id.0);
-    let asked = results::insight_query(insight);
-    let answer = match how.refresh {
+    let options = options.belonging_to(ObjectKind::Insight, insight.id.0);
+    let query = results::insight_query(insight);
+    let result = match options.refresh {
         // Without a refresh the insight is shown even if its query fails.
-        Refresh::ForceCache => InsightResult::or_failure(&app, project, asked, &how).await,
-        _ => InsightResult::of(&app, project, asked, &how).await?,
+        Refresh::ForceCache => InsightResult::or_failure(&app, project, query, &options).await,
+        _ => InsightResult::of(&app, project, query, &options).await?,
     };
     if format == Format::Csv {
-        return Ok(JsonOrCsv::Csv(csv::lines(&results::table(&answer))));
+        return Ok(JsonOrCsv::Csv(csv::lines(&results::table(&result))));
     }
-    shown.answer(answer);
+    shown.set_result(result);
     Ok(JsonOrCsv::Json(shown))
 }
 

@@ -73,8 +73,8 @@ pub(crate) struct PersonItem {
 }
 
 impl PersonFields {
-    fn of(found: PersonWithIds, display: &[String]) -> Self {
-        let PersonWithIds { person, mut distinct_ids } = found;
+    fn of(person: PersonWithIds, display: &[String]) -> Self {
+        let PersonWithIds { person, mut distinct_ids } = person;
         // Chosen ids come before anonymous ones, which SDKs generate.
         distinct_ids.sort_by_key(|id| is_anonymous(id));
         let named = |name: &String| {
@@ -100,8 +100,8 @@ fn is_anonymous(id: &str) -> bool {
 }
 
 impl PersonItem {
-    pub(crate) fn of(found: PersonWithIds, display: &[String]) -> Self {
-        let fields = PersonFields::of(found, display);
+    pub(crate) fn of(person: PersonWithIds, display: &[String]) -> Self {
+        let fields = PersonFields::of(person, display);
         let (id, matched_recordings) = (fields.uuid, Vec::new());
         Self { id, kind: "person", fields, matched_recordings, value_at_data_point: None }
     }
@@ -132,13 +132,13 @@ fn key(id: &str) -> Result<PersonKey> {
     ))
 }
 
-async fn person(app: &AppState, project: ProjectId, id: &StringId) -> Result<PersonWithIds> {
+async fn load_person(app: &AppState, project: ProjectId, id: &StringId) -> Result<PersonWithIds> {
     Ok(app.catalog.persons().get(project, key(&id.0)?).await?)
 }
 
 async fn read(caller: Reader<Persons>, id: StringId, app: App) -> Result<Json<PersonResponse>> {
-    let found = person(&app, caller.project.id, &id).await?;
-    let number = PersonNumber(found.person.no.0);
-    let fields = PersonFields::of(found, &display_names(&caller));
+    let person = load_person(&app, caller.project.id, &id).await?;
+    let number = PersonNumber(person.person.no.0);
+    let fields = PersonFields::of(person, &display_names(&caller));
     Ok(Json(PersonResponse { id: number, fields }))
 }

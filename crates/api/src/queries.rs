@@ -82,8 +82,8 @@ fn mode(word: &str) -> Result<Refresh> {
 }
 
 async fn ask(caller: Reader<Queries>, app: App, body: Body<QueryBody>) -> Result<QueryReply> {
-    let asked = body.read()?.read(caller.sights())?;
-    Ok(app.queries.run(&caller.project, asked).await?.into())
+    let request = body.read()?.read(caller.sights())?;
+    Ok(app.queries.run(&caller.project, request).await?.into())
 }
 
 /// The kind in the path must equal the query's.
@@ -93,11 +93,11 @@ async fn ask_kind(
     app: App,
     body: Body<QueryBody>,
 ) -> Result<QueryReply> {
-    let asked = body.read()?.read(caller.sights())?;
-    if asked.query.get("kind").and_then(Value::as_str) != Some(kind.0.as_str()) {
+    let request = body.read()?.read(caller.sights())?;
+    if request.query.get("kind").and_then(Value::as_str) != Some(kind.0.as_str()) {
         return Err(Error::parse("The kind in the path is not the kind of the query."));
     }
-    Ok(app.queries.run(&caller.project, asked).await?.into())
+    Ok(app.queries.run(&caller.project, request).await?.into())
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -111,8 +111,8 @@ async fn read(
     query: Query<StatusQuery>,
     app: App,
 ) -> Result<QueryReply> {
-    let found = app.queries.status(caller.project.id, &id.0, &caller.sights()).await?;
-    let running = found.ok_or_else(Error::not_found)?;
+    let run = app.queries.status(caller.project.id, &id.0, &caller.sights()).await?;
+    let running = run.ok_or_else(Error::not_found)?;
     let shows = query.show_progress.as_deref() == Some("true");
     let status = match &running.status {
         QueryStatus::Running => StatusCode::ACCEPTED,

@@ -178,8 +178,8 @@ impl Routes {
         }
         let documented = operation.finish(template, &name);
         self.names.insert(name);
-        let known = self.paths.iter().position(|path| path.template == template);
-        let index = known.unwrap_or_else(|| {
+        let existing = self.paths.iter().position(|path| path.template == template);
+        let index = existing.unwrap_or_else(|| {
             self.paths.push(Path {
                 template,
                 audience: self.audience,
@@ -263,9 +263,9 @@ impl Path {
 
     /// Where GET is read-only, HEAD is allowed, and OPTIONS responds with 204.
     fn public_methods(self, read_only: bool) -> MethodRouter<AppState> {
-        let known = ["GET", "POST"].into_iter().filter(|method| self.allowed.contains(method));
-        let known = known.chain(["OPTIONS"]).chain(read_only.then_some("HEAD"));
-        let allow = HeaderValue::try_from(known.collect::<Vec<_>>().join(", "))
+        let methods = ["GET", "POST"].into_iter().filter(|method| self.allowed.contains(method));
+        let methods = methods.chain(["OPTIONS"]).chain(read_only.then_some("HEAD"));
+        let allow = HeaderValue::try_from(methods.collect::<Vec<_>>().join(", "))
             .expect("method names are valid header values");
         let refused = allow.clone();
         let refuse = move |method: Method| refuse_public(method, refused.clone());
@@ -327,5 +327,5 @@ async fn refuse_public(method: Method, allow: HeaderValue) -> Response {
 }
 
 async fn unsupported() -> PublicError {
-    PublicError::not_found("This server does not take such data.")
+    PublicError::not_found("This server does not accept this kind of data.")
 }

@@ -56,8 +56,8 @@ impl FromRequestParts<AppState> for SearchQuery {
         }
         let mut kinds = Vec::new();
         for word in &words {
-            let known = SearchKind::ALL.into_iter().find(|kind| kind.as_str() == *word);
-            match known {
+            let kind = SearchKind::ALL.into_iter().find(|kind| kind.as_str() == *word);
+            match kind {
                 Some(kind) => kinds.push(kind),
                 None if UNSUPPORTED_KINDS.contains(word) => {}
                 None => return Err(Error::invalid_choice("entities", word)),

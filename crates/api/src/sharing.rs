@@ -62,19 +62,19 @@ impl SharedObject {
     async fn dashboard<M>(
         app: &AppState,
         caller: &InProject<Sharings, M>,
-        found: Dashboard,
+        dashboard: Dashboard,
     ) -> Result<Self> {
-        let (target, user) = (ShareTarget::Dashboard(found.head.id), caller.user.user.id);
-        let view = app.catalog.dashboards().view(found, Some(user), &caller.sights()).await?;
+        let (target, user) = (ShareTarget::Dashboard(dashboard.head.id), caller.user.user.id);
+        let view = app.catalog.dashboards().view(dashboard, Some(user), &caller.sights()).await?;
         Self::with_insights(app, caller, target, view.insights.values()).await
     }
 
     async fn insight<M>(
         app: &AppState,
         caller: &InProject<Sharings, M>,
-        found: Insight,
+        insight: Insight,
     ) -> Result<Self> {
-        Self::with_insights(app, caller, ShareTarget::Insight(found.id), [&found]).await
+        Self::with_insights(app, caller, ShareTarget::Insight(insight.id), [&insight]).await
     }
 
     async fn with_insights<'a, M>(
@@ -102,15 +102,15 @@ impl SharedObject {
         let (project, viewer) = (caller.project.id, caller.viewer());
         match target {
             Target::Dashboard(id) => {
-                let found =
+                let dashboard =
                     app.catalog.dashboards().get_editable(project, id, viewer, Deleted::Exclude);
-                Self::dashboard(app, caller, found.await?).await
+                Self::dashboard(app, caller, dashboard.await?).await
             }
             Target::Insight(text) => {
                 let name = insight_name(&text);
-                let found =
+                let insight =
                     app.catalog.insights().get_editable(project, &name, viewer, Deleted::Exclude);
-                Self::insight(app, caller, found.await?).await
+                Self::insight(app, caller, insight.await?).await
             }
         }
     }
@@ -140,8 +140,8 @@ enum Target {
 
 async fn of_dashboard(caller: Reader<Sharings>, id: Id, app: App) -> Result<Json<SharingResponse>> {
     let (project, id) = (caller.project.id, DashboardId(id.0));
-    let found = app.catalog.dashboards().get_visible(project, id, caller.viewer()).await?;
-    let shared = SharedObject::dashboard(&app, &caller, found).await?;
+    let dashboard = app.catalog.dashboards().get_visible(project, id, caller.viewer()).await?;
+    let shared = SharedObject::dashboard(&app, &caller, dashboard).await?;
     Ok(Json(shared.response(app.catalog.sharing().get_or_create(project, shared.target).await?)))
 }
 
@@ -151,9 +151,9 @@ async fn of_insight(
     app: App,
 ) -> Result<Json<SharingResponse>> {
     let project = caller.project.id;
-    let found =
+    let insight =
         app.catalog.insights().get_visible(project, &insight_name(&id.0), caller.viewer()).await?;
-    let shared = SharedObject::insight(&app, &caller, found).await?;
+    let shared = SharedObject::insight(&app, &caller, insight).await?;
     Ok(Json(shared.response(app.catalog.sharing().get_or_create(project, shared.target).await?)))
 }
 
@@ -250,13 +250,18 @@ fn validate_settings(sent: Value) -> Result<Map<String, Value>> {
     const THEMES: [&str; 3] = ["light", "dark", "system"];
     let refused = || Error::invalid("settings", "invalid_input", "Invalid settings format");
     let Value::Object(sent) = sent else { return Err(refused()) };
-    let fits = |name: &str, value: &Value| match name {
+    let is_valid = |name: &str, value: &Value| match name {
         "theme" => value.as_str().is_some_and(|theme| THEMES.contains(&theme)),
         _ => value.is_boolean(),
     };
     let is_known = |name: &str| name == "theme" || SWITCHES.contains(&name);
-    let kept: Map<String, Value> = sent.into_iter().filter(|(name, _)| is_known(name)).collect();
-    if kept.iter().all(|(name, value)| fits(name, value)) { Ok(kept) } else { Err(refused()) }
+    let supported: Map<String, Value> =
+        sent.into_iter().filter(|(name, _)| is_known(name)).collect();
+    if supported.iter().all(|(name, value)| is_valid(name, value)) {
+        Ok(supported)
+    } else {
+        Err(refused())
+    }
 }
 
 impl IntoResponse for SharingUpdate {

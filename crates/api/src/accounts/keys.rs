@@ -99,8 +99,8 @@ async fn update(
     app: App,
     body: Body<UpdateKey>,
 ) -> Result<Json<PersonalKey>> {
-    let found = app.catalog.keys().get(caller.user.user.id, &caller.key_id(&id)?).await?;
-    found.check_within(caller.key.as_ref())?;
+    let current = app.catalog.keys().get(caller.user.user.id, &caller.key_id(&id)?).await?;
+    current.check_within(caller.key.as_ref())?;
     let body = body.read()?;
     if is_put.0 && body.label.is_none() {
         return Err(Error::required("label"));
@@ -117,7 +117,7 @@ async fn update(
     let teams = change.scoped_teams.as_ref().and_then(Option::as_deref);
     let organizations = change.scoped_organizations.as_ref().and_then(Option::as_deref);
     check_membership(&app, &caller, teams, organizations).await?;
-    Ok(Json(app.catalog.keys().update(&caller.keeper(), &found.id, change).await?))
+    Ok(Json(app.catalog.keys().update(&caller.keeper(), &current.id, change).await?))
 }
 
 async fn roll(caller: AccountWriter<Keys>, id: StringId, app: App) -> Result<Json<PersonalKey>> {

@@ -31,8 +31,8 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 async fn list(caller: OrganizationReader<Member>, page: Page, app: App) -> Result<Listing<Member>> {
-    let (found, total) = app.catalog.members().list(caller.organization.id, page.window).await?;
-    Ok(page.listing(found, total))
+    let (members, total) = app.catalog.members().list(caller.organization.id, page.window).await?;
+    Ok(page.listing(members, total))
 }
 
 #[derive(Deserialize, JsonSchema)]

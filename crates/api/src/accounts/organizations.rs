@@ -98,12 +98,12 @@ async fn list(
     page: Page,
     app: App,
 ) -> Result<Listing<Organization>> {
-    let (found, total) = app
+    let (rows, total) = app
         .catalog
         .organizations()
         .of_user(caller.user.user.id, caller.key.as_ref(), page.window)
         .await?;
-    Ok(page.listing(with_projects(&app, caller.user.user.id, found).await?, total))
+    Ok(page.listing(with_projects(&app, caller.user.user.id, rows).await?, total))
 }
 
 async fn create(
@@ -125,8 +125,8 @@ async fn create(
     if change.name.is_none() {
         return Err(Error::required("name"));
     }
-    let made = app.catalog.organizations().create(caller.user.user.id, change).await?;
-    Ok(Created(response(&app, caller.user.user.id, made, Level::Owner).await?))
+    let row = app.catalog.organizations().create(caller.user.user.id, change).await?;
+    Ok(Created(response(&app, caller.user.user.id, row, Level::Owner).await?))
 }
 
 async fn read(caller: OrganizationReader<Organization>, app: App) -> Result<Json<Organization>> {
@@ -185,13 +185,13 @@ pub(crate) async fn with_projects(
     let projects = app.catalog.users().projects_in(&ids, user).await?;
     let counts = app.catalog.organizations().member_counts(&ids).await?;
     let shown = rows.into_iter().map(|(row, level)| {
-        let own = || projects.iter().filter(|project| project.organization == row.id);
+        let projects_of = || projects.iter().filter(|project| project.organization == row.id);
         Organization {
             id: row.id,
             membership_level: level,
             plugins_access_level: PLUGINS_ACCESS_NONE,
-            teams: own().cloned().map(ProjectItem::from).collect(),
-            projects: own().map(OrganizationProject::of).collect(),
+            teams: projects_of().cloned().map(ProjectItem::from).collect(),
+            projects: projects_of().map(OrganizationProject::of).collect(),
             available_product_features: FEATURES
                 .iter()
                 .map(|(key, name)| ProductFeature { key, name })

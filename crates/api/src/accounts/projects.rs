@@ -166,9 +166,9 @@ async fn list(
     app: App,
 ) -> Result<Listing<ProjectItem>> {
     let user = caller.user.user.id;
-    let (found, total) =
+    let (rows, total) =
         app.catalog.users().projects(user, caller.key.as_ref(), page.window).await?;
-    Ok(page.listing(found.into_iter().map(ProjectItem::from).collect(), total))
+    Ok(page.listing(rows.into_iter().map(ProjectItem::from).collect(), total))
 }
 
 async fn list_of_organization(
@@ -177,9 +177,9 @@ async fn list_of_organization(
     app: App,
 ) -> Result<Listing<ProjectItem>> {
     let (organization, user) = (caller.organization.id, caller.user.user.id);
-    let (found, total) =
+    let (rows, total) =
         app.catalog.users().projects_within(organization, user, page.window).await?;
-    Ok(page.listing(found.into_iter().map(ProjectItem::from).collect(), total))
+    Ok(page.listing(rows.into_iter().map(ProjectItem::from).collect(), total))
 }
 
 /// The fields of a project outside the settings table.
@@ -254,7 +254,7 @@ async fn update(
     }
     fields.check()?;
     let is_private = caller.project.settings.get(ACCESS_CONTROL);
-    if settings.given(ACCESS_CONTROL).is_some_and(|wanted| *wanted != is_private) {
+    if settings.given(ACCESS_CONTROL).is_some_and(|requested| *requested != is_private) {
         caller.require_administrator()?;
     }
     let (project, seen) = (&caller.project, caller.sights());

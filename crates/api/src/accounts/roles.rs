@@ -72,8 +72,8 @@ async fn list(
     page: Page,
     app: App,
 ) -> Result<Listing<Role>> {
-    let (found, total) = app.catalog.roles().list(caller.organization.id, page.window).await?;
-    Ok(page.listing(to_roles(&app, caller.level, found).await?, total))
+    let (rows, total) = app.catalog.roles().list(caller.organization.id, page.window).await?;
+    Ok(page.listing(to_roles(&app, caller.level, rows).await?, total))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -152,8 +152,8 @@ async fn list_members(
     app: App,
 ) -> Result<Listing<RoleMembership>> {
     let role = app.catalog.roles().get(caller.organization.id, id.uuid()?).await?;
-    let (found, total) = app.catalog.roles().memberships(role.id, page.window).await?;
-    Ok(page.listing(found, total))
+    let (rows, total) = app.catalog.roles().memberships(role.id, page.window).await?;
+    Ok(page.listing(rows, total))
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -38,12 +38,12 @@ async fn log_in(
     max_chars("email", &email, EMAIL_CHARS_MAX)?;
     max_chars("password", &password, PASSWORD_CHARS_MAX)?;
     let from = app.origin_of(network, &email).await?;
-    let found = app.catalog.users().by_email(&email).await?.filter(|user| user.is_active);
-    let hash = found.as_ref().and_then(|user| user.password_hash.clone());
+    let account = app.catalog.users().by_email(&email).await?.filter(|user| user.is_active);
+    let hash = account.as_ref().and_then(|user| user.password_hash.clone());
     let hash = hash.unwrap_or_else(|| DUMMY_PASSWORD_HASH.into());
     let verified =
         app.login_limiter.check(&email, (password, hash), from, app.catalog.clock()).await?;
-    let Some(user) = found.filter(|_| verified) else {
+    let Some(user) = account.filter(|_| verified) else {
         return Err(Error::bad_request("Invalid email or password."));
     };
     app.catalog.sessions().record_network(user.user.id, &network.to_string()).await?;

@@ -70,8 +70,8 @@ struct OrganizationItem {
 impl Me {
     async fn of(app: &AppState, row: UserRow) -> Result<Self> {
         let all = Window { limit: LIMIT_MAX, offset: 0 };
-        let (mut found, _) = app.catalog.organizations().of_user(row.user.id, None, all).await?;
-        let organizations = found
+        let (mut rows, _) = app.catalog.organizations().of_user(row.user.id, None, all).await?;
+        let organizations = rows
             .iter()
             .map(|(organization, level)| OrganizationItem {
                 id: organization.id,
@@ -86,11 +86,11 @@ impl Me {
             None => None,
         };
         // The current project and organization may be ones that the user has left.
-        found.retain(|(organization, _)| Some(organization.id) == row.current_organization);
+        rows.retain(|(organization, _)| Some(organization.id) == row.current_organization);
         let team = team.filter(|project| {
-            found.iter().any(|(organization, _)| organization.id == project.organization)
+            rows.iter().any(|(organization, _)| organization.id == project.organization)
         });
-        let organization = organizations::with_projects(app, row.user.id, found).await?.pop();
+        let organization = organizations::with_projects(app, row.user.id, rows).await?.pop();
         Ok(Self {
             id: row.user.id,
             uuid: row.user.uuid,
@@ -264,7 +264,7 @@ impl<M> OnAccount<Users, M> {
         app: &AppState,
         network: Network,
         fields: &UserFields,
-        what: &str,
+        changed: &str,
     ) -> Result<()> {
         let Some(hash) = self.user.password_hash.clone() else {
             let detail = "This account has no password. The operator sets one with `hedgerow \
@@ -272,7 +272,7 @@ impl<M> OnAccount<Users, M> {
             return Err(Error::forbidden(detail));
         };
         let Some(current) = fields.current_password.clone() else {
-            let detail = format!("This field is required when updating {what}.");
+            let detail = format!("This field is required when updating {changed}.");
             return Err(Error::invalid("current_password", "required", detail));
         };
         max_chars("current_password", &current, PASSWORD_CHARS_MAX)?;

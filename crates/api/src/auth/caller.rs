@@ -23,7 +23,7 @@ use crate::http::openapi::{DescribeRequest, Operation};
 use crate::http::path::query_parameter;
 use crate::{AppState, Error, Result};
 
-const NO_PROJECT: &str = "Project not found.";
+const PROJECT_NOT_FOUND: &str = "Project not found.";
 
 /// A kind of object that API key scopes name.
 pub trait Resource {
@@ -172,7 +172,7 @@ impl<R: Resource, M: Mode> InProject<R, M> {
     ) -> Result<Self> {
         let credentials = credentials::authenticate(parts, app).await?;
         let project = project(parts, app, &credentials, token).await?;
-        let caller = Self::permitted(app, credentials, project).await?;
+        let caller = Self::authorize(app, credentials, project).await?;
         if caller.may_read("query").is_err() && hogql_scope::contains_hogql(parts) {
             caller.may_read("query")?;
         }
@@ -181,15 +181,16 @@ impl<R: Resource, M: Mode> InProject<R, M> {
 
     /// Authorizes the same caller for the same access in another project.
     pub(crate) async fn elsewhere(&self, app: &AppState, id: ProjectId) -> Result<Self> {
-        Self::permitted(app, self.credentials.clone(), found(app, id).await?).await
+        Self::authorize(app, self.credentials.clone(), load_project(app, id).await?).await
     }
 
-    async fn permitted(
+    async fn authorize(
         app: &AppState,
         credentials: Credentials,
         project: ProjectRow,
     ) -> Result<Self> {
-        let standing = permit(app, &credentials, &project, R::SCOPE, M::ACCESS).await?;
+        let standing =
+            authorize_in_project(app, &credentials, &project, R::SCOPE, M::ACCESS).await?;
         let (by_key, rules) = (credentials.is_key(), Arc::new(standing.access));
         let (user, level) = (credentials.user().clone(), standing.level);
         Ok(Self { user, project, level, rules, by_key, credentials, of: PhantomData })
@@ -206,7 +207,9 @@ where
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
         let credentials = credentials::authenticate(parts, app).await?;
         let organization = organization(parts, app, &credentials).await?;
-        let level = permit_in(app, &credentials, &organization, R::SCOPE, M::ACCESS).await?;
+        let level =
+            authorize_in_organization(app, &credentials, &organization, R::SCOPE, M::ACCESS)
+                .await?;
         Ok(Self { user: credentials.into_user(), organization, level, of: PhantomData })
     }
 }
@@ -239,12 +242,12 @@ pub(crate) async fn may_read(parts: &mut Parts, app: &AppState, object: &str) ->
     if parameters.contains_key("project_id") {
         let token = query_parameter(parts, "token").filter(|token| !token.is_empty());
         let project = project(parts, app, &credentials, token.as_deref()).await?;
-        permit(app, &credentials, &project, object, Access::Read).await?;
+        authorize_in_project(app, &credentials, &project, object, Access::Read).await?;
         return Ok(());
     }
     if parameters.contains_key("organization_id") {
         let organization = organization(parts, app, &credentials).await?;
-        permit_in(app, &credentials, &organization, object, Access::Read).await?;
+        authorize_in_organization(app, &credentials, &organization, object, Access::Read).await?;
         return Ok(());
     }
     if object != "user" {
@@ -253,7 +256,7 @@ pub(crate) async fn may_read(parts: &mut Parts, app: &AppState, object: &str) ->
     credentials.may(object, Access::Read)
 }
 
-async fn permit(
+async fn authorize_in_project(
     app: &AppState,
     credentials: &Credentials,
     project: &ProjectRow,
@@ -270,7 +273,7 @@ async fn permit(
     Ok(standing)
 }
 
-async fn permit_in(
+async fn authorize_in_organization(
     app: &AppState,
     credentials: &Credentials,
     organization: &OrganizationRow,
@@ -322,15 +325,15 @@ pub(crate) async fn project_in_path(
     match parameters(parts).await?.get("project_id").map_or("@current", String::as_str) {
         "@current" => Ok(None),
         text => {
-            let id = text.parse().map_err(|_| Error::not_found_because(NO_PROJECT))?;
-            found(app, ProjectId(id)).await.map(Some)
+            let id = text.parse().map_err(|_| Error::not_found_because(PROJECT_NOT_FOUND))?;
+            load_project(app, ProjectId(id)).await.map(Some)
         }
     }
 }
 
-async fn found(app: &AppState, id: ProjectId) -> Result<ProjectRow> {
+async fn load_project(app: &AppState, id: ProjectId) -> Result<ProjectRow> {
     app.catalog.projects().get(id).await.map_err(|error| match error {
-        catalog::Error::NotFound => Error::not_found_because(NO_PROJECT),
+        catalog::Error::NotFound => Error::not_found_because(PROJECT_NOT_FOUND),
         other => other.into(),
     })
 }
@@ -341,7 +344,7 @@ async fn project(
     credentials: &Credentials,
     token: Option<&str>,
 ) -> Result<ProjectRow> {
-    let missing = || Error::not_found_because(NO_PROJECT);
+    let missing = || Error::not_found_because(PROJECT_NOT_FOUND);
     let within = match parameters(parts).await?.contains_key("organization_id") {
         true => Some(organization(parts, app, credentials).await?.id),
         false => None,
@@ -351,11 +354,13 @@ async fn project(
             let owner = app.catalog.projects().by_token(token).await?.ok_or_else(|| {
                 Error::unauthorized("invalid_api_key", "The project token is not valid.")
             })?;
-            found(app, owner.project).await?
+            load_project(app, owner.project).await?
         }
         None => match project_in_path(parts, app).await? {
             Some(project) => project,
-            None => found(app, credentials.user().current_project.ok_or_else(missing)?).await?,
+            None => {
+                load_project(app, credentials.user().current_project.ok_or_else(missing)?).await?
+            }
         },
     };
     if within.is_some_and(|organization| organization != project.organization) {

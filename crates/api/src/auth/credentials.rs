@@ -51,8 +51,8 @@ impl KeyLocation {
 
 /// Authenticates by the first credential found; an invalid one is not skipped.
 pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Credentials> {
-    if let Some(known) = parts.extensions.get::<Credentials>() {
-        return Ok(known.clone());
+    if let Some(cached) = parts.extensions.get::<Credentials>() {
+        return Ok(cached.clone());
     }
     let credentials = match find_key(parts)? {
         Some((value, location)) => {
@@ -64,8 +64,8 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Cr
         // Only insights accept a sharing token, and they check for it before they get here.
         None if sharing_token(parts)?.is_some() => return Err(Error::unauthenticated()),
         None => {
-            let found = browser_session::user(parts, app).await?;
-            let (session, user) = found.ok_or_else(Error::unauthenticated)?;
+            let session_user = browser_session::user(parts, app).await?;
+            let (session, user) = session_user.ok_or_else(Error::unauthenticated)?;
             Credentials(Arc::new(Identity { user, key: None, session: Some(session) }))
         }
     };
@@ -117,14 +117,14 @@ fn find_header_key(parts: &Parts) -> Result<Option<String>> {
 
 /// Classifies the sender by the request's head, before its body is read.
 pub(crate) async fn sender(parts: &mut Parts, app: &AppState) -> Sender {
-    let known = match parts.headers.contains_key(header::AUTHORIZATION) {
+    let is_authenticated = match parts.headers.contains_key(header::AUTHORIZATION) {
         // `authenticate` caches its result in the extensions for the route's extractor.
         true => {
             matches!(find_header_key(parts), Ok(Some(_))) && authenticate(parts, app).await.is_ok()
         }
         false => browser_session::has_valid_session(parts, app).await,
     };
-    if known { Sender::Member } else { Sender::Unauthenticated }
+    if is_authenticated { Sender::Member } else { Sender::Unauthenticated }
 }
 
 const BODY_FIELD: &[u8] = b"\"personal_api_key\"";
@@ -234,7 +234,7 @@ impl Credentials {
 
     fn may_enter_its_organization(&self, id: OrganizationId) -> Result<()> {
         let Some(key) = self.key() else { return Ok(()) };
-        if key.scoped_organizations.as_ref().is_some_and(|known| !known.contains(&id)) {
+        if key.scoped_organizations.as_ref().is_some_and(|ids| !ids.contains(&id)) {
             return Err(Error::forbidden(format!(
                 "API key does not have access to the requested organization: ID {id}."
             )));

@@ -238,7 +238,7 @@ impl Lane {
 }
 
 fn busy() -> Error {
-    Error::unavailable("Too many log ins at once. Try again in a moment.")
+    Error::unavailable("Too many concurrent log-ins. Try again in a moment.")
 }
 
 impl Failures {

@@ -41,12 +41,13 @@ async fn persons(
     app: App,
 ) -> Result<JsonOrCsv<Members>> {
     let cohort = live(&app, &caller.project, id).await?;
-    let wanted = search(query.search.as_ref())?;
-    let found = app.catalog.cohorts().members(&cohort, wanted.as_deref(), page.window).await?;
+    let term = search(query.search.as_ref())?;
+    let (persons, total) =
+        app.catalog.cohorts().members(&cohort, term.as_deref(), page.window).await?;
     let display = display_names(&caller);
-    let shown: Vec<PersonItem> =
-        found.0.into_iter().map(|found| PersonItem::of(found, &display)).collect();
-    let listing = page.listing(shown, found.1);
+    let items: Vec<PersonItem> =
+        persons.into_iter().map(|person| PersonItem::of(person, &display)).collect();
+    let listing = page.listing(items, total);
     if format == Format::Csv {
         return Ok(JsonOrCsv::CsvPage(table(&listing.results)?, Link(listing.next)));
     }

@@ -79,7 +79,7 @@ fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>> {
     }
     let marker = format!("--{boundary}");
     let mut rest = &bytes[find(bytes, marker.as_bytes())? + marker.len()..];
-    let mut found = Vec::new();
+    let mut parts = Vec::new();
     while !rest.starts_with(b"--") {
         let part = rest.strip_prefix(b"\r\n")?;
         let end = find(part, format!("\r\n{marker}").as_bytes())?;
@@ -89,18 +89,18 @@ fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>> {
         let (name, is_file) = parse_disposition(head)?;
         // Browsers send an empty, unnamed file for an unfilled file input.
         if !(content.is_empty() && is_file == IsFile::Unnamed) {
-            found.push(Part { name, is_file: is_file != IsFile::No, content });
+            parts.push(Part { name, is_file: is_file != IsFile::No, content });
         }
-        if found.len() > PARTS_MAX {
+        if parts.len() > PARTS_MAX {
             return None;
         }
         rest = &part[end + 2 + marker.len()..];
     }
-    Some(found)
+    Some(parts)
 }
 
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
+fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+    bytes.windows(needle.len()).position(|window| window == needle)
 }
 
 #[derive(PartialEq)]

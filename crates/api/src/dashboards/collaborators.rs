@@ -39,12 +39,12 @@ async fn create(
     body: Body<NewCollaborator>,
 ) -> Result<Created<Collaborator>> {
     let (id, viewer) = (DashboardId(id.0), caller.viewer());
-    let found =
+    let editable =
         app.catalog.dashboards().get_editable(caller.project.id, id, viewer, Deleted::Exclude);
-    found.await.map_err(missing)?;
+    editable.await.map_err(missing)?;
     let NewCollaborator { user_uuid, level } = body.read()?;
-    let wanted = (user_uuid, level.unwrap_or(Privilege::Edit));
-    Ok(Created(app.catalog.collaborators().add(&caller.actor(), viewer, id, wanted).await?))
+    let collaborator = (user_uuid, level.unwrap_or(Privilege::Edit));
+    Ok(Created(app.catalog.collaborators().add(&caller.actor(), viewer, id, collaborator).await?))
 }
 
 async fn destroy(
@@ -54,9 +54,9 @@ async fn destroy(
     app: App,
 ) -> Result<NoContent> {
     let (id, viewer) = (DashboardId(id.0), caller.viewer());
-    let found =
+    let editable =
         app.catalog.dashboards().get_editable(caller.project.id, id, viewer, Deleted::Exclude);
-    found.await.map_err(missing)?;
+    editable.await.map_err(missing)?;
     app.catalog.collaborators().remove(&caller.actor(), viewer, id, user.0).await?;
     Ok(NoContent)
 }

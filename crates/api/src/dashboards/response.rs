@@ -101,16 +101,16 @@ impl DashboardResponse {
 
     /// As a shared link shows it: without authors and without references to other dashboards.
     pub(crate) fn public(mut view: DashboardView) -> Self {
-        let own = view.dashboard.head.id;
+        let id = view.dashboard.head.id;
         view.dashboard.head.created_by = None;
         for tile in &mut view.tiles {
             if let Shows::Note(note) = &mut tile.shows {
                 (note.created_by, note.last_modified_by) = (None, None);
-                note.dashboard_tiles.retain(|place| place.dashboard_id == own);
+                note.dashboard_tiles.retain(|place| place.dashboard_id == id);
             }
         }
         for insight in view.insights.values_mut() {
-            crate::insights::response::anonymize(insight, Some(own));
+            crate::insights::response::anonymize(insight, Some(id));
         }
         Self::with(view, Rights::PUBLIC, |insight| Some(InsightResponse::public(insight)), "sm")
     }
@@ -177,7 +177,7 @@ impl DashboardResponse {
     }
 
     /// Runs the tiles' queries, with the dashboard's filters and then the tile's own on top.
-    pub(crate) async fn answer(
+    pub(crate) async fn load_results(
         &mut self,
         app: &AppState,
         project: &ProjectRow,
@@ -185,19 +185,25 @@ impl DashboardResponse {
         seen: Sights,
     ) {
         let (filters, variables) = (self.filters.clone(), self.variables.clone());
-        let board = self.listed.head.id.0;
-        let asked = self.tiles.iter_mut().filter_map(|tile| {
-            let own = Some(&tile.look.filters_overrides);
-            let how = RunOptions::on_tile(refresh, &filters, variables.as_ref(), own, seen.clone());
-            Some((tile.insight.as_mut()?, how.of(ObjectKind::Dashboard, board)))
+        let dashboard = self.listed.head.id.0;
+        let runs = self.tiles.iter_mut().filter_map(|tile| {
+            let tile_filters = Some(&tile.look.filters_overrides);
+            let options = RunOptions::on_tile(
+                refresh,
+                &filters,
+                variables.as_ref(),
+                tile_filters,
+                seen.clone(),
+            );
+            Some((tile.insight.as_mut()?, options.belonging_to(ObjectKind::Dashboard, dashboard)))
         });
-        let asked = asked.collect();
-        run_all(app, project, asked).await;
+        let runs = runs.collect();
+        run_all(app, project, runs).await;
         for tile in &mut self.tiles {
             if let Some(insight) = &tile.insight {
-                let answer = insight.result();
-                (tile.last_refresh, tile.is_cached) = (answer.last_refresh, answer.is_cached);
-                tile.error = answer.failure.clone();
+                let result = insight.result();
+                (tile.last_refresh, tile.is_cached) = (result.last_refresh, result.is_cached);
+                tile.error = result.failure.clone();
             }
         }
         self.listed.head.last_refresh =

@@ -57,8 +57,8 @@ impl Template {
 }
 
 pub(super) fn built_in(name: &str) -> Result<Template> {
-    let known = BUILT_IN.iter().find(|(names, _)| names.contains(&name));
-    let Some((_, text)) = known else {
+    let template = BUILT_IN.iter().find(|(names, _)| names.contains(&name));
+    let Some((_, text)) = template else {
         let detail = format!("Invalid template provided: {name}");
         return Err(Error::invalid("use_template", "invalid_input", detail));
     };
@@ -115,12 +115,12 @@ async fn check_references(
     let DashboardContents::Tiles(tiles) = &new.contents else { return Ok(()) };
     for tile in tiles {
         let NewContent::NewInsight(insight) = &tile.shows else { continue };
-        let asked = match &insight.query {
+        let query = match &insight.query {
             Some(query) => Some(Value::Object(query.clone().into_fields())),
             None => query::convert_legacy_filters(&insight.filters, None)?,
         };
-        if let Some(asked) = asked {
-            check_query_access(app, caller, TEMPLATE, asked).await?;
+        if let Some(query) = query {
+            check_query_access(app, caller, TEMPLATE, query).await?;
         }
     }
     Ok(())

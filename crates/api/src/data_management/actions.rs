@@ -55,8 +55,9 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 
 async fn list(caller: Reader<Actions>, page: Page, app: App) -> Result<Listing<ActionResponse>> {
     let seen = caller.sight(ObjectKind::Action);
-    let (found, total) = app.catalog.actions().list(caller.project.id, &seen, page.window).await?;
-    Ok(page.listing(found.into_iter().map(|action| caller.with_access(action)).collect(), total))
+    let (actions, total) =
+        app.catalog.actions().list(caller.project.id, &seen, page.window).await?;
+    Ok(page.listing(actions.into_iter().map(|action| caller.with_access(action)).collect(), total))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -123,13 +124,13 @@ async fn update(
     body: Body<ActionFields>,
 ) -> Result<Json<ActionResponse>> {
     let id = ActionId(id.0);
-    let found = app.catalog.actions().get(caller.project.id, id, body.among()).await?;
-    require(caller.level_of(&found), AccessLevel::Editor)?;
+    let current = app.catalog.actions().get(caller.project.id, id, body.among()).await?;
+    require(caller.level_of(&current), AccessLevel::Editor)?;
     let change = body.read()?.validate()?;
     if is_put.0 && change.name.is_none() {
         return Err(Error::required("name"));
     }
-    check_cohorts(&app, caller.project.id, &found.steps, change.steps.as_deref()).await?;
+    check_cohorts(&app, caller.project.id, &current.steps, change.steps.as_deref()).await?;
     let seen = caller.sight(ObjectKind::Action);
     let action = app.catalog.actions().update(&caller.actor(), id, change, &seen).await?;
     Ok(Json(caller.with_access(action)))
@@ -250,15 +251,15 @@ async fn check_cohorts(
         for (index, step) in steps.iter().enumerate() {
             for (nth, filter) in step.properties.iter().flatten().enumerate() {
                 // Filters that older versions accepted may be invalid; they refer to no cohort.
-                let own = cohorts(index, nth, filter).unwrap_or_default();
-                named.extend(own.into_iter().map(|id| (index, nth, id)));
+                let ids = cohorts(index, nth, filter).unwrap_or_default();
+                named.extend(ids.into_iter().map(|id| (index, nth, id)));
             }
         }
         named
     };
-    let known = named(before);
+    let current = named(before);
     let mut new = named(steps.unwrap_or_default());
-    new.retain(|(.., id)| known.iter().all(|(.., other)| other != id));
+    new.retain(|(.., id)| current.iter().all(|(.., other)| other != id));
     if new.is_empty() {
         return Ok(());
     }

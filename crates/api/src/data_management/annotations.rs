@@ -70,9 +70,11 @@ async fn list(
         search: search(query.search.as_ref())?,
         seen: caller.sights(),
     };
-    let (found, total) =
+    let (annotations, total) =
         app.catalog.annotations().list(caller.project.id, &filter, page.window).await?;
-    let shown = found.into_iter().map(|found| found.within(caller.project.id, &filter.seen));
+    let shown = annotations
+        .into_iter()
+        .map(|annotation| annotation.within(caller.project.id, &filter.seen));
     Ok(page.listing(shown.collect(), total))
 }
 
@@ -130,13 +132,14 @@ async fn load_visible<R, M>(
     id: Id,
     among: Deleted,
 ) -> Result<Annotation> {
-    let found = app.catalog.annotations().get(caller.project.id, AnnotationId(id.0), among).await?;
-    if found.is_seen(&caller.sights()) { Ok(found) } else { Err(Error::not_found()) }
+    let annotation =
+        app.catalog.annotations().get(caller.project.id, AnnotationId(id.0), among).await?;
+    if annotation.is_seen(&caller.sights()) { Ok(annotation) } else { Err(Error::not_found()) }
 }
 
 async fn read(caller: Reader<Annotations>, id: Id, app: App) -> Result<Json<Annotation>> {
-    let found = load_visible(&app, &caller, id, Deleted::Exclude).await?;
-    Ok(Json(found.within(caller.project.id, &caller.sights())))
+    let annotation = load_visible(&app, &caller, id, Deleted::Exclude).await?;
+    Ok(Json(annotation.within(caller.project.id, &caller.sights())))
 }
 
 async fn update(
@@ -145,24 +148,24 @@ async fn update(
     app: App,
     body: Body<AnnotationFields>,
 ) -> Result<Json<Annotation>> {
-    let found = load_visible(&app, &caller, id, body.among()).await?;
+    let annotation = load_visible(&app, &caller, id, body.among()).await?;
     // All projects of an organization show it, but writes are authorized in its own project.
-    let elsewhere = match found.project == caller.project.id {
+    let elsewhere = match annotation.project == caller.project.id {
         true => None,
-        false => Some(caller.elsewhere(&app, found.project).await?),
+        false => Some(caller.elsewhere(&app, annotation.project).await?),
     };
     let owner = elsewhere.as_ref().unwrap_or(&caller);
     let mut change = body.read()?.validate()?;
     check_target(&app, owner, &change).await?;
     // The caller was shown null for a hidden object; sending it back changes nothing.
-    let shown = found.clone().within(caller.project.id, &caller.sights());
-    if shown.dashboard_id != found.dashboard_id && change.dashboard_id == Some(None) {
+    let shown = annotation.clone().within(caller.project.id, &caller.sights());
+    if shown.dashboard_id != annotation.dashboard_id && change.dashboard_id == Some(None) {
         change.dashboard_id = None;
     }
-    if shown.dashboard_item != found.dashboard_item && change.dashboard_item == Some(None) {
+    if shown.dashboard_item != annotation.dashboard_item && change.dashboard_item == Some(None) {
         change.dashboard_item = None;
     }
-    let changed = app.catalog.annotations().update(&owner.actor(), found.id, change).await?;
+    let changed = app.catalog.annotations().update(&owner.actor(), annotation.id, change).await?;
     Ok(Json(changed.within(caller.project.id, &caller.sights())))
 }
 
@@ -212,7 +215,7 @@ async fn check_target(
     change: &AnnotationChange,
 ) -> Result<()> {
     let (project, viewer) = (caller.project.id, caller.viewer());
-    let gone = |attr: &'static str, detail: String| {
+    let not_found = |attr: &'static str, detail: String| {
         move |error| match error {
             catalog::Error::NotFound | catalog::Error::Forbidden(_) => {
                 Error::invalid(attr, "does_not_exist", detail)
@@ -221,13 +224,14 @@ async fn check_target(
         }
     };
     if let Some(Some(id)) = change.dashboard_item {
-        let found = app.catalog.insights().get_visible(project, &InsightName::Id(id), viewer).await;
+        let insight =
+            app.catalog.insights().get_visible(project, &InsightName::Id(id), viewer).await;
         let detail = format!("Invalid pk \"{id}\" - object does not exist.");
-        found.map_err(gone("dashboard_item", detail))?;
+        insight.map_err(not_found("dashboard_item", detail))?;
     }
     if let Some(Some(id)) = change.dashboard_id {
-        let found = app.catalog.dashboards().get_visible(project, id, viewer).await;
-        found.map_err(gone("dashboard_id", "Dashboard not found.".into()))?;
+        let dashboard = app.catalog.dashboards().get_visible(project, id, viewer).await;
+        dashboard.map_err(not_found("dashboard_id", "Dashboard not found.".into()))?;
     }
     Ok(())
 }

@@ -100,9 +100,9 @@ async fn list(
         order: listed(&url, "ordering").iter().filter_map(|text| order(text)).collect(),
     };
     let project = caller.project.id;
-    let (found, total) =
+    let (definitions, total) =
         app.catalog.event_definitions().list(project, &filter, page.window).await?;
-    Ok(Definitions::of(page.listing(found, total)))
+    Ok(Definitions::of(page.listing(definitions, total)))
 }
 
 /// The terms of a search.

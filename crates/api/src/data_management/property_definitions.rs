@@ -83,11 +83,11 @@ async fn list(
     if owner == PropertyOwner::Event {
         excluded.extend(NEVER_LISTED.iter().map(|name| (*name).to_owned()));
     }
-    let wanted = given(query.properties.as_ref()).unwrap_or_default().split(',');
+    let exact = given(query.properties.as_ref()).unwrap_or_default().split(',');
     let filter = PropertyDefinitionFilter {
         owner,
         terms: terms(search(query.search.as_ref())?),
-        names: wanted.map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect(),
+        names: exact.map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect(),
         excluded,
         events: names("event_names", query.event_names.as_ref())?,
         only_seen_on_events: is_on("filter_by_event_names", query.filter_by_event_names.as_ref())?,
@@ -97,9 +97,9 @@ async fn list(
         exclude_built_in: is_on("exclude_core_properties", query.exclude_core_properties.as_ref())?,
     };
     let project = caller.project.id;
-    let (found, total) =
+    let (definitions, total) =
         app.catalog.property_definitions().list(project, &filter, page.window).await?;
-    Ok(Definitions::of(page.listing(found, total)))
+    Ok(Definitions::of(page.listing(definitions, total)))
 }
 
 /// The owner of the properties; none for sessions, which have no definitions.

@@ -49,7 +49,7 @@ impl ListQuery {
     }
 
     /// The `EventsQuery` that the request describes; none without `select`.
-    fn question(&self) -> Result<Option<Value>> {
+    fn events_query(&self) -> Result<Option<Value>> {
         let Some(select) = self.expressions("select")? else { return Ok(None) };
         let action = given(self.action_id.as_ref()).map(|text| {
             text.parse::<i64>().map_err(|_| {
@@ -75,8 +75,9 @@ impl ListQuery {
             ("orderBy".to_owned(), json("orderBy", &self.order_by)?),
         ]);
         if let Some(id) = given(self.distinct_id.as_ref()) {
-            let own = json!([{ "key": "distinct_id", "type": "event_metadata", "value": id }]);
-            query.insert("fixedProperties".into(), own);
+            let has_distinct_id =
+                json!([{ "key": "distinct_id", "type": "event_metadata", "value": id }]);
+            query.insert("fixedProperties".into(), has_distinct_id);
         }
         // `EventsQuery` bounds both.
         query.insert("limit".into(), json!(number(&self.limit)));
@@ -103,10 +104,11 @@ pub(super) async fn list(
     format: Format,
     app: &App,
 ) -> Result<Option<JsonOrCsv<Selected>>> {
-    let Some(question) = query.question()? else { return Ok(None) };
+    let Some(events_query) = query.events_query()? else { return Ok(None) };
     // A list is never served from the cache.
-    let asked = QueryRequest::new(question, Refresh::ForceBlocking, caller.sights());
-    let QueryResponse::Ready { result, .. } = app.queries.run(&caller.project, asked).await? else {
+    let request = QueryRequest::new(events_query, Refresh::ForceBlocking, caller.sights());
+    let QueryResponse::Ready { result, .. } = app.queries.run(&caller.project, request).await?
+    else {
         return Ok(None);
     };
     let list = |value: &Option<Value>| value.clone().unwrap_or_else(|| json!([]));

@@ -97,7 +97,7 @@ impl StreamedList {
 }
 
 /// `next` is the link to the next page.
-pub(super) async fn answer(
+pub(super) async fn respond(
     batches: EventBatches,
     format: Format,
     next: Option<String>,

@@ -75,14 +75,14 @@ pub(super) async fn list(
         return Err(Error::bad_request(format!("No more than {NAMES_MAX} names may be given.")));
     }
     let is_column = matches!(given(query.is_column.as_ref()), Some("true" | "True" | "1"));
-    let asked = ValuesRequest {
+    let request = ValuesRequest {
         key: key_of(key, is_column)?,
         containing: given(query.value.as_ref()).map(str::to_owned),
         events: events.into_iter().map(str::to_owned).collect(),
         equal,
     };
     let zone = Zone::named(&caller.project.timezone);
-    let names = app.events.values(caller.project.id, asked, &zone).await?;
+    let names = app.events.values(caller.project.id, request, &zone).await?;
     Ok(BrieflyCached(match format {
         Format::Json => {
             let results = names.into_iter().map(|name| Named { name }).collect();

@@ -105,8 +105,12 @@ impl FromRequestParts<AppState> for PublicKeyHolder {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
-        let wrong =
-            || Error::unauthorized("authentication_failed", "The key does not open this project.");
+        let wrong = || {
+            Error::unauthorized(
+                "authentication_failed",
+                "The key does not give access to this project.",
+            )
+        };
         if !parts.headers.contains_key(header::AUTHORIZATION) {
             return Err(Error::unauthenticated());
         }

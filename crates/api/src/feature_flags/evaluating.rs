@@ -74,7 +74,7 @@ struct EvaluationQuery {
 }
 
 impl EvaluationQuery {
-    fn asked(self, distinct_id: String) -> Asked {
+    fn request(self, distinct_id: String) -> Asked {
         let selection = Selection { keys: self.keys, ..Selection::default() };
         Asked { distinct_id, groups: self.groups, selection, ..Asked::default() }
     }
@@ -145,8 +145,8 @@ async fn evaluation_reasons(
         .filter(|flag| !flag.active && query.names(&flag.key))
         .map(|flag| (flag.key.clone(), Evaluated::disabled()))
         .collect();
-    let asked = query.asked(distinct_id);
-    let evaluated = app.flags.with_context(&caller.project, asked, |set, context, selection| {
+    let request = query.request(distinct_id);
+    let evaluated = app.flags.with_context(&caller.project, request, |set, context, selection| {
         let answers = set.evaluate(context, selection);
         answers
             .answers
@@ -183,8 +183,8 @@ async fn my_flags(
         definitions.retain(|flag| seen.contains(&flag.id));
     }
     definitions.sort_by_key(|flag| std::cmp::Reverse(flag.id));
-    let asked = query.asked(caller.user.user.distinct_id.clone());
-    let values = app.flags.with_context(&caller.project, asked, |set, context, selection| {
+    let request = query.request(caller.user.user.distinct_id.clone());
+    let values = app.flags.with_context(&caller.project, request, |set, context, selection| {
         let answers = set.evaluate(context, selection);
         let values = answers.answers.iter();
         values
@@ -218,9 +218,9 @@ async fn explain(
 ) -> Result<Json<Explanation>> {
     let (flag, _) = visible_flag(&app, &caller, id).await?;
     let distinct_id = query.distinct_id()?;
-    let mut asked = query.asked(distinct_id);
-    asked.selection.keys = Some(vec![flag.key.clone()]);
-    let explained = app.flags.with_context(&caller.project, asked, |set, context, selection| {
+    let mut request = query.request(distinct_id);
+    request.selection.keys = Some(vec![flag.key.clone()]);
+    let explained = app.flags.with_context(&caller.project, request, |set, context, selection| {
         let mut steps = Steps::default();
         let answers = set.evaluate_with(context, selection, &mut steps);
         let answer = answers.answers.iter().find(|answer| answer.flag.key == flag.key);

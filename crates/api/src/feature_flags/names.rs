@@ -22,11 +22,12 @@ pub(super) async fn show(
         return Ok(());
     }
     let cohorts: Vec<_> = cohorts.into_iter().collect();
-    let wanted: Vec<(u8, &str)> =
-        groups.iter().map(|(index, key)| (*index, key.as_str())).collect();
-    let found = app.catalog.groups().by_key(project, &wanted).await?;
-    let groups: HashMap<(u8, String), String> =
-        found.into_iter().map(|group| ((group.index, group.key.clone()), group.name())).collect();
+    let keys: Vec<(u8, &str)> = groups.iter().map(|(index, key)| (*index, key.as_str())).collect();
+    let groups_found = app.catalog.groups().by_key(project, &keys).await?;
+    let groups: HashMap<(u8, String), String> = groups_found
+        .into_iter()
+        .map(|group| ((group.index, group.key.clone()), group.name()))
+        .collect();
     let names = Names { cohorts: app.catalog.cohorts().names(project, &cohorts).await?, groups };
     flags.iter_mut().for_each(|flag| filters::show_names(&mut flag.filters, &names));
     Ok(())

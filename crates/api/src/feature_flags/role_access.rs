@@ -42,8 +42,8 @@ struct Access {
 
 async fn list(caller: Reader<Flags>, id: Id, page: Page, app: App) -> Result<Listing<Access>> {
     let (flag, _) = visible_flag(&app, &caller, id).await?;
-    let (found, total) = app.catalog.flags().role_grants(flag.id, page.window).await?;
-    Ok(page.listing(all(&app, &caller, &flag, found).await?, total))
+    let (grants, total) = app.catalog.flags().role_grants(flag.id, page.window).await?;
+    Ok(page.listing(responses(&app, &caller, &flag, grants).await?, total))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -60,14 +60,14 @@ async fn create(
     let flag = app.catalog.flags().get(caller.project.id, FlagId(id.0)).await?;
     Rights::of(&app, &caller).await?.require(&flag)?;
     let role = body.read()?.role_id;
-    let made = app.catalog.flags().grant_role(&caller.actor(), flag.id, role).await?;
-    Ok(Created(one(&app, &caller, &flag, made).await?))
+    let grant = app.catalog.flags().grant_role(&caller.actor(), flag.id, role).await?;
+    Ok(Created(response(&app, &caller, &flag, grant).await?))
 }
 
 async fn read(caller: Reader<Flags>, id: Id, access: AccessId, app: App) -> Result<Json<Access>> {
     let (flag, _) = visible_flag(&app, &caller, id).await?;
-    let found = app.catalog.flags().role_grant(flag.id, access.0).await?;
-    Ok(Json(one(&app, &caller, &flag, found).await?))
+    let grant = app.catalog.flags().role_grant(flag.id, access.0).await?;
+    Ok(Json(response(&app, &caller, &flag, grant).await?))
 }
 
 async fn destroy(caller: Writer<Flags>, id: Id, access: AccessId, app: App) -> Result<NoContent> {
@@ -78,33 +78,33 @@ async fn destroy(caller: Writer<Flags>, id: Id, access: AccessId, app: App) -> R
     Ok(NoContent)
 }
 
-async fn one<M>(
+async fn response<M>(
     app: &AppState,
     caller: &InProject<Flags, M>,
     flag: &FeatureFlag,
-    found: RoleGrant,
+    grant: RoleGrant,
 ) -> Result<Access> {
-    all(app, caller, flag, vec![found]).await?.pop().ok_or_else(Error::not_found)
+    responses(app, caller, flag, vec![grant]).await?.pop().ok_or_else(Error::not_found)
 }
 
 /// Adds the flag and the roles, with the same number of statements for any number of grants.
-async fn all<M>(
+async fn responses<M>(
     app: &AppState,
     caller: &InProject<Flags, M>,
     flag: &FeatureFlag,
-    found: Vec<RoleGrant>,
+    grants: Vec<RoleGrant>,
 ) -> Result<Vec<Access>> {
     let rights = Rights::of(app, caller).await?;
-    let ids: Vec<Uuid> = found.iter().map(|access| access.role).collect();
+    let ids: Vec<Uuid> = grants.iter().map(|access| access.role).collect();
     let rows = app.catalog.roles().by_ids(caller.project.organization, &ids).await?;
     let sight = caller.sight(ObjectKind::FeatureFlag);
     let within = app.catalog.flags().visible_ids(caller.project.id, &sight).await?;
     let is_seen = |id| within.as_ref().is_none_or(|seen| seen.contains(&id));
     let roles = roles::embedded(app, rows, is_seen).await?.into_iter();
     let mut roles: HashMap<Uuid, Role> = roles.map(|role| (role.id(), role)).collect();
-    let flags = flag_responses(app, caller, &rights, vec![flag.clone(); found.len()]).await?;
-    let mut accesses = Vec::with_capacity(found.len());
-    for (access, feature_flag) in found.into_iter().zip(flags) {
+    let flags = flag_responses(app, caller, &rights, vec![flag.clone(); grants.len()]).await?;
+    let mut accesses = Vec::with_capacity(grants.len());
+    for (access, feature_flag) in grants.into_iter().zip(flags) {
         accesses.push(Access {
             id: access.id,
             feature_flag,

@@ -24,11 +24,11 @@ async fn names(
     caller: Reader<Groups>,
     app: App,
 ) -> Result<Json<BTreeMap<String, Vec<CountedValue>>>> {
-    let found = app.catalog.groups().property_names(caller.project.id).await?;
+    let names = app.catalog.groups().property_names(caller.project.id).await?;
     let of_type = |(index, names): (u8, Vec<(String, i64)>)| {
         (index.to_string(), names.into_iter().map(Into::into).collect())
     };
-    Ok(Json(found.into_iter().map(of_type).collect()))
+    Ok(Json(names.into_iter().map(of_type).collect()))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -47,6 +47,6 @@ async fn values(
     let index = index(query.group_type_index.as_ref())?;
     let key = given(query.key.as_ref()).ok_or_else(|| Error::required("key"))?;
     let (project, containing) = (caller.project.id, given(query.value.as_ref()));
-    let found = app.catalog.groups().values(project, index, key, containing, VALUES_MAX).await?;
-    Ok(Json(found.into_iter().map(Into::into).collect()))
+    let values = app.catalog.groups().values(project, index, key, containing, VALUES_MAX).await?;
+    Ok(Json(values.into_iter().map(Into::into).collect()))
 }

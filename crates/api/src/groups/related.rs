@@ -95,16 +95,16 @@ async fn related(
     app: App,
 ) -> Result<Json<Vec<Related>>> {
     let id = given(query.id.as_ref()).ok_or_else(|| Error::required("id"))?;
-    let own = match given(query.group_type_index.as_ref()) {
+    let group_type = match given(query.group_type_index.as_ref()) {
         Some(_) => Some(index(query.group_type_index.as_ref())?),
         None => None,
     };
     let (now, project) = (app.events.now(), caller.project.id);
     let mut filter =
         EventFilter { after: Some(now.plus_seconds(-LOOKBACK_SECONDS)), ..EventFilter::default() };
-    match own {
-        Some(own) => {
-            let key = format!("$group_{own}");
+    match group_type {
+        Some(index) => {
+            let key = format!("$group_{index}");
             let in_group = json!([{ "type": "event_metadata", "key": key, "value": [id] }]);
             let zone = Zone::named(&caller.project.timezone);
             filter.properties = Filters::read(&in_group, now, &zone).map_err(query::Error::from)?;
@@ -112,15 +112,17 @@ async fn related(
         None => filter.person = Some(id.to_owned()),
     }
     let mentions = collect_mentions(&app, &caller.project, &filter).await?;
-    let mut found: Vec<Related> = Vec::new();
-    if own.is_some() {
+    let mut related: Vec<Related> = Vec::new();
+    if group_type.is_some() {
         let display = display_names(&caller);
         let persons = persons(&app, project, &mentions).await?.into_iter();
-        found.extend(persons.map(|one| Related::Person(Box::new(PersonItem::of(one, &display)))));
+        related.extend(
+            persons.map(|person| Related::Person(Box::new(PersonItem::of(person, &display)))),
+        );
     }
-    let groups = groups(&app, project, &mentions, own).await?;
-    found.extend(groups.into_iter().map(|group| Related::Group(group.into())));
-    Ok(Json(found))
+    let groups = groups(&app, project, &mentions, group_type).await?;
+    related.extend(groups.into_iter().map(|group| Related::Group(group.into())));
+    Ok(Json(related))
 }
 
 async fn collect_mentions(
@@ -129,9 +131,9 @@ async fn collect_mentions(
     filter: &EventFilter,
 ) -> Result<Mentions> {
     let mut mentions = Mentions::default();
-    let slice = EventPage { order: Order::NewestFirst, limit: EVENTS_MAX, offset: 0, cursor: None };
-    let mut found = app.events.list(project, filter, slice, PersonDetails::Omitted).await?;
-    while let Some(events) = found.batch().await? {
+    let page = EventPage { order: Order::NewestFirst, limit: EVENTS_MAX, offset: 0, cursor: None };
+    let mut events_found = app.events.list(project, filter, page, PersonDetails::Omitted).await?;
+    while let Some(events) = events_found.batch().await? {
         events.iter().for_each(|event| mentions.add(event));
     }
     Ok(mentions)
@@ -144,31 +146,31 @@ async fn persons(
     mentions: &Mentions,
 ) -> Result<Vec<PersonWithIds>> {
     let ids: Vec<&str> = mentions.distinct_ids.iter().map(String::as_str).collect();
-    let found = app.catalog.persons().distinct_ids(project, &ids).await?;
-    let numbers: BTreeSet<_> = found.into_iter().filter_map(|id| id.person).collect();
+    let stored = app.catalog.persons().distinct_ids(project, &ids).await?;
+    let numbers: BTreeSet<_> = stored.into_iter().filter_map(|id| id.person).collect();
     let numbers: Vec<_> = numbers.into_iter().take(RESULTS_MAX).collect();
     Ok(app.catalog.persons().with_distinct_ids(project, &numbers).await?)
 }
 
-/// The stored groups of types other than `own`.
+/// The stored groups of types other than `excluded_type`.
 async fn groups(
     app: &AppState,
     project: ProjectId,
     mentions: &Mentions,
-    own: Option<u8>,
+    excluded_type: Option<u8>,
 ) -> Result<Vec<Group>> {
     let types = app.catalog.groups().types(project).await?;
-    let filter: Vec<(u8, &str)> = mentions
+    let keys: Vec<(u8, &str)> = mentions
         .groups
         .iter()
         .filter_map(|(kind, key)| {
             let kind = types.iter().find(|known| known.name == *kind)?;
             Some((kind.index, key.as_str()))
         })
-        .filter(|(kind, _)| own != Some(*kind))
+        .filter(|(kind, _)| excluded_type != Some(*kind))
         .take(RESULTS_MAX)
         .collect();
-    let mut found = app.catalog.groups().by_key(project, &filter).await?;
-    found.sort_by(|a, b| (a.index, &a.key).cmp(&(b.index, &b.key)));
-    Ok(found)
+    let mut groups = app.catalog.groups().by_key(project, &keys).await?;
+    groups.sort_by(|a, b| (a.index, &a.key).cmp(&(b.index, &b.key)));
+    Ok(groups)
 }

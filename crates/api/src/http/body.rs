@@ -279,11 +279,11 @@ fn first_invalid<'a>(value: &'a Value, path: &mut Vec<PathStep<'a>>) -> Option<I
     let has_nul = |text: &str| text.contains('\0').then_some(InvalidValue::Nul);
     let mut below = |step, value| {
         path.push(step);
-        let found = first_invalid(value, path);
-        if found.is_none() {
+        let problem = first_invalid(value, path);
+        if problem.is_none() {
             path.pop();
         }
-        found
+        problem
     };
     match value {
         Value::String(text) => has_nul(text),

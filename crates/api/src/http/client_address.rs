@@ -31,13 +31,13 @@ impl Networks {
 impl Network {
     fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
+            (IpAddr::V4(network), IpAddr::V4(other)) => {
                 let shift = 32 - u32::from(self.prefix_bits);
-                (own.to_bits() ^ other.to_bits()).checked_shr(shift).unwrap_or(0) == 0
+                (network.to_bits() ^ other.to_bits()).checked_shr(shift).unwrap_or(0) == 0
             }
-            (IpAddr::V6(own), IpAddr::V6(other)) => {
+            (IpAddr::V6(network), IpAddr::V6(other)) => {
                 let shift = 128 - u32::from(self.prefix_bits);
-                (own.to_bits() ^ other.to_bits()).checked_shr(shift).unwrap_or(0) == 0
+                (network.to_bits() ^ other.to_bits()).checked_shr(shift).unwrap_or(0) == 0
             }
             _ => false,
         }
@@ -99,9 +99,9 @@ pub fn client_address(headers: &HeaderMap, peer: IpAddr, trusted: &Networks) -> 
 /// Parses an entry, with or without a port.
 fn address(entry: &str) -> Option<IpAddr> {
     let bare = entry.trim_start_matches('[').trim_end_matches(']');
-    let found = bare.parse::<IpAddr>().ok();
-    let found = found.or_else(|| Some(entry.parse::<std::net::SocketAddr>().ok()?.ip()));
-    found.map(|address| address.to_canonical())
+    let plain = bare.parse::<IpAddr>().ok();
+    let address = plain.or_else(|| Some(entry.parse::<std::net::SocketAddr>().ok()?.ip()));
+    address.map(|address| address.to_canonical())
 }
 
 #[cfg(test)]
@@ -151,8 +151,8 @@ mod tests {
                 headers.insert("x-forwarded-for", HeaderValue::from_str(forwarded).unwrap());
             }
             let trusted = trusted.parse().unwrap();
-            let found = client_address(&headers, peer.parse().unwrap(), &trusted);
-            assert_eq!(found.to_string(), expected, "{forwarded:?} {trusted:?}");
+            let address = client_address(&headers, peer.parse().unwrap(), &trusted);
+            assert_eq!(address.to_string(), expected, "{forwarded:?} {trusted:?}");
         }
     }
 }

@@ -151,7 +151,8 @@ pub fn table(rows: &[Cells]) -> Result<String> {
 
 pub fn check_columns(columns: usize) -> Result<()> {
     if columns > COLUMNS_MAX {
-        let detail = format!("This table has more than {COLUMNS_MAX} columns. Ask for JSON.");
+        let detail =
+            format!("The CSV would have more than {COLUMNS_MAX} columns. Use format=json.");
         return Err(Error::invalid("format", "invalid_input", detail));
     }
     Ok(())

@@ -250,7 +250,9 @@ impl From<catalog::Error> for Error {
             Cause::Stale(detail) => Self::conflict(detail),
             Cause::Taken { field, detail } => Self::invalid(field, "unique", detail),
             Cause::Forbidden(detail) => Self::forbidden(detail),
-            Cause::Duplicate { .. } => Self::conflict("Another request made this first."),
+            Cause::Duplicate { .. } => {
+                Self::conflict("Another request created the same object concurrently.")
+            }
             Cause::Unavailable(ref source) => {
                 tracing::warn!(error = %source, "the catalog is unavailable");
                 Self::unavailable("The catalog cannot be reached at the moment.")
@@ -288,7 +290,9 @@ impl From<query::Error> for Error {
             Cause::MemoryPressure => Self::unavailable(
                 "Other queries hold the memory that this one needs. Try again in a moment.",
             ),
-            Cause::Busy => Self::unavailable("Too many are reading events. Try again in a moment."),
+            Cause::Busy => {
+                Self::unavailable("Too many concurrent reads of events. Try again in a moment.")
+            }
             Cause::Catalog(error) => error.into(),
             Cause::Internal(_) | Cause::Warehouse(_) | Cause::TaskFailed(_) => {
                 Self::internal(&error)

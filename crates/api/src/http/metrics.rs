@@ -85,8 +85,8 @@ impl Metrics {
         status: u16,
         took: Duration,
     ) {
-        let asked = RouteLabels { method, route: route.clone() };
-        self.seconds.get_or_create(&asked).observe(took.as_secs_f64());
+        let labels = RouteLabels { method, route: route.clone() };
+        self.seconds.get_or_create(&labels).observe(took.as_secs_f64());
         self.requests.get_or_create(&RequestLabels { method, route, status }).inc();
     }
 

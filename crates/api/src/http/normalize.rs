@@ -49,8 +49,8 @@ pub(crate) fn is_management(path: &str) -> bool {
 }
 
 fn overridden(request: &Request) -> Option<Method> {
-    let wanted = request.headers().get("x-http-method-override")?.to_str().ok()?;
-    match wanted.to_ascii_uppercase().as_str() {
+    let method = request.headers().get("x-http-method-override")?.to_str().ok()?;
+    match method.to_ascii_uppercase().as_str() {
         "PATCH" => Some(Method::PATCH),
         "PUT" => Some(Method::PUT),
         "DELETE" => Some(Method::DELETE),

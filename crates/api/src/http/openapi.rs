@@ -133,8 +133,8 @@ impl Operation {
             else {
                 continue;
             };
-            let described = |known: &Value| known["name"] == parameter && known["in"] == "path";
-            if !self.parameters.iter().any(described) {
+            let is_described = |known: &Value| known["name"] == parameter && known["in"] == "path";
+            if !self.parameters.iter().any(is_described) {
                 self.path_parameter(parameter, json!({ "type": "string" }));
             }
         }

@@ -104,11 +104,11 @@ impl RequestUrl {
     /// The URL with some parameters replaced, or removed if their value is none. Sorted by name, so
     /// that equal requests have equal links.
     pub fn link(&self, changes: &[(&str, Option<&str>)]) -> String {
-        let kept = |name: &str| !changes.iter().any(|(changed, _)| *changed == name);
+        let is_unchanged = |name: &str| !changes.iter().any(|(changed, _)| *changed == name);
         let mut parameters: Vec<(&str, &str)> = self
             .parameters
             .iter()
-            .filter(|(name, _)| kept(name))
+            .filter(|(name, _)| is_unchanged(name))
             .map(|(name, value)| (name.as_str(), value.as_str()))
             .collect();
         parameters.extend(changes.iter().filter_map(|(name, value)| Some((*name, (*value)?))));

@@ -65,12 +65,12 @@ impl PublicError {
     }
 
     pub(crate) fn missing_distinct_id() -> Self {
-        let detail = "The request names nobody: send distinct_id.";
+        let detail = "The request has no distinct_id.";
         Self::new(StatusCode::BAD_REQUEST, "validation_error", "missing_distinct_id", detail)
     }
 
     pub(crate) fn unknown_content_type(media: &str) -> Self {
-        let detail = format!("Bodies of type \"{media}\" are not understood.");
+        let detail = format!("Unsupported content type \"{media}\".");
         Self::new(StatusCode::BAD_REQUEST, "validation_error", "invalid_payload", detail)
     }
 

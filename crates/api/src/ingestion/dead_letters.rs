@@ -19,9 +19,9 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 async fn list(caller: Reader<DeadLetters>, page: Page, app: App) -> Result<Listing<DeadLetter>> {
-    let (found, total) =
+    let (letters, total) =
         app.catalog.dead_letters().list(Some(caller.project.id), page.window).await?;
-    Ok(page.listing(found, total))
+    Ok(page.listing(letters, total))
 }
 
 /// Appends the record to the journal again. If it fails again, it becomes a new dead letter.
@@ -29,7 +29,7 @@ async fn replay(caller: Writer<DeadLetters>, id: IdAsUuid, app: App) -> Result<J
     let project = Some(caller.project.id);
     let (_, record) = app.catalog.dead_letters().get(project, id.0).await?;
     if !app.catalog.dead_letters().mark_replayed(id.0).await? {
-        return Err(Error::conflict("This dead letter was sent again before."));
+        return Err(Error::conflict("This dead letter has already been replayed."));
     }
     if let Err(error) = append(&app, &record).await {
         app.catalog.dead_letters().unmark_replayed(id.0).await?;

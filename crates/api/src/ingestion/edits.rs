@@ -21,7 +21,7 @@ pub(crate) async fn change(app: &AppState, project: ProjectId, edit: Edit) -> Re
 pub(crate) async fn append(app: &AppState, record: &[u8]) -> Result<()> {
     let position = app.capture.append_record(record).await.map_err(|rejection| {
         tracing::warn!(error = %rejection, "could not append an edit to the journal");
-        Error::unavailable("Changes cannot be stored at the moment.")
+        Error::unavailable("The journal does not accept edits at the moment. Try again later.")
     })?;
     // The journal has the record, so a timeout is not an error.
     let _ = tokio::time::timeout(APPLIED_WAIT, app.catalog.ingest().wait_applied(position)).await;

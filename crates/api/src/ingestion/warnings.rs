@@ -31,6 +31,7 @@ async fn list(
     app: App,
 ) -> Result<Listing<WarningRow>> {
     let kind = given(query.kind.as_ref());
-    let (found, total) = app.catalog.warnings().list(caller.project.id, kind, page.window).await?;
-    Ok(page.listing(found, total))
+    let (warnings, total) =
+        app.catalog.warnings().list(caller.project.id, kind, page.window).await?;
+    Ok(page.listing(warnings, total))
 }

@@ -33,10 +33,10 @@ struct LegacyResult {
     next: Option<String>,
 }
 
-macro_rules! both_ways {
+macro_rules! get_and_post {
     ($($get:ident, $post:ident, $kind:ident;)+) => {$(
         async fn $get(caller: Reader<Insights>, url: RequestUrl, app: App) -> Result<Json<LegacyResult>> {
-            answer(&caller, &app, &parameters(&url), LegacyInsightKind::$kind).await
+            run(&caller, &app, &parameters(&url), LegacyInsightKind::$kind).await
         }
 
         async fn $post(
@@ -44,11 +44,11 @@ macro_rules! both_ways {
             app: App,
             body: Body<Map<String, Value>>,
         ) -> Result<Json<LegacyResult>> {
-            answer(&caller, &app, &body.read()?, LegacyInsightKind::$kind).await
+            run(&caller, &app, &body.read()?, LegacyInsightKind::$kind).await
         }
     )+};
 }
-both_ways! {
+get_and_post! {
     trend, post_trend, Trend;
     funnel, post_funnel, Funnel;
     retention, post_retention, Retention;
@@ -68,14 +68,14 @@ fn parameters(url: &RequestUrl) -> Map<String, Value> {
 }
 
 /// The refresh mode, made blocking: these endpoints always return a result.
-fn waiting(word: &str) -> Result<Refresh> {
+fn blocking_refresh(word: &str) -> Result<Refresh> {
     Ok(match refresh(Some(word))? {
         Refresh::ForceBlocking | Refresh::ForceAsync => Refresh::ForceBlocking,
         _ => Refresh::Blocking,
     })
 }
 
-async fn answer(
+async fn run(
     caller: &Reader<Insights>,
     app: &App,
     filters: &Map<String, Value>,
@@ -86,11 +86,11 @@ async fn answer(
             true => Error::bad_request(why.detail),
             false => why.into(),
         })?
-        .ok_or_else(|| Error::bad_request("There are no filters to answer."))?;
+        .ok_or_else(|| Error::bad_request("The request has no filters."))?;
     let refresh = match filters.get("refresh") {
         None | Some(Value::Null) => Refresh::Blocking,
-        Some(Value::Bool(anew)) => waiting(&anew.to_string())?,
-        Some(Value::String(word)) => waiting(word)?,
+        Some(Value::Bool(anew)) => blocking_refresh(&anew.to_string())?,
+        Some(Value::String(word)) => blocking_refresh(word)?,
         Some(other) => return Err(Error::invalid_choice("refresh", &other.to_string())),
     };
     let reply = app
@@ -98,7 +98,7 @@ async fn answer(
         .run(&caller.project, QueryRequest::new(query, refresh, caller.sights()))
         .await?;
     let QueryResponse::Ready { result, is_cached, .. } = reply else {
-        return Err(Error::bad_request("The question has no answer."));
+        return Err(Error::bad_request("The query has no result."));
     };
     Ok(Json(LegacyResult {
         result: result.results.clone(),

@@ -71,23 +71,23 @@ pub(super) async fn list(
     let is_basic = switch("basic", query.basic.as_ref())? == Some(true);
     let mut filter = query.filter(user, app.catalog.clock().now())?;
     viewer.narrow(&mut filter);
-    let (found, total) =
+    let (insights, total) =
         app.catalog.insights().list(project.id, user, &filter, page.window).await?;
     let mut shown: Vec<InsightResponse> =
-        found.into_iter().map(|insight| viewer.show(insight)).collect();
+        insights.into_iter().map(|insight| viewer.show(insight)).collect();
     if !is_basic {
         let alone = RunOptions::new(refresh, viewer.sights()).overridden(overrides);
         let dashboard = match viewer.dashboard() {
             Some(on) => Some(DashboardOverrides::of(&app, project.id, on).await?),
             None => None,
         };
-        let how = |id| match &dashboard {
-            Some(on) => on.how(refresh, id, viewer.sights()),
+        let options = |id| match &dashboard {
+            Some(on) => on.run_options(refresh, id, viewer.sights()),
             None => alone.clone(),
         };
         let all = shown.iter_mut().map(|shown| {
-            let how = how(shown.insight().id);
-            (shown, how)
+            let options = options(shown.insight().id);
+            (shown, options)
         });
         run_all(&app, project, all.collect()).await;
     }
@@ -137,8 +137,8 @@ impl ListQuery {
             saved: switch("saved", self.saved.as_ref())?,
             favorited: switch("favorited", self.favorited.as_ref())?,
             created_by,
-            modified_from: moment("date_from", self.date_from.as_ref(), now)?,
-            modified_to: moment("date_to", self.date_to.as_ref(), now)?,
+            modified_from: timestamp("date_from", self.date_from.as_ref(), now)?,
+            modified_to: timestamp("date_to", self.date_to.as_ref(), now)?,
             kind: kind.transpose()?,
             dashboards: dashboards.into_iter().collect::<BTreeSet<_>>(),
             tags: tags(&array::<String>("tags", self.tags.as_ref())?)?,
@@ -166,7 +166,7 @@ fn array<T: DeserializeOwned>(attr: &str, text: Option<&String>) -> Result<Vec<T
 }
 
 /// Parses a timestamp, or hours, days, weeks, months or years before now, as in `-7d`.
-fn moment(attr: &str, text: Option<&String>, now: Timestamp) -> Result<Option<Timestamp>> {
+fn timestamp(attr: &str, text: Option<&String>, now: Timestamp) -> Result<Option<Timestamp>> {
     const HOUR: i64 = 3_600;
     let span = given(text).and_then(|text| {
         let (number, unit) = text.strip_prefix('-')?.split_at_checked(text.len() - 2)?;

@@ -18,7 +18,7 @@ pub(crate) struct InsightResponse {
     effective: EffectiveAccess,
     dashboard_tiles: Vec<TilePlace>,
     #[serde(flatten)]
-    answer: InsightResult,
+    result: InsightResult,
     alerts: Vec<Value>,
 }
 
@@ -45,18 +45,18 @@ impl InsightResponse {
         Self {
             dashboard_tiles: insight.places.iter().map(place).collect(),
             effective: rights.into(),
-            answer: InsightResult::default(),
+            result: InsightResult::default(),
             alerts: Vec::new(),
             insight,
         }
     }
 
-    pub(crate) fn answer(&mut self, answer: InsightResult) {
-        self.answer = answer;
+    pub(crate) fn set_result(&mut self, result: InsightResult) {
+        self.result = result;
     }
 
     pub(crate) fn result(&self) -> &InsightResult {
-        &self.answer
+        &self.result
     }
 
     pub(crate) fn insight(&self) -> &Insight {

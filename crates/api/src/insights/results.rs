@@ -30,17 +30,17 @@ pub(crate) struct RunOptions {
     /// The objects that the query may refer to.
     seen: Sights,
     /// The objects that the query belongs to.
-    of: Vec<(ObjectKind, i64)>,
+    objects: Vec<(ObjectKind, i64)>,
 }
 
 impl RunOptions {
     pub(crate) fn new(refresh: Refresh, seen: Sights) -> Self {
-        Self { refresh, filters: Vec::new(), variables: Map::new(), seen, of: Vec::new() }
+        Self { refresh, filters: Vec::new(), variables: Map::new(), seen, objects: Vec::new() }
     }
 
     /// Adds an object that a client must be allowed to view to poll the run's status.
-    pub(crate) fn of(mut self, kind: ObjectKind, id: i64) -> Self {
-        self.of.push((kind, id));
+    pub(crate) fn belonging_to(mut self, kind: ObjectKind, id: i64) -> Self {
+        self.objects.push((kind, id));
         self
     }
 
@@ -61,7 +61,7 @@ impl RunOptions {
     ) -> Self {
         let filters = std::iter::once(dashboard).chain(tile).cloned().collect();
         let variables = variables.cloned().unwrap_or_default();
-        Self { refresh, filters, variables, seen, of: Vec::new() }
+        Self { refresh, filters, variables, seen, objects: Vec::new() }
     }
 }
 
@@ -85,11 +85,16 @@ impl DashboardOverrides {
         self
     }
 
-    pub(crate) fn how(&self, refresh: Refresh, insight: InsightId, seen: Sights) -> RunOptions {
+    pub(crate) fn run_options(
+        &self,
+        refresh: Refresh,
+        insight: InsightId,
+        seen: Sights,
+    ) -> RunOptions {
         let DashboardLook { filters, variables, .. } = &self.look;
-        let own = self.tiles.get(&insight);
-        let how = RunOptions::on_tile(refresh, filters, variables.as_ref(), own, seen);
-        how.of(ObjectKind::Dashboard, self.on.0)
+        let tile_filters = self.tiles.get(&insight);
+        let options = RunOptions::on_tile(refresh, filters, variables.as_ref(), tile_filters, seen);
+        options.belonging_to(ObjectKind::Dashboard, self.on.0)
     }
 }
 
@@ -137,14 +142,14 @@ impl InsightResult {
         app: &AppState,
         project: &ProjectRow,
         query: query::Result<Option<Value>>,
-        how: &RunOptions,
+        options: &RunOptions,
     ) -> Result<Self> {
         let Some(query) = query? else { return Ok(Self::default()) };
-        let mut asked = QueryRequest::new(query, how.refresh, how.seen.clone());
-        asked.filter_layers = how.filters.clone();
-        asked.variables = how.variables.clone();
-        asked.objects = how.of.clone();
-        let reply = app.queries.run(project, asked).await?;
+        let mut request = QueryRequest::new(query, options.refresh, options.seen.clone());
+        request.filter_layers = options.filters.clone();
+        request.variables = options.variables.clone();
+        request.objects = options.objects.clone();
+        let reply = app.queries.run(project, request).await?;
         Ok(match reply {
             QueryResponse::Ready { result, is_cached, running, .. } => Self {
                 result: Some(result.results.clone()),
@@ -172,10 +177,10 @@ impl InsightResult {
         app: &AppState,
         project: &ProjectRow,
         query: query::Result<Option<Value>>,
-        how: &RunOptions,
+        options: &RunOptions,
     ) -> Self {
-        match Self::of(app, project, query, how).await {
-            Ok(answer) => answer,
+        match Self::of(app, project, query, options).await {
+            Ok(result) => result,
             Err(error) => {
                 let status = json!({
                     "id": "", "query_async": false, "team_id": project.id, "error": true,
@@ -202,28 +207,27 @@ pub(crate) fn insight_query(insight: &Insight) -> query::Result<Option<Value>> {
 pub(crate) async fn run_all(
     app: &AppState,
     project: &ProjectRow,
-    mut asked: Vec<(&mut InsightResponse, RunOptions)>,
+    mut runs: Vec<(&mut InsightResponse, RunOptions)>,
 ) {
-    let own = |(shown, how): &(&mut InsightResponse, RunOptions)| {
+    let run = |(shown, options): &(&mut InsightResponse, RunOptions)| {
         let insight = shown.insight();
-        (insight_query(insight), how.clone().of(ObjectKind::Insight, insight.id.0))
+        (insight_query(insight), options.clone().belonging_to(ObjectKind::Insight, insight.id.0))
     };
-    let questions: Vec<(query::Result<Option<Value>>, RunOptions)> =
-        asked.iter().map(own).collect();
-    let answers = stream::iter(questions).map(|(query, how)| {
+    let queries: Vec<(query::Result<Option<Value>>, RunOptions)> = runs.iter().map(run).collect();
+    let results = stream::iter(queries).map(|(query, options)| {
         let (app, project) = (app.clone(), project.clone());
-        async move { InsightResult::or_failure(&app, &project, query, &how).await }
+        async move { InsightResult::or_failure(&app, &project, query, &options).await }
     });
-    let answers: Vec<InsightResult> = answers.buffered(AT_ONCE).collect().await;
-    for ((shown, _), answer) in asked.iter_mut().zip(answers) {
-        shown.answer(answer);
+    let results: Vec<InsightResult> = results.buffered(AT_ONCE).collect().await;
+    for ((shown, _), result) in runs.iter_mut().zip(results) {
+        shown.set_result(result);
     }
 }
 
 /// An insight's result as a table, with a header.
-pub(crate) fn table(answer: &InsightResult) -> Vec<Vec<String>> {
-    let Some(result) = &answer.result else { return Vec::new() };
-    if let Some(columns) = &answer.columns {
+pub(crate) fn table(insight: &InsightResult) -> Vec<Vec<String>> {
+    let Some(result) = &insight.result else { return Vec::new() };
+    if let Some(columns) = &insight.columns {
         return rows(columns, result);
     }
     // Time to convert: the bins of a histogram.

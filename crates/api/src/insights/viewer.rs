@@ -108,10 +108,12 @@ impl InsightViewer {
     }
 
     /// A client with a sharing token cannot force a recomputation of cached results.
-    pub(super) fn refresh(&self, wanted: Refresh) -> Refresh {
-        match (self, wanted) {
-            (Self::LinkViewer(_), wanted) if wanted != Refresh::ForceCache => Refresh::Blocking,
-            _ => wanted,
+    pub(super) fn refresh(&self, requested: Refresh) -> Refresh {
+        match (self, requested) {
+            (Self::LinkViewer(_), requested) if requested != Refresh::ForceCache => {
+                Refresh::Blocking
+            }
+            _ => requested,
         }
     }
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::{Persons, person};
+use super::{Persons, load_person};
 use crate::http::openapi::{DescribeResponse, Operation};
 use crate::ingestion::edits::{append, change};
 use crate::{App, AppState, Body, Created, Error, Query, Result, Routes, StringId, Writer};
@@ -83,10 +83,10 @@ async fn update(
     app: App,
     body: Body<Properties>,
 ) -> Result<Accepted> {
-    let found = person(&app, caller.project.id, &id).await?;
+    let person = load_person(&app, caller.project.id, &id).await?;
     let set = body.read().map_err(Error::with_code_and_detail_swapped)?.properties;
-    send(&app, caller.project.id, &found, "$set", json!({ "$set": set })).await?;
-    log(&app, &caller, &found, PersonActivity::Updated).await?;
+    send(&app, caller.project.id, &person, "$set", json!({ "$set": set })).await?;
+    log(&app, &caller, &person, PersonActivity::Updated).await?;
     Ok(Accepted)
 }
 
@@ -109,11 +109,11 @@ async fn update_property(
     app: App,
     body: Body<NewValue>,
 ) -> Result<Accepted> {
-    let found = person(&app, caller.project.id, &id).await?;
+    let person = load_person(&app, caller.project.id, &id).await?;
     let NewValue { key, value } = body.read().map_err(Error::with_code_and_detail_swapped)?;
     let set = json!({ "$set": { key: value } });
-    send(&app, caller.project.id, &found, "$set", set).await?;
-    log(&app, &caller, &found, PersonActivity::Updated).await?;
+    send(&app, caller.project.id, &person, "$set", set).await?;
+    log(&app, &caller, &person, PersonActivity::Updated).await?;
     Ok(Accepted)
 }
 
@@ -129,11 +129,11 @@ async fn delete_property(
     app: App,
     body: Body<Unset>,
 ) -> Result<Created<Success>> {
-    let found = person(&app, caller.project.id, &id).await?;
+    let person = load_person(&app, caller.project.id, &id).await?;
     let unset =
         json!({ "$unset": [body.read().map_err(Error::with_code_and_detail_swapped)?.unset] });
-    send(&app, caller.project.id, &found, "$delete_person_property", unset).await?;
-    log(&app, &caller, &found, PersonActivity::PropertyDeleted).await?;
+    send(&app, caller.project.id, &person, "$delete_person_property", unset).await?;
+    log(&app, &caller, &person, PersonActivity::PropertyDeleted).await?;
     Ok(Created(Success { success: true }))
 }
 
@@ -149,9 +149,9 @@ async fn split(
     app: App,
     body: Body<Split>,
 ) -> Result<Created<Success>> {
-    let found = person(&app, caller.project.id, &id).await?;
+    let person = load_person(&app, caller.project.id, &id).await?;
     let project = caller.project.id;
-    let total = app.catalog.persons().count_distinct_ids(project, found.person.no).await?;
+    let total = app.catalog.persons().count_distinct_ids(project, person.person.no).await?;
     let Split { main_distinct_id, distinct_ids_to_split } = body.read()?;
     let (leaving, count) = match (main_distinct_id, distinct_ids_to_split) {
         (_, Some(mut leaving)) => {
@@ -160,11 +160,11 @@ async fn split(
                 let detail = format!("Ensure this field has no more than {SPLIT_MAX} elements.");
                 return Err(Error::invalid(ATTR, "max_length", detail));
             }
-            let mut seen = HashSet::new();
-            leaving.retain(|id| seen.insert(id.clone()));
-            check_ids_belong(&app, project, &found, ATTR, &leaving).await?;
+            let mut visited = HashSet::new();
+            leaving.retain(|id| visited.insert(id.clone()));
+            check_ids_belong(&app, project, &person, ATTR, &leaving).await?;
             if leaving.len() as i64 >= total {
-                let detail = "One distinct id has to stay.";
+                let detail = "At least one distinct id must stay with the person.";
                 return Err(Error::invalid(ATTR, "invalid_input", detail));
             }
             let count = leaving.len() as i64;
@@ -174,7 +174,7 @@ async fn split(
             check_ids_belong(
                 &app,
                 project,
-                &found,
+                &person,
                 "main_distinct_id",
                 std::slice::from_ref(&main),
             )
@@ -183,7 +183,7 @@ async fn split(
         }
         // Upstream keeps the first distinct id on the person.
         (None, None) => {
-            let first = found.distinct_ids.first().cloned().unwrap_or_default();
+            let first = person.distinct_ids.first().cloned().unwrap_or_default();
             (Leaving::AllBut(first), total - 1)
         }
     };
@@ -198,13 +198,13 @@ async fn split(
     let left: Vec<String> = match &leaving {
         Leaving::These(leaving) => leaving.iter().take(LOGGED_MAX).cloned().collect(),
         Leaving::AllBut(main) => {
-            let shown = found.distinct_ids.iter().filter(|id| *id != main);
+            let shown = person.distinct_ids.iter().filter(|id| *id != main);
             shown.take(LOGGED_MAX).cloned().collect()
         }
     };
-    let edit = Edit::SplitPerson { person: found.person.no, leaving };
+    let edit = Edit::SplitPerson { person: person.person.no, leaving };
     change(&app, project, edit).await?;
-    log(&app, &caller, &found, PersonActivity::Split(left)).await?;
+    log(&app, &caller, &person, PersonActivity::Split(left)).await?;
     Ok(Created(Success { success: true }))
 }
 
@@ -212,18 +212,18 @@ async fn split(
 async fn check_ids_belong(
     app: &AppState,
     project: ProjectId,
-    found: &PersonWithIds,
+    person: &PersonWithIds,
     attr: &str,
     ids: &[String],
 ) -> Result<()> {
     let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
     let stored = app.catalog.persons().distinct_ids(project, &texts).await?;
-    let own: HashSet<&str> = stored
+    let ids_of_person: HashSet<&str> = stored
         .iter()
-        .filter(|id| id.person == Some(found.person.no))
+        .filter(|id| id.person == Some(person.person.no))
         .map(|id| id.text.as_str())
         .collect();
-    match ids.iter().find(|id| !own.contains(id.as_str())) {
+    match ids.iter().find(|id| !ids_of_person.contains(id.as_str())) {
         None => Ok(()),
         Some(id) => {
             let detail = format!("The person has no distinct id \"{id}\".");
@@ -256,12 +256,12 @@ async fn destroy(
     query: Query<DeleteQuery>,
     app: App,
 ) -> Result<Accepted> {
-    let found = person(&app, caller.project.id, &id).await?;
+    let person = load_person(&app, caller.project.id, &id).await?;
     if let Some(what) = delete_scope(query.delete_events.is_some(), query.keep_person.is_some()) {
-        let edit = Edit::DeletePersons { persons: vec![found.person.no], what };
+        let edit = Edit::DeletePersons { persons: vec![person.person.no], what };
         change(&app, caller.project.id, edit).await?;
         if what.has_person() {
-            log(&app, &caller, &found, PersonActivity::Deleted).await?;
+            log(&app, &caller, &person, PersonActivity::Deleted).await?;
         }
     }
     Ok(Accepted)
@@ -310,26 +310,26 @@ async fn bulk_delete(
         (None, Some(ids)) => {
             bounded("distinct_ids", &ids)?;
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-            let found = app.catalog.persons().distinct_ids(project, &ids).await?;
-            found.into_iter().filter_map(|id| id.person).collect()
+            let stored = app.catalog.persons().distinct_ids(project, &ids).await?;
+            stored.into_iter().filter_map(|id| id.person).collect()
         }
         _ => return Err(Error::bad_request("You need to specify either distinct_ids or ids")),
     };
     persons.sort();
     persons.dedup();
-    let found = persons.len();
-    let what = delete_scope(delete_events, keep_person).filter(|_| found > 0);
+    let count = persons.len();
+    let what = delete_scope(delete_events, keep_person).filter(|_| count > 0);
     if let Some(what) = what {
-        let gone = match what.has_person() {
+        let deleted = match what.has_person() {
             true => app.catalog.persons().by_no(project, &persons).await?,
             false => Vec::new(),
         };
         change(&app, project, Edit::DeletePersons { persons, what }).await?;
-        app.catalog.persons().log(&caller.actor(), &gone, PersonActivity::Deleted).await?;
+        app.catalog.persons().log(&caller.actor(), &deleted, PersonActivity::Deleted).await?;
     }
     Ok(AcceptedJson(BulkDeleted {
-        persons_found: found,
-        persons_deleted: if what.is_some_and(Doomed::has_person) { found } else { 0 },
+        persons_found: count,
+        persons_deleted: if what.is_some_and(Doomed::has_person) { count } else { 0 },
         events_queued_for_deletion: what.is_some_and(Doomed::has_events),
         recordings_queued_for_deletion: false,
         deletion_errors: Vec::new(),
@@ -340,10 +340,10 @@ async fn bulk_delete(
 async fn log(
     app: &AppState,
     caller: &Writer<Persons>,
-    found: &PersonWithIds,
+    person: &PersonWithIds,
     activity: PersonActivity,
 ) -> Result<()> {
-    let persons = std::slice::from_ref(&found.person);
+    let persons = std::slice::from_ref(&person.person);
     Ok(app.catalog.persons().log(&caller.actor(), persons, activity).await?)
 }
 
@@ -351,11 +351,11 @@ async fn log(
 async fn send(
     app: &AppState,
     project: ProjectId,
-    found: &PersonWithIds,
+    person: &PersonWithIds,
     name: &str,
     properties: Value,
 ) -> Result<()> {
-    let distinct_id = found.distinct_ids.first().ok_or_else(Error::not_found)?;
+    let distinct_id = person.distinct_ids.first().ok_or_else(Error::not_found)?;
     let mut record = Vec::new();
     AcceptedEvent {
         project,

@@ -63,12 +63,12 @@ pub(super) async fn list(
 ) -> Result<JsonOrCsv<PersonListing>> {
     let filter = query.filter()?;
     let (project, window) = (caller.project.id, page.window);
-    let mut found = app.catalog.persons().list(project, &filter, window).await?;
-    let more = found.len() as i64 > window.limit;
-    found.truncate(usize::try_from(window.limit).unwrap_or(0));
+    let mut persons = app.catalog.persons().list(project, &filter, window).await?;
+    let more = persons.len() as i64 > window.limit;
+    persons.truncate(usize::try_from(window.limit).unwrap_or(0));
     let display = display_names(&caller);
     let results: Vec<PersonItem> =
-        found.into_iter().map(|found| PersonItem::of(found, &display)).collect();
+        persons.into_iter().map(|person| PersonItem::of(person, &display)).collect();
     let link = |offset: i64| {
         let (limit, offset) = (window.limit.to_string(), offset.to_string());
         url.link(&[("limit", Some(&limit)), ("offset", Some(&offset))])
@@ -117,7 +117,7 @@ fn properties(text: Option<&str>) -> Result<Option<Node>> {
     let tree = model::cohort_tree(&tree).map_err(|why| wrong(why.to_string()))?;
     if tree.asks_behaviour() {
         return Err(wrong(
-            "Persons cannot be listed by what they did; make a cohort of it.".into(),
+            "Persons cannot be listed by behavioral filters. Create a cohort with them.".into(),
         ));
     }
     Ok(Some(tree))

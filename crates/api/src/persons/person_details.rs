@@ -6,7 +6,7 @@ use model::CohortId;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use super::{Persons, key, person};
+use super::{Persons, key, load_person};
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::auth::resources::Cohorts;
 use crate::http::openapi::{DescribeResponse, Operation};
@@ -75,13 +75,13 @@ async fn values(
     app: App,
 ) -> Result<BrieflyCached> {
     let containing = given(query.value.as_ref());
-    let found = match given(query.key.as_ref()) {
+    let values = match given(query.key.as_ref()) {
         Some(key) => {
             app.catalog.persons().values(caller.project.id, key, containing, VALUES_MAX).await?
         }
         None => Vec::new(),
     };
-    let results = found.into_iter().map(Into::into).collect();
+    let results = values.into_iter().map(Into::into).collect();
     Ok(BrieflyCached(ValueListing { results, refreshing: false }))
 }
 
@@ -113,9 +113,9 @@ async fn cohorts(
     let id = given(query.person_id.as_ref()).ok_or_else(|| Error::required("person_id"))?;
     let project = caller.project.id;
     let person = app.catalog.persons().get(project, key(id)?).await?;
-    let found = app.catalog.persons().cohorts(project, person.person.no).await?;
+    let cohorts = app.catalog.persons().cohorts(project, person.person.no).await?;
     let item = |(id, name, count)| CohortItem { id, name, count };
-    Ok(Json(CohortsOfPerson { results: found.into_iter().map(item).collect() }))
+    Ok(Json(CohortsOfPerson { results: cohorts.into_iter().map(item).collect() }))
 }
 
 async fn activity(
@@ -132,7 +132,7 @@ async fn activity_of_one(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    let found = person(&app, caller.project.id, &id).await?;
-    let item_id = Some(found.person.no.0.to_string());
+    let person = load_person(&app, caller.project.id, &id).await?;
+    let item_id = Some(person.person.no.0.to_string());
     page.of_scope(&app, &caller.project, "Person", item_id).await
 }

@@ -108,11 +108,11 @@ async fn load(app: &AppState, token: &str) -> Result<Option<(Content, Map<String
     let project = app.catalog.projects().get(project).await?;
     match &mut content {
         Content::Dashboard(shown) => {
-            shown.answer(app, &project, Refresh::Blocking, Sights::default()).await;
+            shown.load_results(app, &project, Refresh::Blocking, Sights::default()).await;
         }
         Content::Insight(shown) => {
-            let how = RunOptions::new(Refresh::Blocking, Sights::default());
-            run_all(app, &project, vec![(&mut **shown, how)]).await;
+            let options = RunOptions::new(Refresh::Blocking, Sights::default());
+            run_all(app, &project, vec![(&mut **shown, options)]).await;
         }
     }
     Ok(Some((content, settings)))
@@ -248,12 +248,12 @@ fn print(tile: &PrintableTile<'_>) -> String {
 }
 
 fn print_result(insight: &InsightResponse) -> String {
-    let answer = insight.result();
-    if let Some(failure) = &answer.failure {
+    let result = insight.result();
+    if let Some(failure) = &result.failure {
         let why = escape(&failure.message);
         return format!("<p class=\"empty\">This could not be calculated: {why}</p>");
     }
-    let rows = table(answer);
+    let rows = table(result);
     let Some((head, body)) = rows.split_first() else {
         return "<p class=\"empty\">No result yet</p>".into();
     };
