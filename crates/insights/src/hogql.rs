@@ -200,7 +200,7 @@ impl RowPredicate for Condition {
         &self.columns
     }
 
-    fn keep(&self, batch: &Batch) -> std::result::Result<Vec<bool>, String> {
+    fn evaluate(&self, batch: &Batch) -> std::result::Result<Vec<bool>, String> {
         let Batch { timestamps, distinct_nos, columns, .. } = batch;
         let events = EventColumns { times: timestamps, distinct_nos, columns };
         let inputs = self.scalar.inputs.arrays(events).map_err(|error| error.to_string())?;

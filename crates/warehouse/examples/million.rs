@@ -1,5 +1,5 @@
-//! What storing and finding events costs: `cargo run --release -p warehouse --example million`,
-//! with the number of events, `v4` or `v7`, and a folder to keep
+//! Benchmark of appends and reads: `cargo run --release -p warehouse --example million`,
+//! with the number of events, `v4` or `v7`, and a directory to keep
 //! as arguments.
 
 use std::hint::black_box;
@@ -125,7 +125,7 @@ fn distinct_id(person: u32) -> String {
     Uuid::from_u128(bits).to_string()
 }
 
-/// Seconds of CPU this process has used, all threads.
+/// CPU time of all threads of this process, in seconds.
 fn cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let behind = stat.rsplit(')').next().unwrap_or_default();
@@ -133,7 +133,7 @@ fn cpu() -> f64 {
     ticks.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// The most memory this process ever had, in MB.
+/// Peak memory of this process, in MB.
 fn peak_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

@@ -1,3 +1,5 @@
+//! Errors of the warehouse, by what the caller or the operator can do.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -5,7 +7,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Try again when the disk has room. Nothing was lost: what was not stored stays in memory.
+    /// Retry when the disk has space. Nothing is lost: unflushed rows stay in memory.
     #[error("no space on the disk for the warehouse")]
     Full,
     #[error("could not {doing}: {source}")]
@@ -14,8 +16,8 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    #[error("the warehouse in {} belongs to another running process", folder.display())]
-    Locked { folder: PathBuf },
+    #[error("the warehouse in {} belongs to another running process", dir.display())]
+    Locked { dir: PathBuf },
     #[error(
         "{} has warehouse format {found}, this version knows formats up to {known}; \
          a newer version wrote it", file.display()
@@ -26,29 +28,29 @@ pub enum Error {
          their positions do not belong together"
     )]
     Journal { stored: u128, given: u128 },
-    /// Every answer that needs the file is read_error; others are as right as before.
+    /// Queries that need the file fail; all others stay correct.
     #[error("{} is damaged: {what}; {}", file.display(), remedy(file))]
     Corrupt { file: PathBuf, what: String },
     #[error(
         "{} has no manifest but holds {}; nothing was changed: restore the manifest from a backup \
          (`hedgerow restore`)",
-        folder.display(), found.display()
+        dir.display(), found.display()
     )]
-    NoManifest { folder: PathBuf, found: PathBuf },
-    #[error("the manifest in {} names no segment {file}", folder.display())]
-    NoSegment { folder: PathBuf, file: String },
-    /// Another attempt is file_kind when its pause is over; other projects are stored meanwhile.
+    NoManifest { dir: PathBuf, found: PathBuf },
+    #[error("the manifest in {} names no segment {file}", dir.display())]
+    NoSegment { dir: PathBuf, file: String },
+    /// A flush retries the project after a backoff; other projects are flushed meanwhile.
     #[error("the events of project {project} cannot be stored: {why}")]
     Project { project: model::ProjectId, why: String },
     /// The row can never be stored.
-    #[error("the row at position {position} is read_error: {why}")]
+    #[error("the row at position {position} is refused: {why}")]
     Invalid { position: u64, why: &'static str },
     #[error("warehouse setting {name} {why}")]
     Setting { name: &'static str, why: &'static str },
-    /// A condition of the reader cannot be decided.
+    /// A reader's [`crate::RowPredicate`] failed.
     #[error("{0}")]
     Condition(String),
-    /// A text that is not a cursor this warehouse gave out.
+    /// The string is not a cursor of this warehouse.
     #[error("not a cursor of an event list")]
     Cursor,
 }
@@ -65,8 +67,8 @@ impl Error {
         Error::Corrupt { file: file.to_owned(), what: what.to_string() }
     }
 
-    /// Whether what was asked for is damaged or on a part of the disk that cannot be read, so that
-    /// asking again would not help.
+    /// Whether the data is corrupted or on an unreadable part of the disk, so that a retry does not
+    /// help.
     pub(crate) fn is_media_error(&self) -> bool {
         match self {
             Error::Corrupt { .. } => true,
@@ -75,8 +77,8 @@ impl Error {
         }
     }
 
-    /// What the operating system refuses reaches us through Parquet as its own error; so does a
-    /// decompressor's complaint, which is about damage.
+    /// Parquet wraps both errors of the operating system and errors of the decompressor. The latter
+    /// mean corruption.
     pub(crate) fn parquet(file: &Path) -> impl Fn(parquet::errors::ParquetError) -> Error {
         move |error| match error {
             parquet::errors::ParquetError::External(inner) => match inner.downcast::<io::Error>() {
@@ -89,7 +91,7 @@ impl Error {
     }
 }
 
-/// The operating system's number for a disk that does not answer.
+/// `errno` of an I/O error of the device.
 const EIO: i32 = 5;
 
 fn is_os_error(error: &io::Error) -> bool {
@@ -97,7 +99,7 @@ fn is_os_error(error: &io::Error) -> bool {
     error.raw_os_error().is_some() || full.contains(&error.kind())
 }
 
-/// What an operator can do about a damaged file.
+/// What an operator can do about a corrupted file.
 fn remedy(file: &Path) -> String {
     let name =
         |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
@@ -106,8 +108,8 @@ fn remedy(file: &Path) -> String {
     };
     let project = name(file.parent().and_then(Path::file_name)).unwrap_or_default();
     format!(
-        "`hedgerow verify` lists all that is damaged; restore the file from a backup, or set its \
-         events aside with `hedgerow repair --drop-segment {project}/{segment}`"
+        "`hedgerow verify` lists all that is damaged; restore the file from a backup, or drop its \
+         events with `hedgerow repair --drop-segment {project}/{segment}`"
     )
 }
 
@@ -122,20 +124,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_refuses_is_told_from_what_does_not_decode() {
-        let told = |error: io::Error| {
+    fn parquet_errors_of_the_system_are_io_and_others_corruption() {
+        let convert = |error: io::Error| {
             Error::parquet(Path::new("1/a.parquet"))(ParquetError::External(Box::new(error)))
         };
         let (disk, permission) =
             (io::Error::from_raw_os_error(EIO), io::Error::from_raw_os_error(13));
-        let disk = told(disk);
+        let disk = convert(disk);
         assert!(matches!(disk, Error::Io { .. }) && disk.is_media_error());
-        let permission = told(permission);
+        let permission = convert(permission);
         assert!(matches!(permission, Error::Io { .. }) && !permission.is_media_error());
         assert!(matches!(
-            told(io::Error::other("Unknown frame descriptor")),
+            convert(io::Error::other("Unknown frame descriptor")),
             Error::Corrupt { .. }
         ));
-        assert!(matches!(told(io::ErrorKind::StorageFull.into()), Error::Full));
+        assert!(matches!(convert(io::ErrorKind::StorageFull.into()), Error::Full));
     }
 }

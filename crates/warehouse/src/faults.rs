@@ -1,4 +1,4 @@
-//! Named steps at which tests stop the warehouse, as a crash or a failing disk would.
+//! Fault injection: named points at which tests make the warehouse crash or its disk fail.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 macro_rules! steps {
     ($($(#[$doc:meta])* $step:ident),+ $(,)?) => {
-        /// A moment between two things that reach the disk.
+        /// A point between two durable steps.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum FaultPoint {
             $($(#[$doc])* $step),+
@@ -21,27 +21,27 @@ macro_rules! steps {
 steps! {
     /// All columns are in the spill file.
     SegmentSpilled,
-    /// The segment is whole, but not synced.
+    /// The segment is complete, but not synced.
     SegmentWritten,
     SegmentSynced,
-    /// All new segments are durable, the manifest does not name them yet.
+    /// All new segments are durable; the manifest does not name them yet.
     FlushMerged,
-    /// The new segments are durable, the manifest still names the old ones.
+    /// The new segments are durable; the manifest still names the old ones.
     CompactMerged,
-    /// A file of dead rows is durable, the manifest does not name it yet.
+    /// A `.dead` file is durable; the manifest does not name it yet.
     DeadWritten,
-    /// The new manifest lies beside the old one.
+    /// The new manifest is written next to the old one.
     ManifestWritten,
     ManifestSynced,
-    /// The new manifest is in place, its folder not yet synced.
+    /// The new manifest is renamed into place; its directory is not synced yet.
     ManifestRenamed,
-    /// The change is durable, readers still see the old state.
+    /// The edit is durable; readers still see the old state.
     ManifestDurable,
-    /// A retired file was removed, the manifest still lists it.
+    /// A retired file is removed; the manifest still lists it.
     RetiredRemoved,
 }
 
-/// Called at every step; an error stands for a disk that fails there.
+/// A hook that runs at every fault point. An error simulates a failing disk.
 #[derive(Clone, Default)]
 pub struct FaultInjector(Option<Arc<dyn Fn(FaultPoint) -> io::Result<()> + Send + Sync>>);
 

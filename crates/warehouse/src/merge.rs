@@ -1,8 +1,7 @@
-//! Makes segments out of row_sets: the one mechanism behind flush and compaction.
+//! The merge: writes segments from row sets, for both flush and compaction.
 //!
-//! First the order of all live rows is found from event and time alone. Then every column is
-//! brought together, put in order and written, one at a time: dictionaries are merged entry by
-//! entry, rows only ever move as codes.
+//! It first sorts all live rows by event and time alone. Then it merges, permutes and writes one
+//! column at a time: it unites dictionaries entry by entry, and moves rows as codes.
 
 mod plan;
 mod properties;
@@ -11,8 +10,7 @@ use std::sync::Arc;
 
 use model::ProjectId;
 
-use crate::columns::{ABSENT, Dictionary, Interner};
-use crate::columns::{Field, IntColumn};
+use crate::columns::{ABSENT, Dictionary, Field, IntColumn, Interner};
 use crate::manifest::StoreDir;
 use crate::manifest::store_dir::discard;
 use crate::manifest::{SegmentEntry, UuidRanges};
@@ -23,28 +21,27 @@ use crate::{Result, settings::Settings};
 pub(crate) use plan::OUTPUTS_MAX;
 use plan::Output;
 
-/// Compression of a segment that will be merged soon, and of one that stays.
+/// zstd levels of a flushed segment, which is merged soon, and of a compacted one.
 pub(crate) const LEVEL_FLUSH: i32 = 1;
 pub(crate) const LEVEL_COMPACT: i32 = 3;
 
 pub(crate) struct Merge<'a> {
-    pub folder: &'a StoreDir,
+    pub store_dir: &'a StoreDir,
     pub settings: &'a Settings,
     pub project: ProjectId,
     pub level: i32,
-    /// In microseconds.
+    /// The time of the merge, in microseconds: decides which timestamps are `late`.
     pub now: i64,
 }
 
-/// A column of all row_sets one after the other.
+/// A column of all row sets, concatenated.
 struct MergedColumn {
     codes: Vec<u32>,
     dictionary: Dictionary,
 }
 
 impl Merge<'_> {
-    /// Writes the live rows of all row_sets, one segment a partition and at most [`OUTPUTS_MAX`]. Ids
-    /// are taken from `next_id`.
+    /// Writes the live rows of all row sets, one segment per partition, at most [`OUTPUTS_MAX`].
     pub fn run(
         &self,
         row_sets: &[RowSet],
@@ -54,17 +51,17 @@ impl Merge<'_> {
         if outputs.is_empty() {
             return Ok(Vec::new());
         }
-        self.folder.create_project(self.project)?;
+        self.store_dir.create_project(self.project)?;
         let named: Vec<(u64, String)> = outputs
             .iter()
             .map(|output| {
                 let id = next_id();
-                (id, StoreDir::segment_file(self.project, output.month, id))
+                (id, StoreDir::segment_file(self.project, output.partition, id))
             })
             .collect();
         let written = self.write(row_sets, outputs, &named);
         if written.is_err() {
-            named.iter().for_each(|(_, file)| discard(&self.folder.path(file)));
+            named.iter().for_each(|(_, file)| discard(&self.store_dir.path(file)));
         }
         written
     }
@@ -76,12 +73,12 @@ impl Merge<'_> {
         named: &[(u64, String)],
     ) -> Result<Vec<SegmentEntry>> {
         let create = |(output, (_, file)): (&Output, &(u64, String))| {
-            let (path, rows) = (self.folder.path(file), output.order.len());
+            let (path, rows) = (self.store_dir.path(file), output.order.len());
             SegmentWriter::create(path, rows, self.settings.row_group_rows, self.level)
         };
         let mut writers: Vec<SegmentWriter> =
             outputs.iter().zip(named).map(create).collect::<Result<_>>()?;
-        let uuids = self.write_plain(row_sets, &outputs, &mut writers)?;
+        let uuids = self.write_fixed(row_sets, &outputs, &mut writers)?;
         for field in Field::of_every_event() {
             self.write_coded(row_sets, &field, &outputs, &mut writers)?;
         }
@@ -91,11 +88,11 @@ impl Merge<'_> {
         for (((output, writer), (id, file)), uuids) in
             outputs.into_iter().zip(writers).zip(named).zip(uuids)
         {
-            let written = writer.finish(self.folder, output.runs)?;
+            let written = writer.finish(self.store_dir, output.runs)?;
             entries.push(SegmentEntry {
                 id: *id,
                 project: self.project,
-                month: output.month,
+                partition: output.partition,
                 file: file.clone(),
                 rows: output.order.len() as u64,
                 bytes: written.bytes,
@@ -108,11 +105,11 @@ impl Merge<'_> {
                 checks: Some(written.checks),
             });
         }
-        self.folder.sync_project(self.project)?;
+        self.store_dir.sync_project(self.project)?;
         Ok(entries)
     }
 
-    fn write_plain(
+    fn write_fixed(
         &self,
         row_sets: &[RowSet],
         outputs: &[Output],
@@ -138,14 +135,14 @@ impl Merge<'_> {
                 writer.ints(number, &gather(&values, &output.order))?;
             }
         }
-        let (mut numbers, mut flags) = (Vec::new(), Vec::new());
+        let (mut distinct_nos, mut historical) = (Vec::new(), Vec::new());
         for row_set in row_sets {
-            numbers.extend_from_slice(&row_set.distinct_nos(0..row_set.rows())?);
-            flags.extend_from_slice(&row_set.historical(0..row_set.rows())?);
+            distinct_nos.extend_from_slice(&row_set.distinct_nos(0..row_set.rows())?);
+            historical.extend_from_slice(&row_set.historical(0..row_set.rows())?);
         }
         for (output, writer) in outputs.iter().zip(writers.iter_mut()) {
-            writer.distinct_nos(&gather(&numbers, &output.order))?;
-            writer.historical(&gather(&flags, &output.order))?;
+            writer.distinct_nos(&gather(&distinct_nos, &output.order))?;
+            writer.historical(&gather(&historical, &output.order))?;
         }
         Ok(ranges)
     }
@@ -164,7 +161,7 @@ impl Merge<'_> {
     }
 }
 
-/// Leaves the column out where no row has a value.
+/// Writes the column to each output, unless no row has a value.
 fn write_merged(
     merged: &MergedColumn,
     field: &Field,
@@ -184,36 +181,40 @@ fn gather<T: Copy>(values: &[T], order: &[u32]) -> Vec<T> {
     order.iter().map(|row| values[*row as usize]).collect()
 }
 
-/// `None` when no row_set has the column.
+/// `None` if no row set has the column.
 fn merge_column(row_sets: &[RowSet], field: &Field) -> Result<Option<MergedColumn>> {
     let mut merged = ColumnMerger::default();
-    let mut found = false;
+    let mut present = false;
     for row_set in row_sets {
         match row_set.column(field, 0..row_set.rows())? {
             Some(column) => {
-                found = true;
+                present = true;
                 merged.add(&column.codes, &column.dictionary);
             }
             None => merged.skip(row_set.rows()),
         }
     }
-    Ok(found.then(|| merged.finish()))
+    Ok(present.then(|| merged.finish()))
 }
 
 #[derive(Default)]
 struct ColumnMerger {
     codes: Vec<u32>,
     interner: Interner,
-    seen: Option<(Arc<Dictionary>, Vec<u32>)>,
+    last_dictionary: Option<(Arc<Dictionary>, Vec<u32>)>,
 }
 
 impl ColumnMerger {
     fn add(&mut self, codes: &[u32], dictionary: &Arc<Dictionary>) {
-        if !self.seen.as_ref().is_some_and(|(seen, _)| Arc::ptr_eq(seen, dictionary)) {
+        if !self
+            .last_dictionary
+            .as_ref()
+            .is_some_and(|(last_dictionary, _)| Arc::ptr_eq(last_dictionary, dictionary))
+        {
             let map = dictionary.iter().map(|value| self.interner.intern(value)).collect();
-            self.seen = Some((dictionary.clone(), map));
+            self.last_dictionary = Some((dictionary.clone(), map));
         }
-        let Some((_, map)) = &self.seen else { return };
+        let Some((_, map)) = &self.last_dictionary else { return };
         let merged = |code: &u32| if *code == ABSENT { ABSENT } else { map[*code as usize] };
         self.codes.extend(codes.iter().map(merged));
     }

@@ -1,37 +1,39 @@
+//! Settings of the warehouse and their checks.
+
 use std::time::Duration;
 
 use crate::faults::FaultInjector;
 use crate::{Error, Result};
 
-/// Which events are dropped without being asked for.
+/// Retention rules: which events are dropped automatically.
 #[derive(Clone, Debug, Default)]
 pub struct Retention {
-    /// Events older than this, by their timestamp.
+    /// Drops events whose timestamp is older than this.
     pub age_max: Option<Duration>,
-    /// The oldest segments, until all segments together fit.
+    /// Drops the oldest segments until all segments together fit.
     pub disk_bytes_max: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Rows held in memory before they are flushed.
+    /// Memtable rows that trigger a flush.
     pub memory_rows_max: usize,
-    /// Bytes held in memory before they are flushed. While a flush runs, as many again may come.
+    /// Memtable bytes that trigger a flush. While it runs, as many again may be appended.
     pub memory_bytes_max: usize,
-    /// Rows younger than this may stay in memory when [`crate::Warehouse::flush_due`] looks.
+    /// Age of the oldest unflushed row at which [`crate::Warehouse::flush_due`] flushes.
     pub flush_age: Duration,
-    /// Rows of a row group of a compacted segment.
+    /// Rows per row group.
     pub row_group_rows: usize,
-    /// Rows of a compacted segment. A merge holds some tens of bytes in memory for each.
+    /// Bound of the rows of a compacted segment. A merge needs some tens of bytes of memory per row.
     pub segment_rows_max: usize,
-    /// Bound on the largest column of a merge's inputs together, before compression: what else a
-    /// merge holds in memory.
+    /// Bound of a merge's memory for one column: the uncompressed size of the largest columns of all
+    /// inputs.
     pub merge_bytes_max: u64,
-    /// Segments of similar size and the same month that are worth a merge.
+    /// Segments of similar size in one partition that trigger a merge.
     pub merge_segments_min: usize,
-    /// Bound of decoded dictionaries and filters kept for readers.
+    /// Bound of the cache of decoded columns, dictionaries and bloom filters.
     pub cache_bytes_max: u64,
-    /// How long replaced files stay for readers outside.
+    /// How long replaced files stay for readers of the open format.
     pub retired_keep: Duration,
     pub retention: Retention,
     pub faults: FaultInjector,

@@ -1,4 +1,4 @@
-//! Columns as codes into a dictionary of values: the shape everything above storage works on.
+//! Dictionary encoding: a column is codes into a dictionary of distinct values.
 
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::columns::{Tag, Value};
 /// The code of a row without a value.
 pub const ABSENT: u32 = u32::MAX;
 
-/// Values by code. An entry may stand twice: unique texts are stored without a look-up.
+/// Values by code. Values may repeat: columns of mostly unique strings are stored without interning.
 #[derive(Clone, Debug, Default)]
 pub struct Dictionary {
     tags: Vec<Tag>,
@@ -20,7 +20,7 @@ pub struct Dictionary {
 }
 
 impl Dictionary {
-    /// One that stays should not have grown by twice what it needs.
+    /// With exact capacities, so that a cached dictionary wastes no memory.
     pub(crate) fn with_capacity(entries: usize, text_bytes: usize) -> Self {
         Self {
             tags: Vec::with_capacity(entries),
@@ -38,15 +38,15 @@ impl Dictionary {
     }
 
     /// # Panics
-    /// When `code` is [`ABSENT`] or of another dictionary.
+    /// If `code` is [`ABSENT`] or out of range.
     pub fn get(&self, code: u32) -> Value<'_> {
         let at = code as usize;
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         Value::new(self.tags[at], &self.text[start..self.ends[at] as usize])
     }
 
-    /// Whether the entry of a code is `value`: without asking, as for a text to be given out, where
-    /// its letters begin and end.
+    /// Whether the entry of a code is `value`. Compares bytes, which skips the check of UTF-8
+    /// boundaries that slicing a string needs.
     pub(crate) fn is(&self, code: u32, value: Value<'_>) -> bool {
         let at = code as usize;
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
@@ -54,16 +54,16 @@ impl Dictionary {
         text == value.text().as_bytes() && self.tags[at] == value.tag()
     }
 
-    /// The texts of some entries, one behind the other, and where each ends, by its number among them.
-    pub(crate) fn side_by_side(&self, entries: Range<usize>) -> (&str, impl Fn(usize) -> usize) {
+    /// The concatenated strings of a range of entries, and the end of the n-th of them.
+    pub(crate) fn concatenated(&self, entries: Range<usize>) -> (&str, impl Fn(usize) -> usize) {
         let start = if entries.start == 0 { 0 } else { self.ends[entries.start - 1] as usize };
         let ends = &self.ends[entries];
         let text = &self.text[start..ends.last().map_or(start, |end| *end as usize)];
         (text, move |at| ends[at] as usize - start)
     }
 
-    /// Of some entries, whether they are texts, and not empty.
-    pub(crate) fn are_texts(&self, entries: Range<usize>) -> impl Iterator<Item = bool> {
+    /// For each entry of a range, whether it is a non-empty string.
+    pub(crate) fn are_strings(&self, entries: Range<usize>) -> impl Iterator<Item = bool> {
         let mut start = if entries.start == 0 { 0 } else { self.ends[entries.start - 1] };
         self.tags[entries.clone()].iter().zip(&self.ends[entries]).map(move |(tag, end)| {
             let begin = std::mem::replace(&mut start, *end);
@@ -75,19 +75,19 @@ impl Dictionary {
         (0..self.len() as u32).map(|code| self.get(code))
     }
 
-    /// Shows the entries that `codes` name and that are not known yet, each once and in the order
-    /// they are stored: to look at them in the order of rows would be to wait for memory each time.
+    /// Calls `each` once for every entry that `codes` use and that is not known yet, in the order of
+    /// storage: in the order of rows, each access would be a cache miss.
     pub fn for_each_used(
         &self,
         codes: &[u32],
         is_known: impl Fn(u32) -> bool,
         mut each: impl FnMut(u32),
     ) {
-        let mut met = vec![0u64; self.len().div_ceil(64)];
+        let mut used = vec![0u64; self.len().div_ceil(64)];
         for code in codes.iter().copied().filter(|code| *code != ABSENT && !is_known(*code)) {
-            met[code as usize / 64] |= 1 << (code % 64);
+            used[code as usize / 64] |= 1 << (code % 64);
         }
-        for (at, word) in met.into_iter().enumerate() {
+        for (at, word) in used.into_iter().enumerate() {
             let mut word = word;
             while word != 0 {
                 let code = at as u32 * 64 + word.trailing_zeros();
@@ -114,7 +114,7 @@ impl Dictionary {
     }
 }
 
-/// One column of some rows.
+/// A dictionary-encoded column.
 #[derive(Clone, Debug)]
 pub struct Column {
     pub codes: Vec<u32>,
@@ -122,12 +122,12 @@ pub struct Column {
 }
 
 impl Column {
-    /// Of rows without values.
+    /// A column without values.
     pub fn absent(rows: usize) -> Column {
         Column { codes: vec![ABSENT; rows], dictionary: Arc::default() }
     }
 
-    /// The value of a row, `None` when the row has none.
+    /// The value of a row, `None` if it has none.
     pub fn value(&self, row: usize) -> Option<Value<'_>> {
         match self.codes[row] {
             ABSENT => None,
@@ -140,13 +140,12 @@ impl Column {
 #[derive(Clone, Debug, Default)]
 pub struct Interner {
     pub dictionary: Dictionary,
-    /// Codes beside parts of the hashes of their values, which are looked at only when those are
-    /// equal.
+    /// Half of each value's hash, and its code. A lookup reads the value only if the half matches.
     table: HashTable<(u32, u32)>,
     hasher: ValueHasher,
 }
 
-/// How an [`Interner`] hashes values. Several may share one.
+/// The seeded hash function of an [`Interner`]. Interners may share one.
 #[derive(Clone, Debug, Default)]
 pub struct ValueHasher(DefaultHashBuilder);
 
@@ -158,9 +157,11 @@ impl ValueHasher {
         state.finish()
     }
 
-    /// Half a hash as a whole one: a table looks at both ends of it.
-    pub const fn expand(part: u32) -> u64 {
-        (part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    /// Expands half a hash to 64 bits: the hash table uses both the low and the high bits.
+    pub const fn expand(half: u32) -> u64 {
+        /// 2^64 divided by the golden ratio: Fibonacci hashing.
+        const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+        (half as u64).wrapping_mul(MULTIPLIER)
     }
 }
 
@@ -169,28 +170,28 @@ impl Interner {
         self.intern_hashed(self.hasher.hash(value), value)
     }
 
-    /// `hash` is of one [`ValueHasher`] for all values of this interner.
+    /// Interns a value with its hash, by the same [`ValueHasher`] for all values of this interner.
     pub fn intern_hashed(&mut self, hash: u64, value: Value<'_>) -> u32 {
         if let Some(code) = self.find_hashed(hash, value) {
             return code;
         }
         let code = self.dictionary.push(value);
-        let part = hash as u32;
-        self.table.insert_unique(ValueHasher::expand(part), (part, code), |(part, _)| {
-            ValueHasher::expand(*part)
+        let half = hash as u32;
+        self.table.insert_unique(ValueHasher::expand(half), (half, code), |(half, _)| {
+            ValueHasher::expand(*half)
         });
         code
     }
 
-    /// The code of a value that is here already.
+    /// The code of a value, if it was interned.
     pub fn find(&self, value: Value<'_>) -> Option<u32> {
         self.find_hashed(self.hasher.hash(value), value)
     }
 
-    /// The same with its hash.
+    /// As [`Interner::find`], with the value's hash.
     pub fn find_hashed(&self, hash: u64, value: Value<'_>) -> Option<u32> {
-        let part = hash as u32;
-        let is_it = |known: &(u32, u32)| known.0 == part && self.dictionary.is(known.1, value);
-        self.table.find(ValueHasher::expand(part), is_it).map(|(_, code)| *code)
+        let half = hash as u32;
+        let is_match = |entry: &(u32, u32)| entry.0 == half && self.dictionary.is(entry.1, value);
+        self.table.find(ValueHasher::expand(half), is_match).map(|(_, code)| *code)
     }
 }

@@ -1,17 +1,17 @@
-//! Names and kinds of a segment's columns.
+//! The columns of an event row and their names in segments.
 
 use crate::columns::GROUP_TYPES;
 
-/// Properties have this prefix in the files, so that none can be taken for a column of the event.
+/// Prefix of property columns, so that a property cannot collide with another column.
 pub(crate) const PROPERTY_PREFIX: &str = "p.";
 
-/// Properties beyond this many, the rarest ones, share one JSON column.
+/// Bound of property columns. Further properties, the rarest ones, share `properties_rest`.
 pub(crate) const PROPERTY_COLUMNS_MAX: usize = 512;
 
-/// A property on fewer rows than one in this many goes to the shared JSON column.
+/// A property on fewer than one in this many rows is stored in `properties_rest`.
 pub(crate) const RARE_ONE_IN: usize = 1_000;
 
-/// A column that is codes and a dictionary.
+/// A dictionary-encoded column.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Field {
     Event,
@@ -25,7 +25,7 @@ pub(crate) enum Field {
     Rest,
 }
 
-/// Whole numbers that every row has.
+/// A fixed-width integer column that every row has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum IntColumn {
     Timestamp,
@@ -46,7 +46,7 @@ impl Field {
         }
     }
 
-    /// The columns that are not properties, apart from nulls and rest, which are file_kind last.
+    /// The columns that are not properties, except `Nulls` and `Rest`, which are written last.
     pub(crate) fn of_every_event() -> impl Iterator<Item = Field> {
         [Field::Event, Field::DistinctId, Field::ElementsChain]
             .into_iter()

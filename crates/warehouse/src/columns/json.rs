@@ -1,11 +1,11 @@
-//! Takes a JSON object apart into members, and puts members together again.
+//! Splits JSON objects into members and writes them.
 
 use model::json::{Fault, Members};
 
 use crate::columns::value::{Value, write_json_string};
 
-/// Calls `each` with every member in order. A name that stands twice is given twice; the last one
-/// counts, as everywhere in JSON.
+/// Calls `each` with every member in order. A repeated name is reported each time; by convention the
+/// last one counts.
 pub fn for_each_json_member(
     object: &str,
     mut each: impl FnMut(&str, Value<'_>),
@@ -18,26 +18,26 @@ pub fn for_each_json_member(
     if members.is_over() { Ok(()) } else { Err(Fault::Malformed) }
 }
 
-/// Gives the value that a JSON text stands for to `then`; `None` for an empty text.
+/// Decodes a JSON value and passes it to `then`; `None` for an empty string.
 pub fn with_json_value<T>(json: &str, then: impl FnOnce(Value<'_>) -> T) -> Option<T> {
     if let Some(value) = read(json) {
         return Some(then(value));
     }
     Some(match serde_json::from_str::<String>(json) {
         Ok(text) => then(Value::Text(&text)),
-        // Half a surrogate pair has no text; its JSON comes back as it came.
+        // A lone surrogate has no UTF-8 form; its JSON is stored unchanged.
         Err(_) if !json.is_empty() => then(Value::Json(json)),
         Err(_) => return None,
     })
 }
 
-/// `None` for a string that has escapes.
+/// `None` for a string with escapes.
 fn read(json: &str) -> Option<Value<'_>> {
     let escaped = json.starts_with('"') && json.as_bytes().contains(&b'\\');
     if escaped { None } else { read_plain(json) }
 }
 
-/// Of a JSON text without escapes; `None` for an empty one.
+/// Decodes JSON without escapes; `None` for an empty string.
 pub(crate) fn read_plain(json: &str) -> Option<Value<'_>> {
     Some(match *json.as_bytes().first()? {
         b'"' => Value::Text(&json[1..json.len() - 1]),
@@ -74,7 +74,7 @@ impl ObjectWriter {
     }
 }
 
-/// Names as a JSON array, the text of the column that remembers which properties were null.
+/// Names as a JSON array: the value of `properties_null`.
 pub(crate) fn names_to_json(names: &[String]) -> String {
     let mut out = String::from("[");
     for name in names {

@@ -3,12 +3,12 @@
 use crate::columns::json::{self, ObjectWriter};
 use crate::columns::{EventRow, Field, Value};
 
-/// Collects a row's properties from its columns, in the order of their names.
+/// Collects the properties of one row from its columns; sorts them by name.
 #[derive(Default)]
 pub(crate) struct PropertyCollector(Vec<(String, String)>);
 
 impl PropertyCollector {
-    /// Puts a value where it belongs: into the row, or among its properties.
+    /// Stores a column's value in its field of `row`, or among the properties.
     pub fn set(&mut self, row: &mut EventRow, field: &Field, value: Value<'_>) {
         match field {
             Field::Event => row.event = value.text().into(),
@@ -24,7 +24,7 @@ impl PropertyCollector {
                 let each = |name: &str, value: Value<'_>| {
                     self.0.push((name.to_owned(), value.to_json()));
                 };
-                // We wrote it ourselves; a file that is damaged fails its page checks before this.
+                // This crate wrote the JSON, and page checksums catch corruption before this.
                 let _ = json::for_each_json_member(value.text(), each);
             }
         }
@@ -35,7 +35,7 @@ impl PropertyCollector {
     }
 }
 
-/// Sorted, so that equal rests are equal texts.
+/// A JSON object of the members, sorted by name so that equal objects are equal strings.
 pub(crate) fn rest_json<N: AsRef<str> + Ord>(members: &mut [(N, String)]) -> String {
     members.sort_unstable();
     let mut writer = ObjectWriter::new();

@@ -1,3 +1,5 @@
+//! Event rows: as stored, as appended, and the identity that deduplicates them.
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,15 +14,15 @@ use crate::columns::json::{ObjectWriter, with_json_value};
 
 pub const GROUP_TYPES: usize = 5;
 
-/// One stored event. A pure function of its journal record and of numbers that never change, so
-/// that replaying the journal gives the same row again.
+/// One stored event. It is a pure function of its journal record and of dense ids that never change,
+/// so replaying the journal yields the same row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRow {
     pub project: ProjectId,
     pub uuid: Uuid,
     pub event: Arc<str>,
     pub distinct_id: Arc<str>,
-    /// The catalog's number of `distinct_id` in this project; never given to another id.
+    /// The dense id of `distinct_id` in this project, assigned by the catalog and never reused.
     pub distinct_no: u32,
     pub timestamp: Timestamp,
     pub created_at: Timestamp,
@@ -28,44 +30,43 @@ pub struct EventRow {
     pub elements_chain: String,
     /// Keys of the groups the event belongs to, by group type index.
     pub groups: [Option<String>; GROUP_TYPES],
-    /// A JSON object. It comes back with equal values and unchanged number literals; the order of
-    /// members and white space between them are not kept.
+    /// A JSON object. Values and number literals are preserved; member order and white space are not.
     pub properties: String,
-    /// Where the event stands in the journal.
+    /// The event's position in the journal.
     pub position: u64,
     pub historical: bool,
 }
 
-/// The properties of a new row, wherever its owner has them.
+/// The properties of a new row, in whatever form the caller has them.
 pub trait PropertySource: Debug {
-    /// Shows them in their order. Of a repeated name the last one counts.
-    fn each(&self, show: &mut dyn FnMut(Property<'_>));
+    /// Visits them in order. If a name repeats, the last one counts.
+    fn each(&self, visit: &mut dyn FnMut(Property<'_>));
 
-    /// At most so long is about their JSON, found without looking at each.
+    /// An upper estimate of the length of their JSON, without visiting each.
     fn bytes_max(&self) -> usize;
 }
 
-/// A property's name, and the JSON of its value, which is whole and valid.
+/// A property's name and its value as valid JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct Property<'a> {
     pub name: &'a str,
     pub json: &'a str,
-    /// Whether it is known that nothing is escaped in the value.
+    /// Whether the value is known to have no escapes.
     pub unescaped: bool,
-    /// Given to this name and to no other, below [`WELL_KNOWN_PROPERTIES_MAX`], if it is one that its
-    /// owner knows beforehand.
+    /// A fixed id of the name, below [`WELL_KNOWN_PROPERTIES_MAX`], if it is one of the caller's
+    /// well-known properties. Saves the lookup by name.
     pub well_known_id: Option<u8>,
 }
 
-/// How many names may have a number.
+/// Bound of well-known property ids.
 pub const WELL_KNOWN_PROPERTIES_MAX: usize = 128;
 
-/// A JSON object; of what is none, the members before the fault.
+/// A JSON object. If it is malformed, the members before the fault.
 impl PropertySource for String {
-    fn each(&self, show: &mut dyn FnMut(Property<'_>)) {
+    fn each(&self, visit: &mut dyn FnMut(Property<'_>)) {
         for (name, json) in Members::new(self).into_iter().flatten().flatten() {
-            let plain = !json.as_bytes().contains(&b'\\');
-            show(Property { name: &name, json, unescaped: plain, well_known_id: None });
+            let unescaped = !json.as_bytes().contains(&b'\\');
+            visit(Property { name: &name, json, unescaped, well_known_id: None });
         }
     }
 
@@ -74,7 +75,7 @@ impl PropertySource for String {
     }
 }
 
-/// One event to be stored, as its owner has it.
+/// One event to append, borrowed from the caller.
 #[derive(Clone, Debug)]
 pub struct NewRow<'a> {
     pub project: ProjectId,
@@ -91,8 +92,8 @@ pub struct NewRow<'a> {
     pub historical: bool,
 }
 
-/// What makes two rows of a project the same event. The timestamp is no part of it: a retry may
-/// get another one.
+/// The deduplication key: two rows of a project with equal identity are the same event. It excludes
+/// the timestamp, because a retry may get another one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     pub uuid: Uuid,
@@ -101,7 +102,7 @@ pub(crate) struct Identity {
 }
 
 impl EventRow {
-    /// The same row, to be stored. It fails when the properties are no JSON object.
+    /// Borrows the row to append it. Fails if the properties are not a JSON object.
     pub fn as_new(&self) -> Result<NewRow<'_>, Fault> {
         let mut members = Members::new(&self.properties)?;
         members.by_ref().try_for_each(|member| member.map(drop))?;
@@ -124,36 +125,43 @@ impl EventRow {
         })
     }
 
-    /// Whether `other`, a copy of the same event, says the same. When and where it was received is
-    /// no part of what an event says.
+    /// Whether `other`, a row of the same event, has equal content. Reception time and journal
+    /// position are not content.
     pub(crate) fn has_same_content(&self, other: &NewRow<'_>) -> bool {
         let groups = self.groups.iter().zip(&other.groups);
         self.timestamp == other.timestamp
             && self.elements_chain == other.elements_chain
-            && groups.map(|(own, other)| (own.as_deref(), other.as_deref())).all(|(a, b)| a == b)
+            && groups.map(|(key, other)| (key.as_deref(), other.as_deref())).all(|(a, b)| a == b)
             && canonical(&self.properties) == canonical(other.properties)
     }
 }
 
+/// Two quotes, a colon and a comma.
+const MEMBER_PUNCTUATION_BYTES: usize = 4;
+
 impl NewRow<'_> {
-    /// At most, about.
+    /// An upper estimate of the row's size in memory.
     pub(crate) fn bytes_max(&self) -> usize {
         let groups: usize = self.groups.iter().flatten().map(|key| key.len()).sum();
         let texts = self.event.len() + self.distinct_id.len() + self.elements_chain.len();
         size_of::<NewRow<'_>>() + texts + groups + self.properties.bytes_max()
     }
 
-    /// About the length of the properties' JSON.
+    /// The approximate length of the properties' JSON.
     pub fn properties_bytes(&self) -> usize {
         let mut bytes = 0;
-        self.properties.each(&mut |own| bytes += own.name.len() + own.json.len() + 4);
+        self.properties.each(&mut |property| {
+            bytes += property.name.len() + property.json.len() + MEMBER_PUNCTUATION_BYTES;
+        });
         bytes
     }
 
-    /// A copy that outlives what it was file_kind from.
+    /// An owned copy.
     pub fn to_row(&self) -> EventRow {
         let mut properties = ObjectWriter::new();
-        self.properties.each(&mut |own| properties.member(own.name, Value::Json(own.json)));
+        self.properties.each(&mut |property| {
+            properties.member(property.name, Value::Json(property.json));
+        });
         EventRow {
             project: self.project,
             uuid: self.uuid,
@@ -171,11 +179,12 @@ impl NewRow<'_> {
     }
 }
 
-/// Properties by name, as JSON in our own spelling, the last one of each name.
+/// Properties by name, as canonical JSON, the last one of each name.
 fn canonical(properties: &dyn PropertySource) -> BTreeMap<String, Option<String>> {
     let mut all = BTreeMap::new();
-    properties.each(&mut |own| {
-        all.insert(own.name.to_owned(), with_json_value(own.json, |value| value.to_json()));
+    properties.each(&mut |property| {
+        let value = with_json_value(property.json, |value| value.to_json());
+        all.insert(property.name.to_owned(), value);
     });
     all
 }

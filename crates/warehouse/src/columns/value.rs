@@ -1,13 +1,13 @@
-//! JSON values as the warehouse keeps them: a kind, and the text that gives the value back.
+//! JSON values as the warehouse stores them: a tag and the string that reproduces the value.
 
-/// A property's value. Numbers keep their literal, so that `1.0` never becomes `1`.
+/// A property's value. Numbers keep their literal, so `1.0` never becomes `1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value<'a> {
     Null,
     Bool(bool),
     /// The JSON literal.
     Number(&'a str),
-    /// The text itself, without quotes and escapes.
+    /// A string, without quotes and escapes.
     Text(&'a str),
     /// An object or an array, as JSON.
     Json(&'a str),

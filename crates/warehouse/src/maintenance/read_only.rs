@@ -1,4 +1,4 @@
-//! What is durable of a store that another process may be writing.
+//! Read-only access to the durable state of a store, without its lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,15 +16,15 @@ use crate::segment::integrity::corrupt_ranges;
 use crate::write::warehouse::{Files, files_of};
 use crate::{Error, Result};
 
-/// Bound of decoded dictionaries kept; whoever reads an archive reads it once.
+/// Bound of the cache: exports and backups read each column once.
 const CACHE_BYTES_MAX: u64 = 64 << 20;
 
-/// The store as its manifest describes it at one moment. It takes no lock and changes nothing;
-/// files that are replaced meanwhile stay for [`crate::Settings::retired_keep`].
+/// A store as of its current manifest, also while a server writes it. Takes no lock and changes
+/// nothing; replaced files stay readable for [`crate::Settings::retired_keep`].
 #[derive(Debug)]
 pub struct ReadOnlyWarehouse {
     manifest: Manifest,
-    /// As it was read.
+    /// The manifest as read from disk.
     bytes: Vec<u8>,
     dir: std::path::PathBuf,
     segments: BTreeMap<ProjectId, Arc<Vec<LiveSegment>>>,
@@ -51,21 +51,21 @@ impl ReadOnlyWarehouse {
         self.segments.keys().copied().collect()
     }
 
-    /// The first journal position that is not in it.
+    /// The first journal position that is not in the store.
     pub fn position(&self) -> u64 {
         self.manifest.position
     }
 
-    /// Makes a store with the same events in an empty folder. The copies are compared with their
-    /// checksums: a backup must not take the place of one that is whole.
+    /// Copies the store into an empty directory and verifies the checksums of the copies: a corrupted
+    /// backup must not replace an intact one.
     pub fn copy_to(&self, dir: &Path) -> Result<()> {
         let failed = Error::io("copy the warehouse");
         for entry in &self.manifest.segments {
             let dead = entry.dead.iter().map(|dead| &dead.file);
             for file in std::iter::once(&entry.file).chain(dead) {
                 let to = dir.join(file);
-                if let Some(folder) = to.parent() {
-                    std::fs::create_dir_all(folder).map_err(&failed)?;
+                if let Some(parent) = to.parent() {
+                    std::fs::create_dir_all(parent).map_err(&failed)?;
                 }
                 std::fs::copy(self.dir.join(file), &to).map_err(&failed)?;
                 std::fs::File::open(&to).and_then(|file| file.sync_all()).map_err(&failed)?;
@@ -81,7 +81,7 @@ impl ReadOnlyWarehouse {
         let cache = Arc::new(Cache::new(CACHE_BYTES_MAX));
         let copy = Segment::new(entry.clone(), dir.join(&entry.file), cache);
         let what = match corrupt_ranges(&copy, &mut |_| true) {
-            Ok(places) => places.into_iter().next(),
+            Ok(ranges) => ranges.into_iter().next(),
             Err(Error::Corrupt { what, .. }) => Some(what),
             Err(other) => return Err(other),
         };

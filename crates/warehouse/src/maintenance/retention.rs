@@ -1,4 +1,4 @@
-//! Old files and old events.
+//! Retention of events, and removal of retired files.
 
 use model::ProjectId;
 
@@ -9,10 +9,10 @@ use crate::write::manifest_edit::ManifestEdit;
 use crate::write::warehouse::{Warehouse, lock};
 
 impl Warehouse {
-    /// Removes files that were replaced long enough ago and that no snapshot reads any more.
-    /// Returns how many.
+    /// Removes files that were replaced more than [`crate::Settings::retired_keep`] ago and that no
+    /// snapshot reads. Returns how many.
     pub fn sweep(&self) -> Result<u64> {
-        self.inner.folder.sweep_unlisted(self.now())?;
+        self.inner.store_dir.sweep_unlisted(self.now())?;
         let mut writer = lock(&self.inner.writer);
         writer.pinned.retain(|(_, segment)| segment.strong_count() > 0);
         let keep = self.inner.settings.retired_keep.as_micros() as i64;
@@ -28,14 +28,14 @@ impl Warehouse {
             return Ok(0);
         }
         for retired in &old {
-            self.inner.folder.remove(&retired.file)?;
+            self.inner.store_dir.remove(&retired.file)?;
         }
         change.manifest.retired = young;
         change.commit(&mut writer, |_| {})?;
         Ok(old.len() as u64)
     }
 
-    /// Drops events by the rules of [`crate::Retention`]; does nothing without rules.
+    /// Drops events by the rules of [`crate::Retention`].
     pub fn apply_retention(&self) -> Result<DeleteOutcome> {
         let mut outcome = DeleteOutcome::default();
         let mut failed = None;
@@ -50,7 +50,7 @@ impl Warehouse {
                         outcome.events += done.events;
                         outcome.events_on_disk += done.events_on_disk;
                     }
-                    // One that cannot be read keeps its events; the others' go.
+                    // An unreadable project keeps its events; go on with the others.
                     Err(error) => drop(failed.get_or_insert(error)),
                 }
             }
@@ -61,12 +61,12 @@ impl Warehouse {
         failed.map_or(Ok(outcome), Err)
     }
 
-    /// All projects that have events or had some.
+    /// All projects that have or had events.
     pub fn projects(&self) -> Vec<ProjectId> {
         lock(&self.inner.state).projects.keys().copied().collect()
     }
 
-    /// Drops the oldest segments until the rest fits; returns how many events went.
+    /// Drops the oldest segments until the rest fits; returns the number of dropped events.
     fn shrink(&self, bytes_max: u64) -> Result<u64> {
         let mut writer = lock(&self.inner.writer);
         let mut oldest: Vec<_> = writer.manifest.segments.iter().collect();

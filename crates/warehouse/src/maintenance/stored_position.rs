@@ -1,4 +1,4 @@
-//! How far a store came, without opening it.
+//! The durable position of a store, read without opening it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,14 +7,14 @@ use std::path::Path;
 use crate::manifest::{FILE, Manifest};
 use crate::{Error, Result};
 
-/// Which journal a store was filled from, and the first position that is not in it.
+/// The journal that a store was filled from, and the first position that it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredPosition {
     pub journal: u128,
     pub position: u64,
 }
 
-/// Reads the manifest alone; none where there is no store. Takes no lock and changes nothing.
+/// Reads the position from the manifest; `None` without a store. Takes no lock and changes nothing.
 pub fn stored_position(dir: &Path) -> Result<Option<StoredPosition>> {
     let path = dir.join(FILE);
     let manifest = match fs::read(&path) {

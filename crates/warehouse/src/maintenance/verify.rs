@@ -1,4 +1,4 @@
-//! Looks for damage: reads every file that the manifest names, and says what is not as it was written.
+//! Verification: reads every live file and reports corruption. Quarantine: removes a segment.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use model::ProjectId;
 
+use crate::manifest::StoreDir;
 use crate::manifest::store_dir::{self, entries};
 use crate::manifest::{FILE, Manifest, SegmentEntry};
 use crate::segment::Segment;
@@ -13,12 +14,12 @@ use crate::segment::cache::Cache;
 use crate::segment::integrity::{corrupt_ranges, decode_all};
 use crate::{Error, Result};
 
-/// Decoded dictionaries kept while a segment is read.
+/// Bound of the cache while a segment is read.
 const CACHE_BYTES_MAX: u64 = 32 << 20;
-/// How far [`verify`] has come.
+/// Progress of [`verify`].
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyProgress<'a> {
-    /// The file that was read last, below the warehouse's folder.
+    /// The file that was read last, relative to the warehouse's directory.
     pub file: &'a str,
     pub files_done: usize,
     pub files: usize,
@@ -26,40 +27,39 @@ pub struct VerifyProgress<'a> {
     pub bytes: u64,
 }
 
-/// What is wrong with a file that the manifest names.
+/// A corrupted or unreadable file of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorruptFile {
-    /// The segment that cannot be read in full, below the warehouse's folder: what [`quarantine_segment`]
-    /// takes. The damaged file is this one or its list of dead rows.
+    /// The affected segment, relative to the warehouse's directory: the argument for
+    /// [`quarantine_segment`]. The corrupted file is this one or its `.dead` file.
     pub segment: String,
     pub project: ProjectId,
     pub file: PathBuf,
-    /// Events in the segment, the dead ones left out.
+    /// Live events in the segment.
     pub events: u64,
     pub what: String,
 }
 
-/// What [`verify`] found.
+/// The result of [`verify`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     pub segments: usize,
-    /// Segments of an older version, which have no checksums: they were only decoded.
+    /// Segments of an older version, without checksums: they were only decoded.
     pub segments_unchecked: usize,
     pub rows: u64,
     pub bytes: u64,
     /// The first journal position that is not in the segments.
     pub position: u64,
     pub damage: Vec<CorruptFile>,
-    /// Files that the system does not let us read, by a fault of the disk or for want of permission:
-    /// nothing is known of what they hold.
+    /// Files that could not be read because of an I/O or permission error: they may be intact.
     pub unreadable: Vec<CorruptFile>,
-    /// Files below the folder that the manifest does not name: of a change under way, of one that
-    /// was cut short, set aside, or somebody else's.
+    /// Files in the directory that the manifest does not name: of an edit in progress or interrupted,
+    /// quarantined, or foreign.
     pub unlisted: Vec<String>,
 }
 
-/// Reads every file of the store in `dir`, compares checksums, decodes every value and counts rows.
-/// It takes no lock and changes nothing; a server may go on meanwhile.
+/// Reads every file of the store in `dir`, verifies checksums, decodes every value and counts rows.
+/// Takes no lock and changes nothing; a server may be running.
 pub fn verify(dir: &Path, progress: &mut dyn FnMut(VerifyProgress<'_>)) -> Result<VerifyReport> {
     let manifest = read_manifest(dir)?;
     let files = manifest.segments.len();
@@ -75,15 +75,15 @@ pub fn verify(dir: &Path, progress: &mut dyn FnMut(VerifyProgress<'_>)) -> Resul
         if entry.checks.is_none() {
             report.segments_unchecked += 1;
         }
-        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-        match read_whole(dir, entry, &mut found) {
+        let (mut corrupt, mut unreadable) = (Vec::new(), Vec::new());
+        match verify_segment(dir, entry, &mut corrupt) {
             Ok(()) => report.rows += entry.rows,
-            Err(error @ Error::Corrupt { .. }) => found.push(damage_of(dir, entry, &error)),
-            Err(error) => unreadable.push(damage_of(dir, entry, &error)),
+            Err(error @ Error::Corrupt { .. }) => corrupt.push(corrupt_file_of(dir, entry, &error)),
+            Err(error) => unreadable.push(corrupt_file_of(dir, entry, &error)),
         }
-        // What was merged or dropped meanwhile need not be there any more.
-        if !(found.is_empty() && unreadable.is_empty()) && still_named(dir, entry)? {
-            report.damage.append(&mut found);
+        // The server may have merged or dropped the segment in the meantime.
+        if !(corrupt.is_empty() && unreadable.is_empty()) && still_named(dir, entry)? {
+            report.damage.append(&mut corrupt);
             report.unreadable.append(&mut unreadable);
         }
         bytes_done += entry.bytes;
@@ -114,43 +114,43 @@ fn still_named(dir: &Path, entry: &SegmentEntry) -> Result<bool> {
     Ok(now.segments.iter().any(same))
 }
 
-fn damage_of(dir: &Path, entry: &SegmentEntry, error: &Error) -> CorruptFile {
+fn corrupt_file_of(dir: &Path, entry: &SegmentEntry, error: &Error) -> CorruptFile {
     let (file, what) = match error {
         Error::Corrupt { file, what } => (file.clone(), what.clone()),
         other => (dir.join(&entry.file), other.to_string()),
     };
-    damage(entry, file, what)
+    corrupt_file(entry, file, what)
 }
 
-fn damage(entry: &SegmentEntry, file: PathBuf, what: String) -> CorruptFile {
+fn corrupt_file(entry: &SegmentEntry, file: PathBuf, what: String) -> CorruptFile {
     let events = entry.rows.saturating_sub(entry.dead.as_ref().map_or(0, |dead| dead.rows));
     CorruptFile { segment: entry.file.clone(), project: entry.project, file, events, what }
 }
 
-/// Reads a segment, its list of dead rows and every value of it.
-fn read_whole(dir: &Path, entry: &SegmentEntry, found: &mut Vec<CorruptFile>) -> Result<()> {
+/// Verifies and decodes a segment and its `.dead` file.
+fn verify_segment(dir: &Path, entry: &SegmentEntry, corrupt: &mut Vec<CorruptFile>) -> Result<()> {
     match store_dir::read_dead(dir, entry) {
-        Err(error @ Error::Corrupt { .. }) => found.push(damage_of(dir, entry, &error)),
+        Err(error @ Error::Corrupt { .. }) => corrupt.push(corrupt_file_of(dir, entry, &error)),
         other => drop(other?),
     }
     let path = dir.join(&entry.file);
     let segment = Segment::new(entry.clone(), path.clone(), Arc::new(Cache::new(CACHE_BYTES_MAX)));
-    let places = corrupt_ranges(&segment, &mut |_| true)?;
-    if !places.is_empty() {
-        found.extend(places.into_iter().map(|what| damage(entry, path.clone(), what)));
+    let ranges = corrupt_ranges(&segment, &mut |_| true)?;
+    if !ranges.is_empty() {
+        corrupt.extend(ranges.into_iter().map(|what| corrupt_file(entry, path.clone(), what)));
         return Ok(());
     }
     segment.catch_decoder_panics(|| decode_all(&segment))
 }
 
 fn unlisted(dir: &Path, manifest: &Manifest) -> Result<Vec<String>> {
-    let known: HashSet<&str> = manifest.known_files();
+    let listed: HashSet<&str> = manifest.known_files();
     let mut unlisted = Vec::new();
     for entry in entries(dir)?.into_iter().filter(|entry| entry.path().is_dir()) {
-        let folder = entry.file_name().to_string_lossy().into_owned();
+        let project_dir = entry.file_name().to_string_lossy().into_owned();
         for file in entries(&entry.path())? {
-            let name = format!("{folder}/{}", file.file_name().to_string_lossy());
-            if !known.contains(name.as_str()) {
+            let name = format!("{project_dir}/{}", file.file_name().to_string_lossy());
+            if !listed.contains(name.as_str()) {
                 unlisted.push(name);
             }
         }
@@ -159,27 +159,27 @@ fn unlisted(dir: &Path, manifest: &Manifest) -> Result<Vec<String>> {
     Ok(unlisted)
 }
 
-/// Where the files of segments go that were given up.
+/// The directory for the files of quarantined segments.
 const DAMAGED: &str = "damaged";
 
-/// What [`quarantine_segment`] gave up.
+/// The result of [`quarantine_segment`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuarantinedSegment {
     pub project: ProjectId,
     /// Events that are no longer there.
     pub events: u64,
-    /// Where the segment's files are now.
+    /// The new paths of the segment's files.
     pub kept: Vec<PathBuf>,
 }
 
-/// Takes a segment out of the store in `dir`, whose files are kept in the folder `damaged`. `file` is
-/// the segment or its list of dead rows, below the warehouse's folder. Refused while a server runs.
+/// Removes a segment from the store in `dir` and moves its files to the directory `damaged`. `file` is
+/// the segment or its `.dead` file, relative to `dir`. Fails while a server runs.
 pub fn quarantine_segment(dir: &Path, file: &str) -> Result<QuarantinedSegment> {
-    let no_segment = || Error::NoSegment { folder: dir.to_owned(), file: file.to_owned() };
+    let no_segment = || Error::NoSegment { dir: dir.to_owned(), file: file.to_owned() };
     if !dir.join(FILE).is_file() {
         return Err(no_segment());
     }
-    let folder = store_dir::StoreDir::open(dir, crate::FaultInjector::default())?;
+    let store_dir = StoreDir::open(dir, crate::FaultInjector::default())?;
     let mut manifest = read_manifest(dir)?;
     let is_meant = |entry: &SegmentEntry| {
         entry.file == file || entry.dead.as_ref().is_some_and(|dead| dead.file == file)
@@ -188,8 +188,8 @@ pub fn quarantine_segment(dir: &Path, file: &str) -> Result<QuarantinedSegment> 
     let entry = manifest.segments.remove(at);
     let dead = entry.dead.as_ref().map(|dead| dead.file.clone());
     let mut kept = Vec::new();
-    // Moved before the manifest lets go of them: what it does not name, a start takes for an orphan.
-    // A stop in between leaves a segment that is missing, which can be set aside again.
+    // Move the files before the manifest drops them: opening the store treats unlisted files as
+    // orphans. A crash in between leaves a missing segment, which can be quarantined again.
     for file in std::iter::once(entry.file.clone()).chain(dead) {
         let path = dir.join(&file);
         let name = file.replace('/', "-");
@@ -201,8 +201,8 @@ pub fn quarantine_segment(dir: &Path, file: &str) -> Result<QuarantinedSegment> 
             kept.push(kept_as);
         }
     }
-    folder.prepare_manifest(&manifest)?;
-    folder.install_manifest()?;
+    store_dir.prepare_manifest(&manifest)?;
+    store_dir.install_manifest()?;
     let events = entry.rows.saturating_sub(entry.dead.as_ref().map_or(0, |dead| dead.rows));
     Ok(QuarantinedSegment { project: entry.project, events, kept })
 }

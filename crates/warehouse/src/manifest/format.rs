@@ -1,7 +1,7 @@
-//! The manifest: which files are the warehouse, and up to where it holds the journal.
+//! The manifest: the list of live segments and the journal position that they reach.
 //!
-//! One text file, replaced as a whole. The first line is `hedgerow warehouse <format> <crc32c>`,
-//! the checksum being of everything behind that line; the rest is JSON.
+//! One text file, replaced atomically. The first line is `hedgerow warehouse <format> <crc32c>`; the
+//! checksum covers everything after that line, which is JSON.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,19 +15,19 @@ use crate::{Error, Result};
 
 pub(crate) const FILE: &str = "manifest";
 
-/// The newest format this code reads and the one it writes.
+/// The format that this code writes, and the newest that it reads.
 const FORMAT: u32 = 1;
 const MAGIC: &str = "hedgerow warehouse ";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// 32 hexadecimal digits.
+    /// The id of the journal that the store was filled from, as 32 hexadecimal digits.
     pub journal: String,
-    /// The first journal position that is not in the segments.
+    /// The durable position: the first journal position that is not in the segments.
     pub position: u64,
     pub next_id: u64,
     pub segments: Vec<SegmentEntry>,
-    /// Deletes that rows still to be replayed must obey.
+    /// Deletes that also apply to rows that a replay of the journal will append.
     pub masks: Vec<DeleteMask>,
     pub retired: Vec<Retired>,
 }
@@ -36,8 +36,9 @@ pub(crate) struct Manifest {
 pub(crate) struct SegmentEntry {
     pub id: u64,
     pub project: ProjectId,
-    pub month: Partition,
-    /// Relative to the warehouse's folder.
+    #[serde(rename = "month")]
+    pub partition: Partition,
+    /// Relative to the store's directory.
     pub file: String,
     pub rows: u64,
     pub bytes: u64,
@@ -45,16 +46,16 @@ pub(crate) struct SegmentEntry {
     pub from: i64,
     pub to: i64,
     pub uuids: UuidRanges,
-    /// Empty when there are more than [`EVENTS_MAX`].
+    /// Empty if there are more than [`EVENTS_MAX`].
     pub events: Vec<EventSpan>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead: Option<DeadEntry>,
-    /// `None` for a segment of an older version, which the next merge replaces.
+    /// `None` for a segment of an older version, until a merge rewrites it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<SegmentChecksums>,
 }
 
-/// More events than this are not listed in the manifest; such a segment is not pruned by event.
+/// A segment with more distinct event names lists none, and cannot be pruned by event.
 pub(crate) const EVENTS_MAX: usize = 1_024;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,28 +66,28 @@ pub(crate) struct EventSpan {
     pub to: i64,
 }
 
-/// Rows of a segment that are deleted or replaced.
+/// The tombstones of a segment: a file with the numbers of deleted and replaced rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DeadEntry {
     pub file: String,
     pub rows: u64,
-    /// When the first of them died, in microseconds.
+    /// When the first row died, in microseconds.
     pub since: i64,
-    /// CRC32C of the file; older versions wrote none.
+    /// CRC32C of the file; `None` from older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crc: Option<u32>,
 }
 
-/// Where the checksums of a segment are.
+/// The location of a segment's checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SegmentChecksums {
-    /// Offset of the tail, which begins with one little-endian CRC32C a block before it.
+    /// Offset of the tail, which starts with one little-endian CRC32C for each block before it.
     pub tail_at: u64,
     pub tail_crc: u32,
 }
 
-/// The smallest and largest uuids. Version 7 ones are apart, since they are in the order of time
-/// and others would expand their range over everything.
+/// The smallest and largest uuids. Version 7 uuids are ordered by time and have a range of their own;
+/// random ones would widen it to everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct UuidRanges {
     pub timed: Option<(Uuid, Uuid)>,
@@ -116,11 +117,12 @@ fn is_timed(uuid: &Uuid) -> bool {
     uuid.get_version_num() == 7
 }
 
+/// A delete that also applies to rows that are appended later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DeleteMask {
     pub project: ProjectId,
     pub selection: DeleteSelection,
-    /// Rows at this position and behind it are not meant.
+    /// Rows at this journal position or later are not deleted.
     pub before: u64,
 }
 
@@ -128,10 +130,10 @@ pub(crate) struct DeleteMask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeleteSelection {
-    /// By the numbers of their distinct ids.
+    /// Events of these distinct ids, given as dense ids.
     DistinctNos(std::collections::BTreeSet<u32>),
     Uuids(std::collections::BTreeSet<Uuid>),
-    /// From `from` on and before `to`, in microseconds; an open end is `None`.
+    /// Timestamps in `from..to`, in microseconds; `None` is unbounded.
     Time {
         from: Option<i64>,
         to: Option<i64>,
@@ -139,10 +141,11 @@ pub enum DeleteSelection {
     All,
 }
 
+/// A file that no longer counts but stays for readers of the open format.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Retired {
     pub file: String,
-    /// In microseconds.
+    /// When it was replaced, in microseconds.
     pub at: i64,
 }
 

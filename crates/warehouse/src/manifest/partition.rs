@@ -1,32 +1,32 @@
-//! Partitions: UTC months, so that old rows are dropped and compacted apart, and three others for
-//! rows that would make too many months of a few rows each.
+//! Partitions: UTC months, so that old rows are compacted and dropped separately, and three others
+//! that bound the number of small partitions.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-const MICROS_PER_DAY: i64 = 86_400_000_000;
+pub(crate) const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// 2000-01-01T00:00:00Z
 const EARLY_BEFORE: i64 = 946_684_800_000_000;
-/// A year and a day: whoever plans a year ahead is not far ahead.
+/// A year and a day, so that timestamps up to a year ahead get a month.
 const LATE_AFTER: i64 = 366 * MICROS_PER_DAY;
 
-/// Months since year 0, or one of the partitions that are no month. Months of years before 0 do not
-/// come up: those rows are early.
+/// Months since year 0, or a negative number for a partition that is not a month. Months before year
+/// 0 do not occur: those rows are `early`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Partition(i64);
 
 impl Partition {
-    /// Everything before the year 2000.
+    /// Timestamps before the year 2000.
     pub const EARLY: Partition = Partition(-1);
-    /// Everything more than a year ahead of the moment it is written at.
+    /// Timestamps more than a year after the time of the merge.
     pub const LATE: Partition = Partition(-2);
-    /// Rows of months that have few each.
+    /// Rows of several months with few rows each.
     pub const MIXED: Partition = Partition(-3);
 
-    /// The partition of a time, seen from `now`.
+    /// The partition of a timestamp in a merge at `now`, both in microseconds.
     pub fn of(micros: i64, now: i64) -> Partition {
         match micros {
             ..EARLY_BEFORE => Partition::EARLY,
@@ -35,12 +35,12 @@ impl Partition {
         }
     }
 
-    /// A month, not one of the other partitions.
+    /// Whether it is a month.
     pub fn is_month(self) -> bool {
         ![Partition::EARLY, Partition::LATE, Partition::MIXED].contains(&self)
     }
 
-    /// Whether a file's name may begin so.
+    /// Whether a segment's file name may start with `name`.
     pub fn is_name(name: &str) -> bool {
         let is_month = || {
             let (year, month) = name.trim_start_matches('-').split_once('-')?;
@@ -51,7 +51,8 @@ impl Partition {
     }
 
     fn month_of(micros: i64) -> Partition {
-        // Days are counted from 1 March of year 0 in eras of 400 years: leap days then come last.
+        // The civil-from-days algorithm: days since 1 March of year 0, in eras of 400 years, so that
+        // leap days come last.
         let days = micros.div_euclid(MICROS_PER_DAY) + 719_468;
         let era = days.div_euclid(146_097);
         let day = days.rem_euclid(146_097);
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn early_and_far_future_times_share_a_partition_each() {
+    fn timestamps_before_2000_are_early_and_far_future_ones_late() {
         let now = 1_773_100_800_000_000;
         for (micros, expected) in [
             (i64::MIN, "early"),
@@ -93,7 +94,7 @@ mod tests {
             assert_eq!(name, expected);
             assert!(Partition::is_name(&name));
         }
-        // Those that older versions file_kind.
+        // Names of older versions.
         for name in ["1899-12", "-001-12", "12000-01", "mixed"] {
             assert!(Partition::is_name(name), "{name}");
         }
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_month_begins_and_ends_at_midnight_utc() {
+    fn month_partitions_begin_and_end_at_midnight_utc() {
         for (micros, expected) in [
             (0, "1970-01"),
             (-1, "1969-12"),

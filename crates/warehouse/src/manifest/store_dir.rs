@@ -1,4 +1,4 @@
-//! The warehouse's folder: the manifest, a lock, and a folder of segments for every project.
+//! The store's directory: the manifest, a lock, and a directory of segments for each project.
 
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
@@ -16,35 +16,35 @@ use crate::manifest::{self, Manifest, SegmentEntry};
 use crate::{Error, Result};
 
 const LOCK: &str = "lock";
-/// What every Parquet file ends with.
+/// The last bytes of every Parquet file.
 const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
 const NEW_MANIFEST: &str = "manifest.new";
 
-/// Where whole files go that the manifest does not name.
+/// The directory for complete files that the manifest does not name.
 pub(crate) const UNLISTED: &str = "unlisted";
-const KEPT: &str = ".kept";
-/// How long they stay, for whoever put a wrong manifest there.
+const KEPT_SUFFIX: &str = ".kept";
+/// How long they stay, in case an operator restored a wrong manifest.
 const UNLISTED_KEEP: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// How many of their bytes stay: a process that is killed again and again must not fill the disk.
+/// Bound of their size: a process in a crash loop must not fill the disk.
 const UNLISTED_BYTES_MAX: u64 = 1 << 30;
 
-/// When segments were read, by their ids: a hint, so that a restart does not begin again.
+/// When each segment was scrubbed, by segment id. A hint, so that a restart does not start over.
 pub(crate) const SCRUB_TIMES_FILE: &str = "scrubbed";
 
-/// Digits of a file's id, at least.
+/// Minimum number of digits of a file's id.
 const ID_DIGITS: usize = 12;
 
 #[derive(Debug)]
 pub(crate) struct StoreDir {
     dir: PathBuf,
     faults: FaultInjector,
-    /// Held as long as the warehouse is open.
+    /// Held while the warehouse is open.
     lock: File,
 }
 
 impl Drop for StoreDir {
     fn drop(&mut self) {
-        // Closing alone would leave the lock with a child process that is just being started.
+        // A child process forked just now may have inherited the descriptor: closing is not enough.
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(%error, "could not unlock the warehouse");
         }
@@ -53,25 +53,25 @@ impl Drop for StoreDir {
 
 impl StoreDir {
     pub fn open(dir: &Path, faults: FaultInjector) -> Result<StoreDir> {
-        fs::create_dir_all(dir).map_err(Error::io("create the warehouse's folder"))?;
+        fs::create_dir_all(dir).map_err(Error::io("create the warehouse's directory"))?;
         let lock = File::create(dir.join(LOCK)).map_err(Error::io("create the lock file"))?;
         match lock.try_lock() {
             Ok(()) => Ok(StoreDir { dir: dir.to_owned(), faults, lock }),
-            Err(TryLockError::WouldBlock) => Err(Error::Locked { folder: dir.to_owned() }),
+            Err(TryLockError::WouldBlock) => Err(Error::Locked { dir: dir.to_owned() }),
             Err(TryLockError::Error(error)) => Err(Error::io("lock the warehouse")(error)),
         }
     }
 
     pub fn step(&self, step: FaultPoint) -> Result<()> {
-        self.faults.at(step).map_err(Error::io("go on behind an injected fault"))
+        self.faults.at(step).map_err(Error::io("pass an injected fault"))
     }
 
     pub fn path(&self, file: &str) -> PathBuf {
         self.dir.join(file)
     }
 
-    pub fn segment_file(project: ProjectId, month: Partition, id: u64) -> String {
-        format!("{project}/{month}-{id:012}.parquet")
+    pub fn segment_file(project: ProjectId, partition: Partition, id: u64) -> String {
+        format!("{project}/{partition}-{id:012}.parquet")
     }
 
     pub fn dead_file(segment: &str, id: u64) -> String {
@@ -83,7 +83,7 @@ impl StoreDir {
         if path.is_dir() {
             return Ok(());
         }
-        fs::create_dir_all(&path).map_err(Error::io("create a project's folder"))?;
+        fs::create_dir_all(&path).map_err(Error::io("create a project's directory"))?;
         sync_dir(&self.dir)
     }
 
@@ -101,7 +101,7 @@ impl StoreDir {
         }
     }
 
-    /// Puts a manifest beside the one that counts.
+    /// Writes and syncs a new manifest next to the current one.
     pub fn prepare_manifest(&self, manifest: &Manifest) -> Result<()> {
         let mut file =
             File::create(self.path(NEW_MANIFEST)).map_err(Error::io("create a manifest"))?;
@@ -111,7 +111,7 @@ impl StoreDir {
         self.step(FaultPoint::ManifestSynced)
     }
 
-    /// Lets the prepared manifest count. When this fails, the disk may have either.
+    /// Renames the prepared manifest into place: the commit. If this fails, the disk may have either.
     pub fn install_manifest(&self) -> Result<()> {
         fs::rename(self.path(NEW_MANIFEST), self.path(manifest::FILE))
             .map_err(Error::io("replace the manifest"))?;
@@ -120,7 +120,7 @@ impl StoreDir {
         self.step(FaultPoint::ManifestDurable)
     }
 
-    /// Gives the checksum of what was written.
+    /// Writes a segment's dead rows; returns the checksum of the file.
     pub fn write_dead(&self, file: &str, dead: &RoaringBitmap) -> Result<u32> {
         let path = self.path(file);
         let mut bytes = Vec::with_capacity(dead.serialized_size());
@@ -132,86 +132,88 @@ impl StoreDir {
         Ok(crc32c::crc32c(&bytes))
     }
 
-    /// A folder with files but without a manifest is no new warehouse.
+    /// Refuses a directory that has files but no manifest.
     pub fn check_empty(&self) -> Result<()> {
-        let file_kind = |name: &std::ffi::OsStr| {
-            [LOCK, NEW_MANIFEST, SCRUB_TIMES_FILE].iter().any(|own| name == *own)
+        let is_ours = |name: &std::ffi::OsStr| {
+            [LOCK, NEW_MANIFEST, SCRUB_TIMES_FILE].iter().any(|known| name == *known)
         };
         for entry in entries(&self.dir)? {
             let below = if entry.path().is_dir() { entries(&entry.path())? } else { Vec::new() };
-            let file = (!entry.path().is_dir() && !file_kind(&entry.file_name())).then_some(entry);
+            let file = (!entry.path().is_dir() && !is_ours(&entry.file_name())).then_some(entry);
             if let Some(found) = file.or(below.into_iter().next()) {
-                return Err(Error::NoManifest { folder: self.dir.clone(), found: found.path() });
+                return Err(Error::NoManifest { dir: self.dir.clone(), found: found.path() });
             }
         }
         Ok(())
     }
 
-    /// Takes away what a crash left behind: files by the names this code gives, which the manifest
-    /// does not name. Spilled columns and segments without an end go. Whole segments are set aside for a while, since an older
-    /// manifest that somebody put back does not name them either. Whatever else lies in the folder
-    /// is left alone.
+    /// Cleans up after a crash: handles files that match this code's name patterns but that the
+    /// manifest does not name. Removes spill files and truncated segments. Moves complete segments to
+    /// `unlisted`, since a restored older manifest does not name them either. Ignores other files.
     pub fn quarantine_orphans(&self, known: &HashSet<&str>, now: Timestamp) -> Result<u64> {
-        let mut found = 0;
+        let mut handled = 0;
         for project in entries(&self.dir)? {
-            let folder = project.file_name().to_string_lossy().into_owned();
-            if !is_number(&folder) || !project.path().is_dir() {
+            let project_dir = project.file_name().to_string_lossy().into_owned();
+            if !is_number(&project_dir) || !project.path().is_dir() {
                 continue;
             }
             for file in entries(&project.path())? {
                 let name = file.file_name().to_string_lossy().into_owned();
-                if known.contains(format!("{folder}/{name}").as_str()) {
+                if known.contains(format!("{project_dir}/{name}").as_str()) {
                     continue;
                 }
                 match file_kind(&name) {
                     Some(FileKind::Spill) => {
                         fs::remove_file(file.path()).map_err(Error::io("remove a spill file"))?;
                     }
-                    // Half of one is of no use to anybody, and a full disk has no room for it.
-                    Some(FileKind::Segment) if is_cut_short(&file.path()) => {
-                        fs::remove_file(file.path()).map_err(Error::io("remove half a segment"))?;
+                    // A truncated segment is useless, and after a full disk its space is needed.
+                    Some(FileKind::Segment) if is_truncated(&file.path()) => {
+                        fs::remove_file(file.path())
+                            .map_err(Error::io("remove a truncated segment"))?;
                     }
                     Some(FileKind::Segment | FileKind::Dead) => {
-                        let aside = format!("{folder}-{name}");
-                        // Its age counts from now on, not from its last write.
+                        let new_name = format!("{project_dir}-{name}");
+                        // Its age counts from now, not from its last write.
                         let now = UNIX_EPOCH + Duration::from_micros(now.as_micros().max(0) as u64);
-                        if let Ok(found) = File::open(file.path()) {
-                            let _ = found.set_modified(now);
+                        if let Ok(opened) = File::open(file.path()) {
+                            let _ = opened.set_modified(now);
                         }
-                        // In nobody's way where it is: a start must not fail for it.
-                        if let Err(error) = move_into(&self.dir, UNLISTED, &file.path(), &aside) {
+                        // It does no harm where it is: opening must not fail because of it.
+                        if let Err(error) = move_into(&self.dir, UNLISTED, &file.path(), &new_name)
+                        {
                             let file = file.path();
-                            tracing::warn!(file = %file.display(), %error, "cannot set it aside");
+                            tracing::warn!(file = %file.display(), %error, "cannot move an unlisted file");
                             continue;
                         }
                     }
                     None => continue,
                 }
-                found += 1;
+                handled += 1;
             }
         }
         let _ = fs::remove_file(self.path(NEW_MANIFEST));
-        Ok(found)
+        Ok(handled)
     }
 
-    /// Removes files that were set aside, the oldest first, until the rest is young and small enough.
+    /// Removes unlisted files, oldest first, until the rest is within [`UNLISTED_KEEP`] and
+    /// [`UNLISTED_BYTES_MAX`].
     pub fn sweep_unlisted(&self, now: Timestamp) -> Result<()> {
         let now = UNIX_EPOCH + Duration::from_micros(now.as_micros().max(0) as u64);
         let dir = self.path(UNLISTED);
         if !dir.is_dir() {
             return Ok(());
         }
-        let looking = || Error::io("look at a file that was set aside");
+        let failed = || Error::io("read the metadata of an unlisted file");
         let mut files = Vec::new();
         for entry in entries(&dir)? {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let own = name.strip_suffix(KEPT).and_then(|name| name.split_once('-'));
-            let own = own.filter(|(project, _)| is_number(project));
-            if own.and_then(|(_, name)| file_kind(name)).is_some() {
-                let about = entry.metadata().map_err(looking())?;
-                let since = about.modified().map_err(looking())?;
+            let parts = name.strip_suffix(KEPT_SUFFIX).and_then(|name| name.split_once('-'));
+            let parts = parts.filter(|(project, _)| is_number(project));
+            if parts.and_then(|(_, name)| file_kind(name)).is_some() {
+                let metadata = entry.metadata().map_err(failed())?;
+                let since = metadata.modified().map_err(failed())?;
                 let age = now.duration_since(since).unwrap_or_default();
-                files.push((age, about.len(), entry.path()));
+                files.push((age, metadata.len(), entry.path()));
             }
         }
         files.sort();
@@ -219,7 +221,7 @@ impl StoreDir {
         for (age, size, path) in files {
             bytes += size;
             if age > UNLISTED_KEEP || bytes > UNLISTED_BYTES_MAX {
-                fs::remove_file(path).map_err(Error::io("remove a file that was set aside"))?;
+                fs::remove_file(path).map_err(Error::io("remove an unlisted file"))?;
             }
         }
         Ok(())
@@ -235,8 +237,8 @@ impl StoreDir {
     }
 }
 
-/// Whether a file lacks what a segment ends with, which is written last.
-fn is_cut_short(path: &Path) -> bool {
+/// Whether a file lacks the magic bytes at the end of a segment, which are written last.
+fn is_truncated(path: &Path) -> bool {
     let mut end = [0; PARQUET_MAGIC.len()];
     let read = File::open(path).and_then(|file| {
         let length = file.metadata()?.len();
@@ -248,7 +250,7 @@ fn is_cut_short(path: &Path) -> bool {
     }
 }
 
-/// The rows that a segment's list of dead rows names.
+/// Reads the dead rows of a segment.
 pub(crate) fn read_dead(dir: &Path, entry: &SegmentEntry) -> Result<RoaringBitmap> {
     let Some(dead) = &entry.dead else { return Ok(RoaringBitmap::new()) };
     let path = dir.join(&dead.file);
@@ -270,45 +272,45 @@ pub(crate) fn read_dead(dir: &Path, entry: &SegmentEntry) -> Result<RoaringBitma
     Ok(rows)
 }
 
-/// Where [`move_into`] puts a file. Earlier versions removed what ended in `.parquet` or `.dead` from
-/// every folder, and somebody may go back to one.
-pub(crate) fn kept_as(dir: &Path, folder: &str, name: &str) -> PathBuf {
-    dir.join(folder).join(format!("{name}{KEPT}"))
+/// Where [`move_into`] puts a file. The suffix protects it from earlier versions, which removed every
+/// unlisted `.parquet` and `.dead` file and to which an operator may downgrade.
+pub(crate) fn kept_as(dir: &Path, subdir: &str, name: &str) -> PathBuf {
+    dir.join(subdir).join(format!("{name}{KEPT_SUFFIX}"))
 }
 
-/// Moves a file into a folder beside those of the projects, durably.
-pub(crate) fn move_into(dir: &Path, folder: &str, file: &Path, name: &str) -> Result<()> {
-    let to = dir.join(folder);
-    let kept = kept_as(dir, folder, name);
-    fs::create_dir_all(&to).map_err(Error::io("create a folder"))?;
-    fs::rename(file, &kept).map_err(Error::io("set a file aside"))?;
+/// Moves a file durably into a directory next to those of the projects.
+pub(crate) fn move_into(dir: &Path, subdir: &str, file: &Path, name: &str) -> Result<()> {
+    let to = dir.join(subdir);
+    let target = kept_as(dir, subdir, name);
+    fs::create_dir_all(&to).map_err(Error::io("create a directory"))?;
+    fs::rename(file, &target).map_err(Error::io("move a file"))?;
     sync_dir(&to)?;
     file.parent().map_or(Ok(()), sync_dir)?;
     sync_dir(dir)
 }
 
-/// Files that count for nothing before a manifest names them. Dropped before that, they go.
+/// New files that no manifest names yet. Dropping this removes them, unless they were committed.
 #[derive(Debug)]
 pub(crate) struct UncommittedFiles<'a> {
-    folder: &'a StoreDir,
+    dir: &'a StoreDir,
     files: Vec<String>,
 }
 
 impl<'a> UncommittedFiles<'a> {
-    pub fn new(folder: &'a StoreDir) -> UncommittedFiles<'a> {
-        UncommittedFiles { folder, files: Vec::new() }
+    pub fn new(dir: &'a StoreDir) -> UncommittedFiles<'a> {
+        UncommittedFiles { dir, files: Vec::new() }
     }
 
     pub fn add(&mut self, file: &str) {
         self.files.push(file.to_owned());
     }
 
-    /// Takes the files over from another.
+    /// Takes over the files of another.
     pub fn join(&mut self, mut other: UncommittedFiles<'a>) {
         self.files.append(&mut other.files);
     }
 
-    /// A manifest may name them now.
+    /// Keeps the files: a manifest may name them now.
     pub fn keep(mut self) -> Vec<String> {
         std::mem::take(&mut self.files)
     }
@@ -316,18 +318,18 @@ impl<'a> UncommittedFiles<'a> {
 
 impl Drop for UncommittedFiles<'_> {
     fn drop(&mut self) {
-        self.files.iter().for_each(|file| discard(&self.folder.path(file)));
+        self.files.iter().for_each(|file| discard(&self.dir.path(file)));
     }
 }
 
-/// What this code makes in a project's folder.
+/// The kinds of files in a project's directory.
 pub(crate) enum FileKind {
     Segment,
     Spill,
     Dead,
 }
 
-/// By the exact pattern: `<partition>-<id>` and, for lists of dead rows, `-<id>` once more.
+/// Recognizes a file by its exact name pattern: `<partition>-<id>`, and for `.dead` another `-<id>`.
 pub(crate) fn file_kind(name: &str) -> Option<FileKind> {
     let (stem, ending) = name.rsplit_once('.')?;
     let is_id = |id: &str| id.len() >= ID_DIGITS && is_number(id);
@@ -356,11 +358,11 @@ pub(crate) fn entries(dir: &Path) -> Result<Vec<fs::DirEntry>> {
 }
 
 pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
-    let open = File::open(dir).map_err(Error::io("open a folder"))?;
-    open.sync_all().map_err(Error::io("sync a folder"))
+    let open = File::open(dir).map_err(Error::io("open a directory"))?;
+    open.sync_all().map_err(Error::io("sync a directory"))
 }
 
-/// Removes what an unfinished write left behind.
+/// Removes a partly written segment and its spill file.
 pub(crate) fn discard(path: &Path) {
     let _ = fs::remove_file(path);
     let _ = fs::remove_file(path.with_extension("spill"));

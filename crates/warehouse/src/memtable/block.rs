@@ -1,4 +1,4 @@
-//! Rows in memory, already in columns: what was appended and not yet flushed.
+//! Blocks: the columns of up to [`BLOCK_ROWS_MAX`] rows of a memtable, in append order.
 
 use std::borrow::Cow;
 
@@ -6,30 +6,29 @@ use hashbrown::{HashMap, HashSet};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
-use crate::columns::Value;
 use crate::columns::json;
-use crate::columns::{ABSENT, Column};
 use crate::columns::{
-    EventRow, GROUP_TYPES, Identity, NewRow, Property, WELL_KNOWN_PROPERTIES_MAX,
+    ABSENT, Column, EventRow, Field, GROUP_TYPES, Identity, IntColumn, NewRow,
+    PROPERTY_COLUMNS_MAX, Property, PropertyCollector, Value, WELL_KNOWN_PROPERTIES_MAX, rest_json,
 };
-use crate::columns::{Field, IntColumn, PROPERTY_COLUMNS_MAX};
-use crate::columns::{PropertyCollector, rest_json};
 use crate::memtable::column_builder::ColumnBuilder;
 
-/// A full block is never changed again. Small enough that copying the open one for a reader costs
-/// less than a millisecond, large enough that dictionaries pay.
+/// A full block is immutable. Small enough that copying the open block for a reader takes less than
+/// a millisecond, large enough that dictionaries pay off.
 pub(crate) const BLOCK_ROWS_MAX: usize = 8_192;
 
-/// A block that holds this much takes no more rows, however few they are.
+/// A block of this size is full, however few rows it has.
 pub(crate) const BLOCK_BYTES_MAX: usize = 32 << 20;
 
-/// In place of the index of a property's column.
+/// Stands for a missing index of a property's column.
 const NO_COLUMN: u32 = u32::MAX;
 
-/// What a row costs besides its dictionary entries and codes.
+/// Memory of a row in [`FixedColumns`]: uuid, three integers, dense id, flag.
 const ROW_BYTES: usize = 16 + 3 * 8 + 4 + 1;
+/// Memory of an empty property column, besides its name.
+const COLUMN_BYTES: usize = 256;
 
-/// Numbers and ids of the rows, in the order they came.
+/// The fixed-width columns, in append order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FixedColumns {
     pub uuids: Vec<[u8; 16]>,
@@ -52,8 +51,8 @@ impl Block {
         self.fixed.uuids.len()
     }
 
-    pub fn ints(&self, number: IntColumn) -> &[i64] {
-        match number {
+    pub fn ints(&self, column: IntColumn) -> &[i64] {
+        match column {
             IntColumn::Timestamp => &self.fixed.timestamps,
             IntColumn::CreatedAt => &self.fixed.created_at,
             IntColumn::Position => &self.fixed.positions,
@@ -64,7 +63,7 @@ impl Block {
         self.fields.get(field)
     }
 
-    /// Properties with a column of their own, and on how many rows they are.
+    /// Properties that have a column, with the number of rows that have a value.
     pub fn properties(&self) -> impl Iterator<Item = (&str, usize)> {
         self.fields.iter().filter_map(|(field, column)| match field {
             Field::Property(name) => {
@@ -76,7 +75,7 @@ impl Block {
     }
 }
 
-/// A block that still takes rows.
+/// A block under construction.
 #[derive(Debug)]
 pub(crate) struct BlockBuilder {
     project: ProjectId,
@@ -89,9 +88,10 @@ pub(crate) struct BlockBuilder {
     rest: ColumnBuilder,
     properties: Vec<(Box<str>, ColumnBuilder)>,
     by_name: HashMap<Box<str>, u32>,
-    /// The columns of names that have numbers.
-    by_number: [u32; WELL_KNOWN_PROPERTIES_MAX],
-    /// The columns of the rows before by member: the next row mostly has the same in the same order.
+    /// Columns of well-known properties, by their ids.
+    by_well_known_id: [u32; WELL_KNOWN_PROPERTIES_MAX],
+    /// Column of the n-th member of the previous rows: the next row mostly has the same members in
+    /// the same order.
     expected: Vec<u32>,
     bytes: usize,
 }
@@ -109,7 +109,7 @@ impl BlockBuilder {
             rest: ColumnBuilder::default(),
             properties: Vec::new(),
             by_name: HashMap::new(),
-            by_number: [NO_COLUMN; WELL_KNOWN_PROPERTIES_MAX],
+            by_well_known_id: [NO_COLUMN; WELL_KNOWN_PROPERTIES_MAX],
             expected: Vec::new(),
             bytes: 0,
         }
@@ -123,7 +123,7 @@ impl BlockBuilder {
         self.rows() == BLOCK_ROWS_MAX || self.bytes >= BLOCK_BYTES_MAX
     }
 
-    /// A fair estimate of the memory held.
+    /// An estimate of the memory used.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -150,29 +150,29 @@ impl BlockBuilder {
         self.fixed.historical.push(row.historical);
     }
 
-    /// Returns by how much memory grew.
+    /// Returns by how many bytes memory grew.
     fn push_properties(&mut self, at: usize, row: &NewRow<'_>) -> usize {
-        // By name: somebody may send very many.
+        // Maps, because an event may have very many properties.
         let mut nulls: HashSet<String> = HashSet::new();
         let mut rest: HashMap<String, String> = HashMap::new();
         let (mut grown, mut member) = (0, 0);
-        row.properties.each(&mut |own| {
-            let here = member;
+        row.properties.each(&mut |property| {
+            let index_in_row = member;
             member += 1;
-            // Most stood here in the rows before, and are simple.
-            if own.unescaped
+            // The fast path: the previous rows had this property here, and the value is a scalar.
+            if property.unescaped
                 && nulls.is_empty()
                 && let Some(value @ (Value::Text(_) | Value::Number(_))) =
-                    json::read_plain(own.json)
-                && let Some(index) = self.expected(&own, here)
+                    json::read_plain(property.json)
+                && let Some(index) = self.expected(&property, index_in_row)
             {
                 grown += self.properties[index].1.set(at, value);
                 return;
             }
-            let name = own.name;
+            let name = property.name;
             nulls.remove(name);
-            json::with_json_value(own.json, |value| {
-                let index = self.property(&own, here, value == Value::Null);
+            json::with_json_value(property.json, |value| {
+                let index = self.property_column(&property, index_in_row, value == Value::Null);
                 match index {
                     Some(index) => self.properties[index].1.clear(at),
                     None => drop(rest.remove(name)),
@@ -197,29 +197,35 @@ impl BlockBuilder {
         grown
     }
 
-    /// The column of a property by its number, or the one that this member had in the rows before if
-    /// it is of this property.
+    /// The column of a property by its well-known id, or else the column that this member had in the
+    /// previous rows, if the name is the same.
     #[inline]
-    fn expected(&self, own: &Property<'_>, member: usize) -> Option<usize> {
-        if let Some(number) = own.well_known_id {
-            let index = self.by_number[usize::from(number)] as usize;
-            let known = self.properties.get(index);
+    fn expected(&self, property: &Property<'_>, member: usize) -> Option<usize> {
+        if let Some(id) = property.well_known_id {
+            let index = self.by_well_known_id[usize::from(id)] as usize;
+            let column = self.properties.get(index);
             debug_assert!(
-                known.is_none_or(|(name, _)| **name == *own.name),
-                "one number, one name"
+                column.is_none_or(|(name, _)| **name == *property.name),
+                "a well-known id stands for one name"
             );
-            return known.map(|_| index);
+            return column.map(|_| index);
         }
         let index = *self.expected.get(member)? as usize;
-        (*self.properties.get(index)?.0 == *own.name).then_some(index)
+        (*self.properties.get(index)?.0 == *property.name).then_some(index)
     }
 
-    /// The column of a property. A null needs none; past the bound there are no new ones.
-    fn property(&mut self, own: &Property<'_>, member: usize, null: bool) -> Option<usize> {
-        if let Some(index) = self.expected(own, member) {
+    /// Finds or creates the column of a property. A null needs no column, and past
+    /// [`PROPERTY_COLUMNS_MAX`] none is created.
+    fn property_column(
+        &mut self,
+        property: &Property<'_>,
+        member: usize,
+        null: bool,
+    ) -> Option<usize> {
+        if let Some(index) = self.expected(property, member) {
             return Some(index);
         }
-        let name = own.name;
+        let name = property.name;
         let index = match self.by_name.get(name) {
             Some(&index) => index,
             None if null || self.properties.len() >= PROPERTY_COLUMNS_MAX => NO_COLUMN,
@@ -227,16 +233,16 @@ impl BlockBuilder {
                 let index = self.properties.len() as u32;
                 self.properties.push((name.into(), ColumnBuilder::default()));
                 self.by_name.insert(name.into(), index);
-                self.bytes += 256 + 2 * name.len();
+                self.bytes += COLUMN_BYTES + 2 * name.len();
                 index
             }
         };
-        let place = match own.well_known_id {
-            Some(number) => Some(&mut self.by_number[usize::from(number)]),
+        let slot = match property.well_known_id {
+            Some(id) => Some(&mut self.by_well_known_id[usize::from(id)]),
             None => self.expected.get_mut(member),
         };
-        match place {
-            Some(place) => *place = index,
+        match slot {
+            Some(slot) => *slot = index,
             None => {
                 self.expected.resize(member, NO_COLUMN);
                 self.expected.push(index);
@@ -245,7 +251,7 @@ impl BlockBuilder {
         (index != NO_COLUMN).then_some(index as usize)
     }
 
-    /// A copy for readers.
+    /// An immutable copy for readers.
     pub fn block(&self) -> Block {
         let rows = self.rows();
         let mut fields = HashMap::with_capacity(self.properties.len() + 12);
@@ -270,7 +276,7 @@ impl BlockBuilder {
 }
 
 impl FixedColumns {
-    /// Whether a row is an event, as far as these say.
+    /// Whether a row has the uuid and the dense id of an event.
     fn is(&self, at: usize, identity: &Identity) -> bool {
         self.uuids[at] == *identity.uuid.as_bytes() && self.distinct_nos[at] == identity.distinct_no
     }
@@ -293,7 +299,7 @@ impl Block {
         }
     }
 
-    /// The row as it was appended.
+    /// Rebuilds the row as it was appended.
     pub fn row(&self, at: usize) -> EventRow {
         let values = self
             .fields
@@ -361,13 +367,13 @@ mod tests {
     use super::*;
     use crate::columns::row::PropertySource;
 
-    /// Names and values, of which some names have numbers.
+    /// Properties by index into [`NAMES`]; the flag gives two of the names a well-known id.
     #[derive(Debug)]
-    struct Shown(Vec<(usize, &'static str)>, bool);
+    struct TestProperties(Vec<(usize, &'static str)>, bool);
 
     const NAMES: [&str; 4] = ["$browser", "$os", "plan", "seats"];
 
-    impl PropertySource for Shown {
+    impl PropertySource for TestProperties {
         fn each(&self, show: &mut dyn FnMut(Property<'_>)) {
             for (name, json) in &self.0 {
                 let number = (self.1 && *name < 2).then(|| *name as u8 * 127);
@@ -385,10 +391,10 @@ mod tests {
         }
     }
 
-    fn built(rows: &[Vec<(usize, &'static str)>], numbered: bool) -> Vec<EventRow> {
+    fn built(rows: &[Vec<(usize, &'static str)>], well_known: bool) -> Vec<EventRow> {
         let mut builder = BlockBuilder::new(ProjectId(1));
         for (at, properties) in rows.iter().enumerate() {
-            let properties = Shown(properties.clone(), numbered);
+            let properties = TestProperties(properties.clone(), well_known);
             builder.push(&NewRow {
                 project: ProjectId(1),
                 uuid: Uuid::from_u128(at as u128),
@@ -412,7 +418,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_of_names_change_nothing(
+        fn well_known_ids_do_not_change_stored_properties(
             rows in prop::collection::vec(
                 prop::collection::vec(
                     (

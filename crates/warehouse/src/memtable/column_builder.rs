@@ -1,15 +1,18 @@
-//! One column of a block that still takes rows.
+//! A dictionary-encoded column under construction, with a cache of recent values by fingerprint.
 
 use std::sync::Arc;
 
-use crate::columns::{ABSENT, Column, Interner};
-use crate::columns::{Tag, Value};
+use crate::columns::{ABSENT, Column, Interner, Tag, Value};
 
-/// Before this row of a block no column remembers what it met lately: small projects have few rows.
+/// A column gets a cache of recent values at this row. Blocks of small projects never reach it and
+/// save the memory.
 const RECENT_FROM_ROW: usize = 32;
 
-/// What a row takes in every column that it has.
+/// Memory of one row in a column.
 const CODE_BYTES: usize = size_of::<u32>();
+/// Memory of a dictionary entry besides its string: tag, offset and hash table slot, with slack for
+/// their growth.
+const ENTRY_BYTES: usize = 24;
 
 #[derive(Debug, Default)]
 pub(crate) struct ColumnBuilder {
@@ -30,11 +33,12 @@ impl ColumnBuilder {
         }
     }
 
-    /// Returns by how much memory grew.
+    /// Sets the value of the last row or a new one; skipped rows are absent. Returns by how many
+    /// bytes memory grew.
     #[inline(always)]
     pub fn set(&mut self, row: usize, value: Value<'_>) -> usize {
         let fingerprint = Fingerprint::new(value);
-        // Most were met a moment ago, and every row has them.
+        // The fast path: most columns have a value in every row, and most values are recent.
         if self.codes.len() == row
             && let Some(recent) = &self.recent
             && let Some(code) = recent.code(fingerprint, value, &self.interner)
@@ -63,17 +67,18 @@ impl ColumnBuilder {
             None => self.interner.intern(value),
         };
         if self.interner.dictionary.len() > entries {
-            grown += 24 + value.text().len();
+            grown += ENTRY_BYTES + value.text().len();
         }
         self.codes.push(code);
         grown
     }
 
+    /// Removes the value of `row`, which must be the last one.
     pub fn clear(&mut self, row: usize) {
         self.codes.truncate(row);
     }
 
-    /// A copy for readers.
+    /// An immutable copy, padded with absent values to `rows`.
     pub fn column(&self, rows: usize) -> Column {
         let mut codes = Vec::with_capacity(rows);
         codes.extend_from_slice(&self.codes);
@@ -82,8 +87,8 @@ impl ColumnBuilder {
     }
 }
 
-/// Values that a column met lately. Most columns have few, and to know one again by its fingerprint is
-/// cheaper than to hash it and to find it among all.
+/// Recent values of a column, in a direct-mapped cache. Most columns have few distinct values, and
+/// comparing a fingerprint is cheaper than hashing the value and probing the dictionary.
 #[derive(Debug)]
 struct RecentValues([RecentValue; RECENT_VALUES]);
 
@@ -93,21 +98,21 @@ impl Default for RecentValues {
     }
 }
 
-/// A power of two.
+/// Slots of the cache; a power of two.
 const RECENT_VALUES: usize = 64;
 
 impl RecentValues {
-    /// The code of a value, if it was met lately.
+    /// The code of a value, if the cache has it.
     #[inline(always)]
     fn code(&self, fingerprint: Fingerprint, value: Value<'_>, interner: &Interner) -> Option<u32> {
         let recent = &self.0[fingerprint.slot()];
-        let is_it = recent.code != ABSENT
+        let hit = recent.code != ABSENT
             && recent.fingerprint == fingerprint
             && (fingerprint.is_exact() || interner.dictionary.is(recent.code, value));
-        is_it.then_some(recent.code)
+        hit.then_some(recent.code)
     }
 
-    /// The code of a value.
+    /// Interns a value and caches its code.
     fn intern(
         &mut self,
         fingerprint: Fingerprint,
@@ -135,7 +140,8 @@ impl Default for RecentValue {
     }
 }
 
-/// The first and the last bytes of a value, its length and its tag: all of it, if it is short.
+/// The first and the last 8 bytes of a value, its length and its tag. Exact for values of up to 16
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fingerprint {
     head: u64,
@@ -145,6 +151,10 @@ struct Fingerprint {
 
 impl Fingerprint {
     const TAG_BITS: u32 = 3;
+    /// So that equal heads and tails do not cancel each other out.
+    const TAIL_ROTATION: u32 = 29;
+    /// 2^64 divided by the golden ratio: Fibonacci hashing.
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
     #[inline]
     fn new(value: Value<'_>) -> Self {
@@ -164,15 +174,15 @@ impl Fingerprint {
         Self { head, tail, kind }
     }
 
-    /// Where a value of this fingerprint is among those met lately, or will be.
+    /// The cache slot of this fingerprint.
     #[inline]
     const fn slot(self) -> usize {
-        let mixed = (self.head ^ self.tail.rotate_left(29) ^ self.kind as u64)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.head ^ self.tail.rotate_left(Self::TAIL_ROTATION) ^ self.kind as u64)
+            .wrapping_mul(Self::MULTIPLIER);
         (mixed >> (u64::BITS - RECENT_VALUES.ilog2())) as usize % RECENT_VALUES
     }
 
-    /// Whether no other value looks the same.
+    /// Whether no other value has this fingerprint.
     const fn is_exact(self) -> bool {
         self.kind >> Self::TAG_BITS <= 2 * size_of::<u64>() as u32
     }
@@ -185,17 +195,17 @@ mod tests {
     use super::*;
 
     fn text() -> impl Strategy<Value = String> {
-        // Few letters and many lengths, so that many fingerprint alike at their ends.
+        // Few letters and many lengths, so that many values share head and tail.
         (prop::sample::select(vec![0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 40]), 0..40usize)
             .prop_map(|(length, at)| {
-                (0..length).map(|own| if own == at { 'b' } else { 'a' }).collect()
+                (0..length).map(|index| if index == at { 'b' } else { 'a' }).collect()
             })
     }
 
     proptest! {
-        /// Some rows have no value, and some are set once more.
+        /// Some rows have no value, and some are set twice.
         #[test]
-        fn every_row_keeps_its_last_value(
+        fn column_builder_keeps_the_last_value_of_each_row(
             set in prop::collection::vec(
                 (
                     prop::sample::select(vec![Tag::Number, Tag::Text, Tag::Json, Tag::True]),

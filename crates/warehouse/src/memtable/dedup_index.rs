@@ -1,13 +1,12 @@
-//! Where the events are that memory has, by what makes them the same: of each only a part of its
-//! hash and its place, as the rows themselves say the rest.
+//! The memtable's deduplication index: event identity → row number. An entry holds only half of the
+//! identity's hash; lookups compare with the row itself, so identities are not stored twice.
 
 use std::hash::BuildHasher as _;
 
 use hashbrown::hash_table;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::columns::Identity;
-use crate::columns::ValueHasher;
+use crate::columns::{Identity, ValueHasher};
 
 #[derive(Debug, Default)]
 pub(crate) struct DedupIndex {
@@ -17,13 +16,13 @@ pub(crate) struct DedupIndex {
 
 #[derive(Debug)]
 struct Entry {
-    part: u32,
-    place: u32,
+    half_hash: u32,
+    row: u32,
 }
 
 impl Entry {
     fn hash(&self) -> u64 {
-        ValueHasher::expand(self.part)
+        ValueHasher::expand(self.half_hash)
     }
 }
 
@@ -32,42 +31,42 @@ impl DedupIndex {
         self.table.allocation_size()
     }
 
-    fn part(&self, identity: &Identity) -> u32 {
+    fn half_hash(&self, identity: &Identity) -> u32 {
         self.hasher.hash_one(identity) as u32
     }
 
-    /// Where an event is; `is_it` tells whether it is the one at a place.
-    pub fn find(&self, identity: &Identity, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        let part = self.part(identity);
-        let is_it = |known: &Entry| known.part == part && is_it(known.place);
-        self.table.find(ValueHasher::expand(part), is_it).map(|known| known.place)
+    /// The row of an event. `is_event` compares the event with the row of a candidate.
+    pub fn find(&self, identity: &Identity, is_event: impl Fn(u32) -> bool) -> Option<u32> {
+        let half_hash = self.half_hash(identity);
+        let is_match = |entry: &Entry| entry.half_hash == half_hash && is_event(entry.row);
+        self.table.find(ValueHasher::expand(half_hash), is_match).map(|entry| entry.row)
     }
 
-    /// Says where an event is now, and where it was before.
+    /// Sets the row of an event and returns its previous row.
     pub fn put(
         &mut self,
         identity: &Identity,
-        place: u32,
-        is_it: impl Fn(u32) -> bool,
+        row: u32,
+        is_event: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        let part = self.part(identity);
-        let is_it = |known: &Entry| known.part == part && is_it(known.place);
-        match self.table.entry(ValueHasher::expand(part), is_it, Entry::hash) {
-            hash_table::Entry::Occupied(mut known) => {
-                Some(std::mem::replace(&mut known.get_mut().place, place))
+        let half_hash = self.half_hash(identity);
+        let is_match = |entry: &Entry| entry.half_hash == half_hash && is_event(entry.row);
+        match self.table.entry(ValueHasher::expand(half_hash), is_match, Entry::hash) {
+            hash_table::Entry::Occupied(mut entry) => {
+                Some(std::mem::replace(&mut entry.get_mut().row, row))
             }
-            hash_table::Entry::Vacant(free) => {
-                free.insert(Entry { part, place });
+            hash_table::Entry::Vacant(slot) => {
+                slot.insert(Entry { half_hash, row });
                 None
             }
         }
     }
 
-    /// Forgets where an event is.
-    pub fn take(&mut self, identity: &Identity, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        let part = self.part(identity);
-        let is_it = |known: &Entry| known.part == part && is_it(known.place);
-        let found = self.table.find_entry(ValueHasher::expand(part), is_it).ok()?;
-        Some(found.remove().0.place)
+    /// Removes an event and returns its row.
+    pub fn take(&mut self, identity: &Identity, is_event: impl Fn(u32) -> bool) -> Option<u32> {
+        let half_hash = self.half_hash(identity);
+        let is_match = |entry: &Entry| entry.half_hash == half_hash && is_event(entry.row);
+        let removed = self.table.find_entry(ValueHasher::expand(half_hash), is_match).ok()?;
+        Some(removed.remove().0.row)
     }
 }

@@ -1,34 +1,34 @@
-//! Which rows go where: by partition, then by event and time.
+//! The plan of a merge: the partition of each row, and the sort order by event and time.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::Result;
 use crate::columns::{Field, IntColumn};
 use crate::manifest::Partition;
+use crate::manifest::partition::MICROS_PER_DAY;
 use crate::manifest::{EVENTS_MAX, EventSpan};
 use crate::read::row_set::RowSet;
 use crate::segment::footer::Run;
 
-/// More events than this in a row group are not listed in its footer; readers then look for
-/// themselves.
+/// A row group with more runs lists none in its footer; readers then derive them from the rows.
 const RUNS_MAX: usize = 4_096;
 
-/// Months that rows of one merge are parted into. Each is a segment that is written beside the
-/// others, with a descriptor and buffers of its own, and that later merges read.
+/// Bound of the months that one merge writes. Each is a segment, written concurrently with the others
+/// with its own file descriptor and buffers, and read by later merges.
 pub(crate) const MONTHS_MAX: usize = 12;
-/// Partitions that are no month.
+/// Partitions that are not months.
 const OTHERS: usize = 3;
-/// So many segments a merge makes at most.
+/// Bound of the segments that one merge writes.
 pub(crate) const OUTPUTS_MAX: usize = MONTHS_MAX + OTHERS;
-/// Of more months, one has a segment of its own with so many rows, or with one row in
-/// [`MONTH_SHARE`].
+/// If there are more than [`MONTHS_MAX`], a month gets its own segment only with at least this many
+/// rows, or with one row in [`MONTH_SHARE`].
 const MONTH_ROWS_MIN: usize = 8 << 10;
 const MONTH_SHARE: usize = 16;
 
-/// One segment to be written.
+/// One segment to write.
 pub(super) struct Output {
-    pub month: Partition,
-    /// Rows in the order of the segment, counted over all row_sets.
+    pub partition: Partition,
+    /// Rows in the order of the segment, numbered across all row sets.
     pub order: Vec<u32>,
     pub runs: Vec<Vec<Run>>,
     pub events: Vec<EventSpan>,
@@ -36,7 +36,7 @@ pub(super) struct Output {
     pub to: i64,
 }
 
-/// A row's event, time and number in one integer, so that sorting is comparing integers.
+/// Event rank, timestamp and row number in one integer, so that sorting compares integers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct SortKey(u128);
 
@@ -59,62 +59,63 @@ impl SortKey {
     }
 }
 
-/// Partitions are as they look at `now`: what was far ahead may have become a month since.
+/// Plans the outputs. Partitions are computed anew for `now`: a `late` row may belong to a month by
+/// then.
 pub(super) fn plan(row_sets: &[RowSet], row_group_rows: usize, now: i64) -> Result<Vec<Output>> {
     let mut ranks = EventRanks::default();
     let mut codes = Vec::with_capacity(row_sets.len());
     for row_set in row_sets {
-        let events = row_set.texts(&Field::Event, 0..row_set.rows())?;
-        let numbers: Vec<u32> =
+        let events = row_set.column_or_absent(&Field::Event, 0..row_set.rows())?;
+        let event_numbers: Vec<u32> =
             events.dictionary.iter().map(|event| ranks.number(event.text())).collect();
-        codes.push((events.codes, numbers));
+        codes.push((events.codes, event_numbers));
     }
     let (by_number, names) = ranks.sorted();
-    let mut months: BTreeMap<Partition, Vec<SortKey>> = BTreeMap::new();
+    let mut partitions: BTreeMap<Partition, Vec<SortKey>> = BTreeMap::new();
     let mut first = 0;
-    for (row_set, (codes, numbers)) in row_sets.iter().zip(codes) {
+    for (row_set, (codes, event_numbers)) in row_sets.iter().zip(codes) {
         let times = row_set.ints(IntColumn::Timestamp, 0..row_set.rows())?;
         let any_dead = row_set.any_dead();
-        let mut near: Option<(Partition, i64)> = None;
+        let mut cached: Option<(Partition, i64)> = None;
         let mut keys = Vec::new();
         for (row, (code, time)) in codes.iter().zip(times.iter()).enumerate() {
             if any_dead && row_set.is_dead(row) {
                 continue;
             }
-            let day = time.div_euclid(86_400_000_000);
-            let month = match near {
-                Some((month, known)) if known == day => month,
+            let day = time.div_euclid(MICROS_PER_DAY);
+            let partition = match cached {
+                Some((partition, cached_day)) if cached_day == day => partition,
                 _ => Partition::of(*time, now),
             };
-            if near.is_some_and(|(last, _)| last != month) {
-                let (last, _) = near.expect("just seen");
-                months.entry(last).or_default().append(&mut keys);
+            if cached.is_some_and(|(last, _)| last != partition) {
+                let (last, _) = cached.expect("it was just matched");
+                partitions.entry(last).or_default().append(&mut keys);
             }
-            near = Some((month, day));
-            let event = by_number[numbers[*code as usize] as usize];
+            cached = Some((partition, day));
+            let event = by_number[event_numbers[*code as usize] as usize];
             keys.push(SortKey::new(event, *time, first + row as u32));
         }
-        if let Some((month, _)) = near {
-            months.entry(month).or_default().append(&mut keys);
+        if let Some((partition, _)) = cached {
+            partitions.entry(partition).or_default().append(&mut keys);
         }
         first += row_set.rows() as u32;
     }
-    combine_small_months(&mut months);
-    let output = |(month, mut keys): (Partition, Vec<SortKey>)| {
-        // Segments are sorted already; a stable sort only merges their runs.
+    combine_small_months(&mut partitions);
+    let output = |(partition, mut keys): (Partition, Vec<SortKey>)| {
+        // Segments are sorted already; the stable sort merges their runs in linear time.
         keys.sort();
-        make_output(month, &keys, &names, row_group_rows)
+        make_output(partition, &keys, &names, row_group_rows)
     };
-    Ok(months.into_iter().map(output).collect())
+    Ok(partitions.into_iter().map(output).collect())
 }
 
-/// Brings months together that would be too many segments. Which rows go where is no matter of
-/// truth: readers go by the times that the manifest notes of every segment.
-fn combine_small_months(months: &mut BTreeMap<Partition, Vec<SortKey>>) {
-    let mut sizes: Vec<(usize, Partition)> = months
+/// Moves months with few rows into the mixed partition if there are too many months. This does not
+/// affect results: readers prune by the time range of each segment, not by partition.
+fn combine_small_months(partitions: &mut BTreeMap<Partition, Vec<SortKey>>) {
+    let mut sizes: Vec<(usize, Partition)> = partitions
         .iter()
-        .filter(|(month, _)| month.is_month())
-        .map(|(month, keys)| (keys.len(), *month))
+        .filter(|(partition, _)| partition.is_month())
+        .map(|(partition, keys)| (keys.len(), *partition))
         .collect();
     if sizes.len() <= MONTHS_MAX {
         return;
@@ -123,21 +124,21 @@ fn combine_small_months(months: &mut BTreeMap<Partition, Vec<SortKey>>) {
     let rows: usize = sizes.iter().map(|(rows, _)| rows).sum();
     let few = |rows_of: usize| rows_of < MONTH_ROWS_MIN && rows_of * MONTH_SHARE < rows;
     let mut mixed = Vec::new();
-    for (_, month) in sizes
+    for (_, partition) in sizes
         .iter()
         .enumerate()
-        .filter(|(at, (own, _))| *at >= MONTHS_MAX || few(*own))
+        .filter(|(at, (rows_of, _))| *at >= MONTHS_MAX || few(*rows_of))
         .map(|(_, of)| of)
     {
-        mixed.append(&mut months.remove(month).unwrap_or_default());
+        mixed.append(&mut partitions.remove(partition).unwrap_or_default());
     }
     if !mixed.is_empty() {
-        months.insert(Partition::MIXED, mixed);
+        partitions.insert(Partition::MIXED, mixed);
     }
 }
 
 fn make_output(
-    month: Partition,
+    partition: Partition,
     keys: &[SortKey],
     names: &[Box<str>],
     row_group_rows: usize,
@@ -167,7 +168,7 @@ fn make_output(
         events.clear();
     }
     Output {
-        month,
+        partition,
         order: keys.iter().map(|key| key.row()).collect(),
         runs: keys.chunks(row_group_rows).map(runs_of).collect(),
         events,
@@ -176,7 +177,7 @@ fn make_output(
     }
 }
 
-/// Numbers event names, so that equal ones of different row_sets meet.
+/// Assigns a number to each event name, across row sets, and ranks them by name.
 #[derive(Default)]
 struct EventRanks(HashMap<Box<str>, u32>);
 
@@ -190,7 +191,7 @@ impl EventRanks {
         number
     }
 
-    /// The place of every number in the order of names, and the names in order.
+    /// The rank of every number, and the names in order.
     fn sorted(self) -> (Vec<u32>, Vec<Box<str>>) {
         let mut names: Vec<(Box<str>, u32)> = self.0.into_iter().collect();
         names.sort_unstable();

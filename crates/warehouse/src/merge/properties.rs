@@ -1,14 +1,13 @@
-//! Properties get a column each, apart from the rare ones, which share a JSON column. A property
-//! may change sides at every merge.
+//! Property columns: each property gets a column, except the rare ones, which share
+//! `properties_rest`. Every merge decides this anew, so it may promote or demote a property.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::Result;
-use crate::columns::Value;
 use crate::columns::json;
-use crate::columns::rest_json;
-use crate::columns::{ABSENT, Interner};
-use crate::columns::{Field, PROPERTY_COLUMNS_MAX, RARE_ONE_IN};
+use crate::columns::{
+    ABSENT, Field, Interner, PROPERTY_COLUMNS_MAX, RARE_ONE_IN, Value, rest_json,
+};
 use crate::merge::plan::Output;
 use crate::merge::{ColumnMerger, MergedColumn, write_merged};
 use crate::read::row_set::RowSet;
@@ -24,12 +23,12 @@ pub(super) fn write(
     let rests = Rests::read(row_sets)?;
     let counts = count(row_sets, &rests)?;
     let rows = outputs.iter().map(|output| output.order.len()).sum();
-    let kept = choose(&counts, rows);
-    let mut promoted = rests.promoted(&kept);
+    let with_column = choose_columns(&counts, rows);
+    let mut promoted = rests.promoted(&with_column);
     let mut demoted: HashMap<u32, JsonMembers> = HashMap::new();
     for (name, _) in counts {
         let field = Field::Property(name.as_str().into());
-        if kept.contains(&name) {
+        if with_column.contains(&name) {
             let merged =
                 merge_column(row_sets, &field, promoted.remove(&name).unwrap_or_default())?;
             write_merged(&merged, &field, outputs, writers)?;
@@ -38,12 +37,12 @@ pub(super) fn write(
         }
     }
     if rests.any() || !demoted.is_empty() {
-        write_merged(&rests.without(&kept, demoted), &Field::Rest, outputs, writers)?;
+        write_merged(&rests.without(&with_column, demoted), &Field::Rest, outputs, writers)?;
     }
     Ok(())
 }
 
-/// Sorted by name.
+/// Rows per property, sorted by name.
 fn count(row_sets: &[RowSet], rests: &Rests) -> Result<Vec<(String, usize)>> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for row_set in row_sets {
@@ -64,14 +63,14 @@ fn count(row_sets: &[RowSet], rests: &Rests) -> Result<Vec<(String, usize)>> {
     Ok(counts)
 }
 
-fn choose(counts: &[(String, usize)], rows: usize) -> BTreeSet<String> {
+fn choose_columns(counts: &[(String, usize)], rows: usize) -> BTreeSet<String> {
     let mut frequent: Vec<&(String, usize)> =
         counts.iter().filter(|(_, count)| count * RARE_ONE_IN >= rows).collect();
     frequent.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     frequent.into_iter().take(PROPERTY_COLUMNS_MAX).map(|(name, _)| name.clone()).collect()
 }
 
-/// The rest columns of all row_sets, taken apart.
+/// The decoded `properties_rest` columns of all row sets.
 struct Rests(Vec<Rest>);
 
 struct Rest {
@@ -99,7 +98,7 @@ impl Rests {
             }
             first_row += row_set.rows() as u32;
         }
-        // The end, so that the rows behind the last rest are known too.
+        // A sentinel that holds the total number of rows.
         rests.push(Rest { first_row, codes: Vec::new(), entries: Vec::new() });
         Ok(Rests(rests))
     }
@@ -108,7 +107,7 @@ impl Rests {
         self.0.iter().any(|rest| !rest.entries.is_empty())
     }
 
-    /// Entries and on how many rows they are.
+    /// Entries with the number of rows that have them.
     fn entries(&self) -> impl Iterator<Item = (&JsonMembers, usize)> {
         self.0.iter().flat_map(|rest| {
             let mut rows = vec![0; rest.entries.len()];
@@ -127,28 +126,28 @@ impl Rests {
         })
     }
 
-    /// Values of kept properties that have been in a rest until now.
-    fn promoted(&self, kept: &BTreeSet<String>) -> HashMap<String, Vec<(u32, &str)>> {
+    /// Values of properties that get a column and were in `properties_rest`.
+    fn promoted(&self, with_column: &BTreeSet<String>) -> HashMap<String, Vec<(u32, &str)>> {
         let mut promoted: HashMap<String, Vec<(u32, &str)>> = HashMap::new();
         for (row, members) in self.rows() {
-            for (name, json) in members.iter().filter(|(name, _)| kept.contains(name)) {
+            for (name, json) in members.iter().filter(|(name, _)| with_column.contains(name)) {
                 promoted.entry(name.clone()).or_default().push((row, json));
             }
         }
         promoted
     }
 
-    /// The new rest: what is not kept, and what came from columns.
+    /// The new `properties_rest`: members without a column, and demoted ones.
     fn without(
         &self,
-        kept: &BTreeSet<String>,
+        with_column: &BTreeSet<String>,
         mut demoted: HashMap<u32, JsonMembers>,
     ) -> MergedColumn {
         let rows = self.0.last().map_or(0, |end| end.first_row as usize);
         let mut codes = vec![ABSENT; rows];
         let mut interner = Interner::default();
         for (row, members) in self.rows() {
-            let stays = members.iter().filter(|(name, _)| !kept.contains(name)).cloned();
+            let stays = members.iter().filter(|(name, _)| !with_column.contains(name)).cloned();
             let mut members: JsonMembers = stays.collect();
             members.extend(demoted.remove(&row).unwrap_or_default());
             if !members.is_empty() {

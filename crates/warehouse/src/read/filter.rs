@@ -1,4 +1,4 @@
-//! Which events a reader asks for.
+//! Filters: predicate evaluation over dictionary codes, and pruning by event and time.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,24 +8,22 @@ use std::sync::Arc;
 use model::Timestamp;
 use roaring::RoaringBitmap;
 
-use crate::columns::Column;
-use crate::columns::Value;
-use crate::columns::{Field, IntColumn};
+use crate::columns::{Column, Field, IntColumn, Value};
 use crate::manifest::SegmentEntry;
 use crate::read::memoized_predicate::{MemoizedPredicate, SubstringSearch};
 use crate::read::row_set::RowSet;
 use crate::read::scan::{Batch, RowPredicate, RowSelection};
 use crate::{Error, Result};
 
-/// Events must pass every part that is set.
+/// Selects the events that pass every condition that is set.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub events: Option<BTreeSet<String>>,
-    /// Numbers of distinct ids.
+    /// Dense ids of distinct ids.
     pub distinct_nos: Option<RoaringBitmap>,
-    /// Later than this.
+    /// Timestamps after this, exclusive.
     pub after: Option<Timestamp>,
-    /// Earlier than this.
+    /// Timestamps before this, exclusive.
     pub before: Option<Timestamp>,
     pub predicate: Option<Predicate>,
 }
@@ -36,23 +34,23 @@ pub enum ColumnKey {
     Event,
     DistinctId,
     ElementsChain,
-    /// ColumnKey of the group with this type index.
+    /// The group key of the group type with this index.
     Group(usize),
     Property(String),
 }
 
-/// Says of a value, or of its absence, whether it passes.
+/// Whether a value, or its absence, passes.
 pub type ValueTest = dyn Fn(Option<Value<'_>>) -> bool + Send + Sync;
 
-/// A condition on columns. Tests run once for every different value, not for every event.
+/// A condition on columns. Value tests run once per dictionary entry, not once per event.
 #[derive(Clone)]
 pub enum Predicate {
-    /// The test gets `None` where the event has no such value; a property that is null gives
-    /// [`Value::Null`].
+    /// A test of one column. It gets `None` if the event has no value, and [`Value::Null`] for a
+    /// property that is JSON null.
     Value(ColumnKey, Arc<MemoizedPredicate>),
-    /// By the numbers of their distinct ids.
+    /// Events of these distinct ids, given as dense ids.
     DistinctNos(RoaringBitmap),
-    /// Asked of rows as a whole.
+    /// A condition on several columns of a row.
     Rows(Arc<dyn RowPredicate>),
     All(Vec<Predicate>),
     Any(Vec<Predicate>),
@@ -67,7 +65,7 @@ impl Predicate {
         Predicate::with_search(key, test, None)
     }
 
-    /// A test that may be a search.
+    /// A value test that is equivalent to a substring search, which is then used instead.
     pub fn with_search(
         key: ColumnKey,
         test: impl Fn(Option<Value<'_>>) -> bool + Send + Sync + 'static,
@@ -76,22 +74,22 @@ impl Predicate {
         Predicate::Value(key, Arc::new(MemoizedPredicate::new(Box::new(test), search)))
     }
 
-    fn keep(&self, row_set: &RowSet, rows: &Range<usize>) -> Result<Vec<bool>> {
+    fn mask(&self, row_set: &RowSet, rows: &Range<usize>) -> Result<Vec<bool>> {
         Ok(match self {
-            Predicate::Value(key, test) => test.keep(&key.column(row_set, rows.clone())?),
-            Predicate::DistinctNos(numbers) => {
-                let own = row_set.distinct_nos(rows.clone())?;
-                own.iter().map(|number| numbers.contains(*number)).collect()
+            Predicate::Value(key, test) => test.mask(&key.column(row_set, rows.clone())?),
+            Predicate::DistinctNos(selected) => {
+                let distinct_nos = row_set.distinct_nos(rows.clone())?;
+                distinct_nos.iter().map(|distinct_no| selected.contains(*distinct_no)).collect()
             }
             Predicate::Rows(test) => {
                 let times = row_set.ints(IntColumn::Timestamp, rows.clone())?;
                 let batch = Batch::read(row_set, rows, test.columns(), &RowSelection::All, times)?;
-                test.keep(&batch).map_err(Error::Condition)?
+                test.evaluate(&batch).map_err(Error::Condition)?
             }
             Predicate::All(parts) => combine(parts, row_set, rows, true, |a, b| a && b)?,
             Predicate::Any(parts) => combine(parts, row_set, rows, false, |a, b| a || b)?,
             Predicate::Not(part) => {
-                part.keep(row_set, rows)?.into_iter().map(|keep| !keep).collect()
+                part.mask(row_set, rows)?.into_iter().map(|mask| !mask).collect()
             }
         })
     }
@@ -104,19 +102,19 @@ fn combine(
     start: bool,
     join: fn(bool, bool) -> bool,
 ) -> Result<Vec<bool>> {
-    let mut kept = vec![start; rows.len()];
+    let mut mask = vec![start; rows.len()];
     for part in parts {
-        let part = part.keep(row_set, rows)?;
-        kept.iter_mut().zip(part).for_each(|(kept, part)| *kept = join(*kept, part));
+        let part = part.mask(row_set, rows)?;
+        mask.iter_mut().zip(part).for_each(|(mask, part)| *mask = join(*mask, part));
     }
-    Ok(kept)
+    Ok(mask)
 }
 
 impl fmt::Debug for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Predicate::Value(key, _) => write!(f, "Value({key:?})"),
-            Predicate::DistinctNos(numbers) => write!(f, "DistinctNos({} numbers)", numbers.len()),
+            Predicate::DistinctNos(selected) => write!(f, "DistinctNos({} ids)", selected.len()),
             Predicate::Rows(test) => write!(f, "Rows({test:?})"),
             Predicate::All(parts) => f.debug_tuple("All").field(parts).finish(),
             Predicate::Any(parts) => f.debug_tuple("Any").field(parts).finish(),
@@ -128,26 +126,26 @@ impl fmt::Debug for Predicate {
 impl ColumnKey {
     pub(crate) fn column(&self, row_set: &RowSet, rows: Range<usize>) -> Result<Column> {
         match self {
-            ColumnKey::Event => row_set.texts(&Field::Event, rows),
-            ColumnKey::DistinctId => row_set.texts(&Field::DistinctId, rows),
-            ColumnKey::ElementsChain => row_set.texts(&Field::ElementsChain, rows),
-            ColumnKey::Group(index) => row_set.texts(&Field::Group(*index), rows),
+            ColumnKey::Event => row_set.column_or_absent(&Field::Event, rows),
+            ColumnKey::DistinctId => row_set.column_or_absent(&Field::DistinctId, rows),
+            ColumnKey::ElementsChain => row_set.column_or_absent(&Field::ElementsChain, rows),
+            ColumnKey::Group(index) => row_set.column_or_absent(&Field::Group(*index), rows),
             ColumnKey::Property(name) => row_set.property(name, rows),
         }
     }
 }
 
 impl Filter {
-    pub(crate) fn wants_event(&self, event: &str) -> bool {
+    pub(crate) fn matches_event(&self, event: &str) -> bool {
         self.events.as_ref().is_none_or(|events| events.contains(event))
     }
 
-    pub(crate) fn wants_time(&self, time: i64) -> bool {
+    pub(crate) fn matches_time(&self, time: i64) -> bool {
         self.after.is_none_or(|after| time > after.as_micros())
             && self.before.is_none_or(|before| time < before.as_micros())
     }
 
-    /// Whether any time between the two may be wanted.
+    /// Whether the time range `from..=to` overlaps the filter's.
     pub(crate) fn overlaps(&self, from: i64, to: i64) -> bool {
         self.after.is_none_or(|after| to > after.as_micros())
             && self.before.is_none_or(|before| from < before.as_micros())
@@ -157,17 +155,17 @@ impl Filter {
         let events = &entry.events;
         self.overlaps(entry.from, entry.to)
             && (events.is_empty()
-                || events
-                    .iter()
-                    .any(|span| self.wants_event(&span.event) && self.overlaps(span.from, span.to)))
+                || events.iter().any(|span| {
+                    self.matches_event(&span.event) && self.overlaps(span.from, span.to)
+                }))
     }
 
-    /// Whether rows of a wanted event and time need no further look.
-    pub(crate) fn is_about_event_and_time(&self) -> bool {
+    /// Whether only event and time are filtered.
+    pub(crate) fn is_event_and_time_only(&self) -> bool {
         self.distinct_nos.is_none() && self.predicate.is_none()
     }
 
-    /// Whether that is plain from the ends: of one event, in the order of time, and all alive.
+    /// Whether all rows pass, as the first and the last timestamp of a run without dead rows tell.
     pub(crate) fn keeps_every_row(
         &self,
         row_set: &RowSet,
@@ -176,14 +174,14 @@ impl Filter {
     ) -> bool {
         let (Some(first), Some(last)) = (times.first(), times.last()) else { return false };
         event.is_some()
-            && self.is_about_event_and_time()
+            && self.is_event_and_time_only()
             && !row_set.any_dead()
-            && self.wants_time(*first)
-            && self.wants_time(*last)
+            && self.matches_time(*first)
+            && self.matches_time(*last)
     }
 
-    /// Which of the rows are alive and wanted.
-    pub(crate) fn keep(
+    /// The selection mask of some rows: live rows that pass the filter.
+    pub(crate) fn mask(
         &self,
         row_set: &RowSet,
         rows: Range<usize>,
@@ -192,47 +190,47 @@ impl Filter {
     ) -> Result<Vec<bool>> {
         let any_dead = row_set.any_dead();
         let alive = rows.clone().zip(times);
-        let mut keep: Vec<bool> = alive
-            .map(|(row, time)| self.wants_time(*time) && !(any_dead && row_set.is_dead(row)))
+        let mut mask: Vec<bool> = alive
+            .map(|(row, time)| self.matches_time(*time) && !(any_dead && row_set.is_dead(row)))
             .collect();
-        if event.is_none() && self.events.is_some() && keep.contains(&true) {
-            let events = row_set.texts(&Field::Event, rows.clone())?;
-            let wanted: Vec<bool> =
-                events.dictionary.iter().map(|event| self.wants_event(event.text())).collect();
-            and(&mut keep, events.codes.iter().map(|code| wanted[*code as usize]));
+        if event.is_none() && self.events.is_some() && mask.contains(&true) {
+            let events = row_set.column_or_absent(&Field::Event, rows.clone())?;
+            let passes: Vec<bool> =
+                events.dictionary.iter().map(|event| self.matches_event(event.text())).collect();
+            and(&mut mask, events.codes.iter().map(|code| passes[*code as usize]));
         }
-        if let Some(wanted) = &self.distinct_nos
-            && keep.contains(&true)
+        if let Some(selected) = &self.distinct_nos
+            && mask.contains(&true)
         {
-            let numbers = row_set.distinct_nos(rows.clone())?;
-            and(&mut keep, numbers.iter().map(|number| wanted.contains(*number)));
+            let distinct_nos = row_set.distinct_nos(rows.clone())?;
+            and(&mut mask, distinct_nos.iter().map(|distinct_no| selected.contains(*distinct_no)));
         }
         if let Some(predicate) = &self.predicate
-            && keep.contains(&true)
+            && mask.contains(&true)
         {
-            and(&mut keep, predicate.keep(row_set, &rows)?);
+            and(&mut mask, predicate.mask(row_set, &rows)?);
         }
-        Ok(keep)
+        Ok(mask)
     }
 }
 
-fn and(keep: &mut [bool], wanted: impl IntoIterator<Item = bool>) {
-    keep.iter_mut().zip(wanted).for_each(|(keep, wanted)| *keep &= wanted);
+fn and(mask: &mut [bool], passes: impl IntoIterator<Item = bool>) {
+    mask.iter_mut().zip(passes).for_each(|(mask, passes)| *mask &= passes);
 }
 
-/// Rows of one row_set that are looked at together.
+/// A range of rows of one row set that is read together.
 #[derive(Clone, Debug)]
 pub(crate) struct RowRange {
     pub row_set: usize,
     pub rows: Range<usize>,
     pub from: i64,
     pub to: i64,
-    /// Set when all rows are of one event and in the order of time.
+    /// Set if all rows have this event and are sorted by timestamp.
     pub event: Option<Arc<str>>,
 }
 
-/// As [`sorted_ranges`], for readers that need no order: where every event is wanted, a row group is
-/// read in one range instead of run by run.
+/// As [`sorted_ranges`], for readers that need no order: without a filter on events, a row group is
+/// one range instead of one per run.
 pub(crate) fn unordered_ranges(row_sets: &[RowSet], filter: &Filter) -> Result<Vec<RowRange>> {
     let runs = sorted_ranges(row_sets, filter)?;
     if filter.events.is_some() {
@@ -253,9 +251,9 @@ pub(crate) fn unordered_ranges(row_sets: &[RowSet], filter: &Filter) -> Result<V
     Ok(unordered_ranges)
 }
 
-/// What may hold wanted rows: a run of an event in a row group, or a block.
+/// Ranges that may have matching rows: a run of a row group, or a whole block.
 pub(crate) fn sorted_ranges(row_sets: &[RowSet], filter: &Filter) -> Result<Vec<RowRange>> {
-    let mut found = Vec::new();
+    let mut ranges = Vec::new();
     for (at, row_set) in row_sets.iter().enumerate() {
         match row_set.runs()? {
             Some(runs) => {
@@ -263,10 +261,10 @@ pub(crate) fn sorted_ranges(row_sets: &[RowSet], filter: &Filter) -> Result<Vec<
                 for run in runs {
                     let rows = first..first + run.rows as usize;
                     first = rows.end;
-                    if filter.wants_event(&run.event) && filter.overlaps(run.from, run.to) {
+                    if filter.matches_event(&run.event) && filter.overlaps(run.from, run.to) {
                         let (from, to) = (run.from, run.to);
                         let event = Some(Arc::from(&*run.event));
-                        found.push(RowRange { row_set: at, rows, from, to, event });
+                        ranges.push(RowRange { row_set: at, rows, from, to, event });
                     }
                 }
             }
@@ -276,10 +274,10 @@ pub(crate) fn sorted_ranges(row_sets: &[RowSet], filter: &Filter) -> Result<Vec<
                 let bounds = times.iter().min().zip(times.iter().max());
                 let Some((&from, &to)) = bounds else { continue };
                 if filter.overlaps(from, to) {
-                    found.push(RowRange { row_set: at, rows, from, to, event: None });
+                    ranges.push(RowRange { row_set: at, rows, from, to, event: None });
                 }
             }
         }
     }
-    Ok(found)
+    Ok(ranges)
 }

@@ -1,8 +1,8 @@
-//! Lists of events by time, page by page.
+//! Lists of events by time, with pagination.
 //!
-//! Row groups are sorted by event and then time, so every run of an event is a stream in the order
-//! of time. The streams are read from their near ends, page by page, always the one that may have
-//! the nearest time, until enough events are nearer than all that is left.
+//! Row groups are sorted by event, then by time, so every run is a sorted stream. A k-way merge reads
+//! pages from the streams, always from the one whose next timestamp may come first, until the events
+//! found come before everything unread.
 
 use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
@@ -15,16 +15,17 @@ use std::sync::Arc;
 use model::Timestamp;
 use uuid::Uuid;
 
-use crate::columns::Column;
-use crate::columns::EventRow;
-use crate::columns::{Field, IntColumn};
+use crate::columns::{Column, EventRow, Field, IntColumn};
 use crate::read::filter::{Filter, RowRange, sorted_ranges};
 use crate::read::row_set::RowSet;
 use crate::read::snapshot::Snapshot;
 use crate::segment::chunk::PAGE_ROWS;
 use crate::{Error, Result};
 
-/// Limit and offset together; a longer list is cut here.
+/// Candidates beyond twice the bound of [`TopEvents`] before it sorts and truncates.
+const TOP_SLACK: usize = 64;
+
+/// Bound of limit plus offset; a longer list is truncated.
 const LIST_EVENTS_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -34,7 +35,7 @@ pub enum Order {
     OldestFirst,
 }
 
-/// The place of an event in a list. Its text is opaque to clients.
+/// The position of an event in a list, for keyset pagination. Its string form is opaque to clients.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     timestamp: i64,
@@ -48,24 +49,24 @@ pub struct Cursor {
 pub struct Window {
     pub order: Order,
     pub limit: usize,
-    /// Events to pass over; costs as much as reading them.
+    /// Events to skip; costs as much as finding them.
     pub offset: usize,
-    /// Only events behind this place.
+    /// Return only events after this one.
     pub resume: Option<Cursor>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Listing {
     pub events: Vec<EventRow>,
-    /// The place of the last event, when there are more behind it.
+    /// The cursor of the last event, if there are more after it.
     pub next: Option<Cursor>,
 }
 
-/// The events of a list, found but not read: a few bytes for each.
+/// The rows of a list that are found but not read yet: a few bytes per event.
 #[derive(Debug)]
 pub struct EventSelection {
     row_sets: Vec<RowSet>,
-    /// RowSet and row.
+    /// Index of the row set, and row in it.
     rows: Vec<(usize, usize)>,
     next: Option<Cursor>,
 }
@@ -79,12 +80,12 @@ impl EventSelection {
         self.rows.is_empty()
     }
 
-    /// The place of the last event, when there are more behind it.
+    /// The cursor of the last event, if there are more after it.
     pub fn next(&self) -> Option<&Cursor> {
         self.next.as_ref()
     }
 
-    /// Some of the events, in their order; those past the end are none.
+    /// Reads a range of the events, clipped to the end of the list.
     pub fn read(&self, events: Range<usize>) -> Result<Vec<EventRow>> {
         let end = events.end.min(self.rows.len());
         fetch(&self.row_sets, &self.rows[events.start.min(end)..end])
@@ -145,7 +146,7 @@ impl Order {
         }
     }
 
-    /// Times as numbers of which the smaller one comes first.
+    /// Maps a timestamp so that the smaller one comes first.
     fn rank(self, time: i64) -> i64 {
         match self {
             Order::NewestFirst => !time,
@@ -162,56 +163,56 @@ impl Order {
 }
 
 struct Candidate {
-    place: Cursor,
+    cursor: Cursor,
     row_set: usize,
     row: usize,
 }
 
-/// The best so far.
+/// The first events found so far: a top-n selection.
 struct TopEvents {
     order: Order,
-    wanted: usize,
+    count_max: usize,
     candidates: Vec<Candidate>,
-    /// Nothing behind this time can be among the wanted.
+    /// The timestamp of the n-th event: later ones in list order cannot be among the first n.
     last: Option<i64>,
 }
 
 impl TopEvents {
-    fn may_take(&self, time: i64) -> bool {
+    fn may_include(&self, time: i64) -> bool {
         self.last.is_none_or(|last| self.order.rank(time) <= self.order.rank(last))
     }
 
     fn add(&mut self, candidate: Candidate) {
         self.candidates.push(candidate);
-        if self.candidates.len() >= 2 * self.wanted + 64 {
-            self.settle();
+        if self.candidates.len() >= 2 * self.count_max + TOP_SLACK {
+            self.truncate_to_max();
         }
     }
 
-    fn settle(&mut self) {
+    fn truncate_to_max(&mut self) {
         let order = self.order;
-        self.candidates.sort_unstable_by(|a, b| order.compare(&a.place, &b.place));
-        self.candidates.truncate(self.wanted);
-        if self.candidates.len() == self.wanted {
-            self.last = self.candidates.last().map(|last| last.place.timestamp);
+        self.candidates.sort_unstable_by(|a, b| order.compare(&a.cursor, &b.cursor));
+        self.candidates.truncate(self.count_max);
+        if self.candidates.len() == self.count_max {
+            self.last = self.candidates.last().map(|last| last.cursor.timestamp);
         }
     }
 }
 
 impl Snapshot {
-    /// A page of the wanted events.
+    /// A page of the matching events.
     pub fn list(&self, filter: &Filter, window: &Window) -> Result<Listing> {
-        let found = self.select(filter, window)?;
-        Ok(Listing { events: found.read(0..found.len())?, next: found.next })
+        let selection = self.select(filter, window)?;
+        Ok(Listing { events: selection.read(0..selection.len())?, next: selection.next })
     }
 
-    /// Finds a page of the wanted events, to be read in parts.
+    /// Finds a page of the matching events; the caller reads it in ranges.
     pub fn select(&self, filter: &Filter, window: &Window) -> Result<EventSelection> {
         let row_sets = self.row_sets(filter)?;
-        // One more tells whether there is another page.
-        let wanted = window.offset.saturating_add(window.limit).min(LIST_EVENTS_MAX) + 1;
+        // One more event tells whether there is another page.
+        let count_max = window.offset.saturating_add(window.limit).min(LIST_EVENTS_MAX) + 1;
         let order = window.order;
-        let mut best = TopEvents { order, wanted, candidates: Vec::new(), last: None };
+        let mut top = TopEvents { order, count_max, candidates: Vec::new(), last: None };
         let mut streams: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
         let mut sorted_ranges = sorted_ranges(&row_sets, filter)?;
         for (at, range) in sorted_ranges.iter().enumerate() {
@@ -219,34 +220,34 @@ impl Snapshot {
         }
         while let Some(Reverse((_, at))) = streams.pop() {
             let range = &mut sorted_ranges[at];
-            if !best.may_take(order.near_end(range)) {
+            if !top.may_include(order.near_end(range)) {
                 break;
             }
             let row_set = &row_sets[range.row_set];
             let rows = next_rows(range, order);
             let times = row_set.ints(IntColumn::Timestamp, rows.clone())?;
             let part = RangeSlice { row_set, range, rows: rows.clone(), times: &times };
-            if let Some(part) = part.in_reach(filter, window, &best) {
-                part.collect(filter, window, &mut best)?;
+            if let Some(part) = part.in_reach(filter, window, &top) {
+                part.collect(filter, window, &mut top)?;
             }
-            best.settle();
+            top.truncate_to_max();
             shorten(range, &rows, &times, order);
             if !range.rows.is_empty() {
                 streams.push(Reverse((order.rank(order.near_end(range)), at)));
             }
         }
-        best.settle();
-        let more = best.candidates.len() == wanted;
-        let mut chosen = best.candidates;
-        chosen.truncate(wanted - 1);
+        top.truncate_to_max();
+        let more = top.candidates.len() == count_max;
+        let mut chosen = top.candidates;
+        chosen.truncate(count_max - 1);
         chosen.drain(..window.offset.min(chosen.len()));
-        let next = chosen.last().filter(|_| more).map(|last| last.place.clone());
+        let next = chosen.last().filter(|_| more).map(|last| last.cursor.clone());
         let rows = chosen.into_iter().map(|chosen| (chosen.row_set, chosen.row)).collect();
         Ok(EventSelection { row_sets, rows, next })
     }
 }
 
-/// The page of a sorted range that is nearest; all of an unsorted one.
+/// The next page of a sorted range in list order, or all of an unsorted one.
 fn next_rows(range: &RowRange, order: Order) -> Range<usize> {
     let Range { start, end } = range.rows;
     match (range.event.is_some(), order) {
@@ -273,7 +274,7 @@ fn shorten(range: &mut RowRange, done: &Range<usize>, times: &[i64], order: Orde
     }
 }
 
-/// Some rows of a range.
+/// Some rows of a range, with their timestamps.
 struct RangeSlice<'a> {
     row_set: &'a RowSet,
     range: &'a RowRange,
@@ -282,54 +283,50 @@ struct RangeSlice<'a> {
 }
 
 impl<'a> RangeSlice<'a> {
-    /// The rows between the first and the last that can still matter: no others are worth
-    /// decoding further columns.
-    fn in_reach(
-        self,
-        filter: &Filter,
-        window: &Window,
-        best: &TopEvents,
-    ) -> Option<RangeSlice<'a>> {
-        let rank = |time: i64| best.order.rank(time);
+    /// Narrows to the rows between the first and the last candidate by time, so that other columns
+    /// are not decoded for more.
+    fn in_reach(self, filter: &Filter, window: &Window, top: &TopEvents) -> Option<RangeSlice<'a>> {
+        let rank = |time: i64| top.order.rank(time);
         let resumed = |time: i64| {
             window.resume.as_ref().is_none_or(|resume| rank(time) >= rank(resume.timestamp))
         };
         let matters =
-            |time: &i64| resumed(*time) && best.may_take(*time) && filter.wants_time(*time);
+            |time: &i64| resumed(*time) && top.may_include(*time) && filter.matches_time(*time);
         let first = self.times.iter().position(matters)?;
         let last = self.times.iter().rposition(matters)?;
         let rows = self.rows.start + first..self.rows.start + last + 1;
         Some(RangeSlice { rows, times: &self.times[first..=last], ..self })
     }
 
-    fn collect(&self, filter: &Filter, window: &Window, best: &mut TopEvents) -> Result<()> {
+    fn collect(&self, filter: &Filter, window: &Window, top: &mut TopEvents) -> Result<()> {
         let event = self.range.event.as_deref();
-        let keep = filter.keep(self.row_set, self.rows.clone(), self.times, event)?;
-        if !keep.contains(&true) {
+        let mask = filter.mask(self.row_set, self.rows.clone(), self.times, event)?;
+        if !mask.contains(&true) {
             return Ok(());
         }
-        let places = CursorColumns::of(self)?;
-        // Nearest first, so that most of the rest is read_error by its time alone.
-        let mut kept: Vec<usize> = (0..keep.len()).filter(|at| keep[*at]).collect();
+        let columns = CursorColumns::read(self)?;
+        // In list order, so that most of the rest is rejected by its timestamp alone.
+        let mut candidates: Vec<usize> = (0..mask.len()).filter(|at| mask[*at]).collect();
         if window.order == Order::NewestFirst {
-            kept.reverse();
+            candidates.reverse();
         }
-        for at in kept {
-            if !best.may_take(self.times[at]) {
+        for at in candidates {
+            if !top.may_include(self.times[at]) {
                 continue;
             }
-            let place = places.cursor(at, self.times[at]);
-            let behind = |resume: &Cursor| best.order.compare(&place, resume) == Ordering::Greater;
-            if window.resume.as_ref().is_none_or(behind) {
+            let cursor = columns.cursor(at, self.times[at]);
+            let is_after =
+                |resume: &Cursor| top.order.compare(&cursor, resume) == Ordering::Greater;
+            if window.resume.as_ref().is_none_or(is_after) {
                 let (row_set, row) = (self.range.row_set, self.rows.start + at);
-                best.add(Candidate { place, row_set, row });
+                top.add(Candidate { cursor, row_set, row });
             }
         }
         Ok(())
     }
 }
 
-/// The columns that make a row's place in a list.
+/// The columns that make up a row's cursor.
 struct CursorColumns<'a> {
     uuids: Cow<'a, [[u8; 16]]>,
     distinct_nos: Cow<'a, [u32]>,
@@ -342,14 +339,14 @@ enum Names {
 }
 
 impl<'a> CursorColumns<'a> {
-    fn of(part: &RangeSlice<'a>) -> Result<CursorColumns<'a>> {
+    fn read(part: &RangeSlice<'a>) -> Result<CursorColumns<'a>> {
         let rows = || part.rows.clone();
         Ok(CursorColumns {
             uuids: part.row_set.uuids(rows())?,
             distinct_nos: part.row_set.distinct_nos(rows())?,
             names: match &part.range.event {
                 Some(event) => Names::One(event.clone()),
-                None => Names::Many(part.row_set.texts(&Field::Event, rows())?),
+                None => Names::Many(part.row_set.column_or_absent(&Field::Event, rows())?),
             },
         })
     }
@@ -365,16 +362,16 @@ impl<'a> CursorColumns<'a> {
 }
 
 fn fetch(row_sets: &[RowSet], chosen: &[(usize, usize)]) -> Result<Vec<EventRow>> {
-    let mut by_slab: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut by_row_set: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (at, (row_set, _)) in chosen.iter().enumerate() {
-        by_slab.entry(*row_set).or_default().push(at);
+        by_row_set.entry(*row_set).or_default().push(at);
     }
-    let mut found: Vec<Option<EventRow>> = vec![None; chosen.len()];
-    for (row_set, places) in by_slab {
-        let rows: Vec<usize> = places.iter().map(|at| chosen[*at].1).collect();
-        for (at, row) in places.into_iter().zip(row_sets[row_set].event_rows(&rows)?) {
-            found[at] = Some(row);
+    let mut events: Vec<Option<EventRow>> = vec![None; chosen.len()];
+    for (row_set, indexes) in by_row_set {
+        let rows: Vec<usize> = indexes.iter().map(|at| chosen[*at].1).collect();
+        for (at, row) in indexes.into_iter().zip(row_sets[row_set].event_rows(&rows)?) {
+            events[at] = Some(row);
         }
     }
-    Ok(found.into_iter().flatten().collect())
+    Ok(events.into_iter().flatten().collect())
 }

@@ -1,5 +1,4 @@
-//! Rows stored together, in memory or as a row group of a segment, behind one face: readers and
-//! merges ask for columns and never see which it is.
+//! Row sets: a block of a memtable or a row group of a segment, with the same access to columns.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,16 +8,15 @@ use model::Timestamp;
 use uuid::Uuid;
 
 use crate::Result;
-use crate::columns::PropertyCollector;
-use crate::columns::Value;
 use crate::columns::json;
-use crate::columns::{ABSENT, Column, Dictionary};
-use crate::columns::{EventRow, Identity};
-use crate::columns::{Field, IntColumn};
+use crate::columns::{
+    ABSENT, Column, Dictionary, EventRow, Field, Identity, IntColumn, PropertyCollector, Value,
+};
 use crate::memtable::LiveBlock;
 use crate::segment::footer::Run;
 use crate::segment::{LiveSegment, Segment};
 
+/// Rows that are stored together. Readers and merges do not depend on where.
 #[derive(Clone, Debug)]
 pub(crate) enum RowSet {
     Block(LiveBlock),
@@ -91,7 +89,7 @@ impl RowSet {
         })
     }
 
-    /// The column as it is stored: nulls and rare properties are elsewhere.
+    /// The column as stored, without JSON nulls and rare properties, which have columns of their own.
     pub fn column(&self, field: &Field, rows: Range<usize>) -> Result<Option<Cow<'_, Column>>> {
         match self {
             RowSet::Block(live) => Ok(live.block.column(field).map(|column| {
@@ -107,7 +105,7 @@ impl RowSet {
         }
     }
 
-    /// Properties with a column, and on how many rows they are.
+    /// Properties that have a column, with the number of rows that have a value.
     pub fn properties(&self) -> Result<Vec<(&str, usize)>> {
         match self {
             RowSet::Block(live) => Ok(live.block.properties().collect()),
@@ -115,13 +113,13 @@ impl RowSet {
         }
     }
 
-    pub fn texts(&self, field: &Field, rows: Range<usize>) -> Result<Column> {
+    pub fn column_or_absent(&self, field: &Field, rows: Range<usize>) -> Result<Column> {
         let count = rows.len();
         let column = self.column(field, rows)?;
         Ok(column.map_or_else(|| Column::absent(count), Cow::into_owned))
     }
 
-    /// A property wherever it is stored, JSON nulls included.
+    /// A property, wherever it is stored, with JSON nulls.
     pub fn property(&self, name: &str, rows: Range<usize>) -> Result<Column> {
         let field = Field::Property(name.into());
         let mut column = match self.column(&field, rows.clone())? {
@@ -166,15 +164,14 @@ impl RowSet {
         Ok(Column { codes, dictionary: Arc::new(dictionary) })
     }
 
-    /// Events of a row group in file order with their rows and times; `None` for rows in memory,
-    /// which are in no order.
+    /// The runs of a row group; `None` for a block, which is not sorted.
     pub fn runs(&self) -> Result<Option<Vec<Run>>> {
         let RowSet::RowGroup { live, group, .. } = self else { return Ok(None) };
-        let known = live.segment.runs(*group)?;
-        if !known.is_empty() || self.rows() == 0 {
-            return Ok(Some(known.to_vec()));
+        let listed = live.segment.runs(*group)?;
+        if !listed.is_empty() || self.rows() == 0 {
+            return Ok(Some(listed.to_vec()));
         }
-        let events = self.texts(&Field::Event, 0..self.rows())?;
+        let events = self.column_or_absent(&Field::Event, 0..self.rows())?;
         let times = self.ints(IntColumn::Timestamp, 0..self.rows())?;
         let mut runs: Vec<Run> = Vec::new();
         let mut last = ABSENT;
@@ -197,7 +194,7 @@ impl RowSet {
     pub fn identities(&self, rows: &[usize]) -> Result<Vec<Identity>> {
         let all = 0..self.rows();
         let uuids = self.uuids(all.clone())?;
-        let events = self.texts(&Field::Event, all.clone())?;
+        let events = self.column_or_absent(&Field::Event, all.clone())?;
         let numbers = self.distinct_nos(all)?;
         let identity = |row: &usize| Identity {
             uuid: Uuid::from_bytes(uuids[*row]),
@@ -207,7 +204,7 @@ impl RowSet {
         Ok(rows.iter().map(identity).collect())
     }
 
-    /// Whole rows.
+    /// Reads complete rows.
     pub fn event_rows(&self, rows: &[usize]) -> Result<Vec<EventRow>> {
         match self {
             RowSet::Block(live) => Ok(rows.iter().map(|row| live.block.row(*row)).collect()),
@@ -223,7 +220,7 @@ fn stored_rows(segment: &Segment, group: usize, rows: &[usize]) -> Result<Vec<Ev
     let positions = segment.ints_at(group, IntColumn::Position, rows)?;
     let distinct_nos = segment.distinct_nos_at(group, rows)?;
     let historical = segment.historical_at(group, rows)?;
-    let bare = |at: usize| EventRow {
+    let without_properties = |at: usize| EventRow {
         project: segment.entry.project,
         uuid: Uuid::from_bytes(uuids[at]),
         event: "".into(),
@@ -238,7 +235,7 @@ fn stored_rows(segment: &Segment, group: usize, rows: &[usize]) -> Result<Vec<Ev
         historical: historical[at],
     };
     let mut events: Vec<(EventRow, PropertyCollector)> =
-        (0..rows.len()).map(|at| (bare(at), PropertyCollector::default())).collect();
+        (0..rows.len()).map(|at| (without_properties(at), PropertyCollector::default())).collect();
     let properties = segment.properties(group)?;
     let properties = properties.iter().map(|(name, _)| Field::Property((*name).into()));
     for field in Field::of_every_event().chain([Field::Nulls, Field::Rest]).chain(properties) {

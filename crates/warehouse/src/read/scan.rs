@@ -1,23 +1,22 @@
-//! Projection of many events, for whoever counts instead of listing.
+//! Scans: columns of all matching events in batches, for aggregation.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::Result;
-use crate::columns::Column;
-use crate::columns::IntColumn;
+use crate::columns::{Column, IntColumn};
 use crate::read::filter::{ColumnKey, Filter, sorted_ranges, unordered_ranges};
 use crate::read::row_set::RowSet;
 use crate::read::snapshot::Snapshot;
 use crate::segment::read::columns::CACHED_READ_ROWS_MAX;
 
-/// Rows that are read at once; what a reader holds is this many times its columns.
+/// Rows per scan range: bounds the memory of a reader per column.
 const SCAN_ROWS_MAX: usize = CACHED_READ_ROWS_MAX;
-/// Whole properties are wide.
+/// Rows per scan range with the JSON of all properties, which is wide.
 const WIDE_ROWS_MAX: usize = 4 << 10;
 
-/// What is read beside time and distinct id.
+/// The columns to read besides timestamp and dense id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Projection {
     pub keys: Vec<ColumnKey>,
@@ -27,7 +26,7 @@ pub struct Projection {
     pub properties: bool,
 }
 
-/// Rows that are read together. Parts can be read in any order and by several threads.
+/// A unit of a scan. Ranges can be read in any order and by several threads.
 #[derive(Clone, Debug)]
 pub struct ScanRange {
     row_set: RowSet,
@@ -42,9 +41,9 @@ pub struct Batch {
     /// Microseconds since 1970.
     pub timestamps: Vec<i64>,
     pub distinct_nos: Vec<u32>,
-    /// As many as keys were asked for, in their order.
+    /// One per key of the projection, in that order.
     pub columns: Vec<Column>,
-    /// Empty unless asked for, as are the next two.
+    /// Empty unless the projection has it, as are the next two.
     pub uuids: Vec<[u8; 16]>,
     pub created_at: Vec<i64>,
     pub properties: Vec<String>,
@@ -53,20 +52,20 @@ pub struct Batch {
 /// A condition that needs several columns of a row at once.
 pub trait RowPredicate: std::fmt::Debug + Send + Sync {
     fn columns(&self) -> &Projection;
-    /// One answer for each row.
-    fn keep(&self, batch: &Batch) -> std::result::Result<Vec<bool>, String>;
+    /// One result per row of the batch.
+    fn evaluate(&self, batch: &Batch) -> std::result::Result<Vec<bool>, String>;
 }
 
 impl Snapshot {
-    /// What must be read to see every event that passes `filter`.
+    /// The ranges that a scan of all events that pass `filter` must read.
     pub fn scan_ranges(&self, filter: &Filter, columns: &Projection) -> Result<Vec<ScanRange>> {
         let row_sets = self.row_sets(filter)?;
         let rows_max = if columns.properties { WIDE_ROWS_MAX } else { SCAN_ROWS_MAX };
         cut(&row_sets, unordered_ranges(&row_sets, filter)?, rows_max)
     }
 
-    /// As [`Snapshot::scan_ranges`], but each is of one event and in the order of time, except those that
-    /// are still in memory.
+    /// As [`Snapshot::scan_ranges`], but each range of a segment has one event and is sorted by
+    /// timestamp. Ranges of memtable blocks are not.
     pub fn sorted_scan_ranges(&self, filter: &Filter) -> Result<Vec<ScanRange>> {
         let row_sets = self.row_sets(filter)?;
         cut(&row_sets, sorted_ranges(&row_sets, filter)?, SCAN_ROWS_MAX)
@@ -75,11 +74,11 @@ impl Snapshot {
 
 fn cut(
     row_sets: &[RowSet],
-    found: Vec<crate::read::filter::RowRange>,
+    ranges: Vec<crate::read::filter::RowRange>,
     rows_max: usize,
 ) -> Result<Vec<ScanRange>> {
     let mut scan_ranges = Vec::new();
-    for range in found {
+    for range in ranges {
         let mut start = range.rows.start;
         while start < range.rows.end {
             let rows = start..range.rows.end.min(start + rows_max);
@@ -92,12 +91,12 @@ fn cut(
 }
 
 impl ScanRange {
-    /// Set when all rows are of one event and in the order of time.
+    /// Set if all rows have this event and are sorted by timestamp.
     pub fn event(&self) -> Option<&str> {
         self.event.as_deref()
     }
 
-    /// At most so many events pass.
+    /// An upper bound of the matching events.
     pub fn rows_max(&self) -> usize {
         self.rows.len()
     }
@@ -105,18 +104,18 @@ impl ScanRange {
     pub fn read(&self, filter: &Filter, columns: &Projection) -> Result<Batch> {
         let ScanRange { row_set, rows, event } = self;
         let times = row_set.ints(IntColumn::Timestamp, rows.clone())?;
-        let wanted = if filter.keeps_every_row(row_set, &times, event.as_deref()) {
+        let selection = if filter.keeps_every_row(row_set, &times, event.as_deref()) {
             RowSelection::All
         } else {
-            let keep = filter.keep(row_set, rows.clone(), &times, event.as_deref())?;
-            let kept = keep.iter().enumerate().filter(|(_, keep)| **keep);
-            RowSelection::Some(kept.map(|(at, _)| at).collect())
+            let mask = filter.mask(row_set, rows.clone(), &times, event.as_deref())?;
+            let selected = mask.iter().enumerate().filter(|(_, passes)| **passes);
+            RowSelection::Some(selected.map(|(at, _)| at).collect())
         };
-        Batch::read(row_set, rows, columns, &wanted, times)
+        Batch::read(row_set, rows, columns, &selection, times)
     }
 }
 
-/// Which of the rows that are looked at, counted from the first.
+/// Which rows of a range are selected, counted from its first row.
 pub(crate) enum RowSelection {
     All,
     Some(Vec<usize>),
@@ -126,14 +125,14 @@ impl RowSelection {
     fn count(&self, rows: usize) -> usize {
         match self {
             RowSelection::All => rows,
-            RowSelection::Some(wanted) => wanted.len(),
+            RowSelection::Some(selection) => selection.len(),
         }
     }
 
     fn pick<T: Copy>(&self, from: Cow<'_, [T]>) -> Vec<T> {
         match self {
-            RowSelection::Some(wanted) if wanted.len() < from.len() => {
-                wanted.iter().map(|at| from[*at]).collect()
+            RowSelection::Some(selection) if selection.len() < from.len() => {
+                selection.iter().map(|at| from[*at]).collect()
             }
             _ => from.into_owned(),
         }
@@ -145,34 +144,34 @@ impl Batch {
         row_set: &RowSet,
         rows: &Range<usize>,
         columns: &Projection,
-        wanted: &RowSelection,
+        selection: &RowSelection,
         times: Cow<'_, [i64]>,
     ) -> Result<Batch> {
-        let count = wanted.count(rows.len());
+        let count = selection.count(rows.len());
         if count == 0 {
             let columns = vec![Column::absent(0); columns.keys.len()];
             return Ok(Batch { columns, ..Batch::default() });
         }
         let column = |key: &ColumnKey| -> Result<Column> {
             let Column { codes, dictionary } = key.column(row_set, rows.clone())?;
-            Ok(Column { codes: wanted.pick(codes.into()), dictionary })
+            Ok(Column { codes: selection.pick(codes.into()), dictionary })
         };
         let mut batch = Batch {
             rows: count,
-            timestamps: wanted.pick(times),
-            distinct_nos: wanted.pick(row_set.distinct_nos(rows.clone())?),
+            timestamps: selection.pick(times),
+            distinct_nos: selection.pick(row_set.distinct_nos(rows.clone())?),
             columns: columns.keys.iter().map(column).collect::<Result<_>>()?,
             ..Batch::default()
         };
         if columns.created_at {
-            batch.created_at = wanted.pick(row_set.ints(IntColumn::CreatedAt, rows.clone())?);
+            batch.created_at = selection.pick(row_set.ints(IntColumn::CreatedAt, rows.clone())?);
         }
         if columns.uuids {
-            batch.uuids = wanted.pick(row_set.uuids(rows.clone())?);
+            batch.uuids = selection.pick(row_set.uuids(rows.clone())?);
         }
         if columns.properties {
-            let own = wanted.pick(rows.clone().collect::<Vec<usize>>().into());
-            let events = row_set.event_rows(&own)?;
+            let selected = selection.pick(rows.clone().collect::<Vec<usize>>().into());
+            let events = row_set.event_rows(&selected)?;
             batch.properties = events.into_iter().map(|event| event.properties).collect();
         }
         Ok(batch)

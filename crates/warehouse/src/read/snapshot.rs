@@ -1,4 +1,4 @@
-//! Reading: a project's events at one moment.
+//! Snapshots: a consistent view of a project's events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,18 +7,14 @@ use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
 use crate::Result;
-use crate::columns::ABSENT;
-use crate::columns::EventRow;
-use crate::columns::IntColumn;
-use crate::columns::{Tag, Value};
+use crate::columns::{ABSENT, EventRow, IntColumn, Tag, Value};
 use crate::memtable::LiveBlock;
 use crate::read::filter::{ColumnKey, Filter, sorted_ranges, unordered_ranges};
 use crate::read::row_set::RowSet;
 use crate::segment::LiveSegment;
 use crate::segment::cache::CacheReservation;
 
-/// A consistent view: the same events are there as long as it is held, while flushes, compactions
-/// and deletes go on.
+/// A consistent view. It does not change while flushes, compactions and deletes go on.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     project: ProjectId,
@@ -27,7 +23,7 @@ pub struct Snapshot {
     blocks: Vec<LiveBlock>,
 }
 
-/// A value and on how many events it is.
+/// A value and the number of events that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueCount {
     /// The value as JSON.
@@ -38,14 +34,14 @@ pub struct ValueCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Totals {
     pub events: u64,
-    /// Of all live files; rows in memory are not counted.
+    /// Size of all live segments; the memtable is not included.
     pub disk_bytes: u64,
     pub files: u64,
     /// Events that are not durable yet.
     pub events_in_memory: u64,
 }
 
-/// Different values that are counted at once. With more, the rarest so far are forgotten.
+/// Bound of distinct values counted at once. Beyond it the rarest so far are dropped.
 const VALUES_MAX: usize = 200_000;
 
 impl Snapshot {
@@ -58,7 +54,7 @@ impl Snapshot {
         Snapshot { project, position, segments, blocks }
     }
 
-    /// Of a project where nothing happened yet.
+    /// The snapshot of a project without events.
     pub fn empty(project: ProjectId) -> Self {
         Self::new(project, 0, Arc::default(), Vec::new())
     }
@@ -67,17 +63,17 @@ impl Snapshot {
         self.project
     }
 
-    /// The first journal position that is not in this view.
+    /// The first journal position that is not in the snapshot.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// For whoever needs much memory to make something of these events.
+    /// A reservation of cache capacity, for a query that needs much memory of its own.
     pub fn cache_reservation(&self) -> CacheReservation {
         CacheReservation::new(self.segments.first().map(|live| live.segment.cache.clone()))
     }
 
-    /// Everything that may hold wanted rows.
+    /// The row sets that may have matching rows.
     pub(crate) fn row_sets(&self, filter: &Filter) -> Result<Vec<RowSet>> {
         let mut row_sets: Vec<RowSet> = self.blocks.iter().cloned().map(RowSet::Block).collect();
         for live in self.segments.iter().filter(|live| filter.may_hold(&live.segment.entry)) {
@@ -86,14 +82,15 @@ impl Snapshot {
         Ok(row_sets)
     }
 
-    /// The event with this uuid. Should several have it, the one that came last.
+    /// The event with this uuid; if several have it, the one appended last.
     pub fn get(&self, uuid: Uuid) -> Result<Option<EventRow>> {
-        let mut found: Vec<EventRow> = Vec::new();
+        let mut rows_found: Vec<EventRow> = Vec::new();
         let bytes = uuid.into_bytes();
         for live in &self.blocks {
             let rows = live.block.fixed.uuids.iter().enumerate();
-            let own = rows.filter(|(row, own)| **own == bytes && !live.dead.contains(*row as u32));
-            found.extend(own.map(|(row, _)| live.block.row(row)));
+            let matching =
+                rows.filter(|(row, uuid)| **uuid == bytes && !live.dead.contains(*row as u32));
+            rows_found.extend(matching.map(|(row, _)| live.block.row(row)));
         }
         for live in self.segments.iter().filter(|live| live.segment.entry.uuids.may_hold(&uuid)) {
             for row_set in live.row_sets()? {
@@ -103,43 +100,43 @@ impl Snapshot {
                 }
                 for page in live.segment.uuid_pages(*group, &[bytes])? {
                     let uuids = live.segment.uuids(*group, page.clone())?;
-                    let rows = uuids.iter().enumerate().filter(|(_, own)| **own == bytes);
+                    let rows = uuids.iter().enumerate().filter(|(_, uuid)| **uuid == bytes);
                     let rows = rows.map(|(at, _)| page.start + at);
                     let rows: Vec<usize> = rows.filter(|row| !row_set.is_dead(*row)).collect();
-                    found.extend(row_set.event_rows(&rows)?);
+                    rows_found.extend(row_set.event_rows(&rows)?);
                 }
             }
         }
-        Ok(found.into_iter().max_by_key(|row| row.position))
+        Ok(rows_found.into_iter().max_by_key(|row| row.position))
     }
 
     pub fn count(&self, filter: &Filter) -> Result<u64> {
         let row_sets = self.row_sets(filter)?;
         let mut count = 0;
-        // Runs say how many rows they have, which is all there is to know when no column decides.
-        let bare = filter.is_about_event_and_time();
-        let parts = if bare {
+        // A run lists its number of rows, which suffices if no other column is filtered.
+        let event_and_time_only = filter.is_event_and_time_only();
+        let ranges = if event_and_time_only {
             sorted_ranges(&row_sets, filter)?
         } else {
             unordered_ranges(&row_sets, filter)?
         };
-        for part in parts {
-            let row_set = &row_sets[part.row_set];
-            let whole = filter.wants_time(part.from) && filter.wants_time(part.to);
-            if bare && whole && part.event.is_some() {
-                let dead = || part.rows.clone().filter(|row| row_set.is_dead(*row)).count();
-                count += part.rows.len() - if row_set.any_dead() { dead() } else { 0 };
+        for range in ranges {
+            let row_set = &row_sets[range.row_set];
+            let all_in_range = filter.matches_time(range.from) && filter.matches_time(range.to);
+            if event_and_time_only && all_in_range && range.event.is_some() {
+                let dead = || range.rows.clone().filter(|row| row_set.is_dead(*row)).count();
+                count += range.rows.len() - if row_set.any_dead() { dead() } else { 0 };
                 continue;
             }
-            let times = row_set.ints(IntColumn::Timestamp, part.rows.clone())?;
-            let keep = filter.keep(row_set, part.rows.clone(), &times, part.event.as_deref())?;
-            count += keep.into_iter().filter(|keep| *keep).count();
+            let times = row_set.ints(IntColumn::Timestamp, range.rows.clone())?;
+            let mask = filter.mask(row_set, range.rows.clone(), &times, range.event.as_deref())?;
+            count += mask.into_iter().filter(|mask| *mask).count();
         }
         Ok(count as u64)
     }
 
-    /// Values of `key` among the wanted events that pass `test`, the most frequent first. Events
-    /// without a value are not counted.
+    /// The most frequent values of `key` among the matching events, restricted to those that pass
+    /// `test`. Events without a value are not counted.
     pub fn values(
         &self,
         key: &ColumnKey,
@@ -153,13 +150,13 @@ impl Snapshot {
             let row_set = &row_sets[range.row_set];
             let rows = range.rows.clone();
             let times = row_set.ints(IntColumn::Timestamp, rows.clone())?;
-            let keep = filter.keep(row_set, rows.clone(), &times, range.event.as_deref())?;
-            if !keep.contains(&true) {
+            let mask = filter.mask(row_set, rows.clone(), &times, range.event.as_deref())?;
+            if !mask.contains(&true) {
                 continue;
             }
             let column = key.column(row_set, rows)?;
             let mut by_code = vec![0u64; column.dictionary.len()];
-            for (code, _) in column.codes.iter().zip(keep).filter(|(_, keep)| *keep) {
+            for (code, _) in column.codes.iter().zip(mask).filter(|(_, mask)| *mask) {
                 if *code != ABSENT {
                     by_code[*code as usize] += 1;
                 }
@@ -169,20 +166,20 @@ impl Snapshot {
                     *counts.entry((value.tag() as u8, value.text().into())).or_default() += events;
                 }
             }
-            forget_rarest(&mut counts);
+            drop_rarest(&mut counts);
         }
         let mut counts: Vec<_> = counts.into_iter().collect();
         counts
             .sort_unstable_by(|(a, a_events), (b, b_events)| b_events.cmp(a_events).then(a.cmp(b)));
         counts.truncate(limit);
-        let shown = |((tag, text), events): ((u8, Box<str>), u64)| {
+        let to_count = |((tag, text), events): ((u8, Box<str>), u64)| {
             let tag = [Tag::Null, Tag::False, Tag::True, Tag::Number, Tag::Text, Tag::Json]
                 .into_iter()
-                .find(|known| *known as u8 == tag);
+                .find(|candidate| *candidate as u8 == tag);
             let value = Value::new(tag.unwrap_or(Tag::Null), &text);
             ValueCount { json: value.to_json(), events }
         };
-        Ok(counts.into_iter().map(shown).collect())
+        Ok(counts.into_iter().map(to_count).collect())
     }
 
     pub fn totals(&self) -> Totals {
@@ -198,7 +195,7 @@ impl Snapshot {
         }
     }
 
-    /// The times of the oldest and the newest event that may be there; deleted ones may widen it.
+    /// The minimum and maximum timestamp. Dead rows may widen the range.
     pub fn time_range(&self) -> Option<(Timestamp, Timestamp)> {
         let segments = self.segments.iter().map(|live| &live.segment.entry);
         let segments = segments.map(|entry| (entry.from, entry.to));
@@ -209,7 +206,7 @@ impl Snapshot {
     }
 }
 
-fn forget_rarest(counts: &mut HashMap<(u8, Box<str>), u64>) {
+fn drop_rarest(counts: &mut HashMap<(u8, Box<str>), u64>) {
     if counts.len() > VALUES_MAX {
         let mut events: Vec<u64> = counts.values().copied().collect();
         let (_, median, _) = events.select_nth_unstable(VALUES_MAX / 2);

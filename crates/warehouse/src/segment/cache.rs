@@ -1,4 +1,4 @@
-//! Decoded columns, dictionaries, filters and pages, entries while they are used and while there is room.
+//! The cache of decoded columns, dictionaries, bloom filters, pages and open files of all segments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -15,19 +15,24 @@ use crate::segment::CachedPage;
 use crate::segment::packed_ints::PackedInts;
 use crate::{Error, Result};
 
+/// Which part of a row group an entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CacheItem {
-    Column(usize),
-    /// Column and number of the page, as it is stored.
+    /// The dictionary of a column.
+    Dictionary(usize),
+    /// A decompressed page, by column and index of the page.
     Page(usize, usize),
-    /// The same, as readers count it.
+    /// A decoded page, by column and index of the page.
     Decoded(usize, usize),
-    /// A column whose values stand in its pages.
+    /// A whole column in PLAIN encoding, which has no dictionary page.
     PlainColumn(usize),
-    Distinct,
+    /// The dictionary of `distinct_no`.
+    DistinctNos,
+    /// The bloom filter over `uuid`.
     Filter,
 }
 
+/// The value of an entry.
 #[derive(Clone)]
 pub(crate) enum Cached {
     Dictionary(Arc<Dictionary>),
@@ -38,7 +43,13 @@ pub(crate) enum Cached {
     Page(Arc<CachedPage>),
 }
 
+/// Segment id, row group and item.
 type CacheKey = (u64, usize, CacheItem);
+
+/// Memory that an entry takes in the cache's own tables.
+const ENTRY_OVERHEAD_BYTES: u64 = 64;
+/// Parquet's split-block bloom filter has blocks of 256 bits.
+const FILTER_BLOCK_BYTES: usize = 32;
 
 #[derive(Clone)]
 struct ByteWeighter;
@@ -47,50 +58,53 @@ impl Weighter<CacheKey, Cached> for ByteWeighter {
     fn weight(&self, _: &CacheKey, cached: &Cached) -> u64 {
         let bytes = match cached {
             Cached::Dictionary(dictionary) => dictionary.memory_bytes(),
-            Cached::DistinctNos(numbers) => numbers.len() * 4,
+            Cached::DistinctNos(distinct_nos) => distinct_nos.len() * size_of::<u32>(),
             Cached::Decoded(page) => page.memory_bytes(),
             Cached::PlainColumn(column) => column.0.memory_bytes() + column.1.memory_bytes(),
-            Cached::Filter(filter) => filter.num_blocks() * 32,
+            Cached::Filter(filter) => filter.num_blocks() * FILTER_BLOCK_BYTES,
             Cached::Page(page) => page.bytes.len(),
         };
-        64 + bytes as u64
+        ENTRY_OVERHEAD_BYTES + bytes as u64
     }
 }
 
 pub(crate) struct Cache {
     entries: sync::Cache<CacheKey, Cached, ByteWeighter>,
     bytes_max: u64,
+    /// The sum of all reservations, in bytes.
     reserved: Mutex<u64>,
-    /// Open segments by their ids.
+    /// Open segment files by segment id.
     files: sync::Cache<u64, Arc<File>>,
-    /// Segments that were found damaged since the start, and how.
-    damaged: Mutex<BTreeMap<u64, String>>,
+    /// Segments in which corruption was found since the start, with the error.
+    corrupt: Mutex<BTreeMap<u64, String>>,
 }
 
-/// Room that the cache gives up for as long as somebody needs it for something else.
+/// Memory that a query takes from the cache's capacity while it runs. The cache evicts entries to
+/// make space for it, so that cache and queries together stay within one bound.
 #[derive(Debug, Default)]
 pub struct CacheReservation {
     cache: Option<Arc<Cache>>,
     bytes: u64,
 }
 
-/// What questions need without anything being thrown out for it.
+/// Reservations up to this sum evict nothing.
 const UNCHARGED_BYTES: u64 = 16 << 20;
-/// Looking for what to throw out is not worth it for less.
+/// Reservations grow in steps of this size: eviction is not worth its cost for less.
 const RESERVATION_STEP_BYTES: u64 = 8 << 20;
-/// The part that is entries whatever is asked for.
-const RETAINED_SHARE: u64 = 4;
+/// The cache keeps one part in so many of its capacity, however much is reserved.
+const RETAINED_ONE_IN: u64 = 4;
 
 static ON_MEMORY_RELEASED: OnceLock<fn()> = OnceLock::new();
 
-/// Has `call` called whenever the cache gave up room, what was borrowed is free again, or somebody
-/// says so. Only the first counts.
-pub fn on_memory_released(call: fn()) {
-    let _ = ON_MEMORY_RELEASED.set(call);
+/// Registers a hook that runs when the cache has evicted entries for a reservation, when a
+/// reservation ends, and on [`memory_released`]. Only the first call has an effect.
+pub fn on_memory_released(hook: fn()) {
+    let _ = ON_MEMORY_RELEASED.set(hook);
 }
 
+/// Runs the hook: the caller has freed much memory.
 pub fn memory_released() {
-    ON_MEMORY_RELEASED.get().inspect(|call| call());
+    ON_MEMORY_RELEASED.get().inspect(|hook| hook());
 }
 
 impl CacheReservation {
@@ -98,7 +112,7 @@ impl CacheReservation {
         Self { cache, bytes: 0 }
     }
 
-    /// Says how much it is by now.
+    /// Sets the size of the reservation, rounded up to [`RESERVATION_STEP_BYTES`].
     pub fn resize(&mut self, bytes: usize) {
         let bytes = (bytes as u64).next_multiple_of(RESERVATION_STEP_BYTES);
         if bytes != self.bytes
@@ -122,13 +136,13 @@ impl std::fmt::Debug for Cache {
     }
 }
 
-/// How many entries the cache prepares for; it takes more if they are small.
+/// Entries that the cache allocates tables for. It takes more if they are small.
 const ESTIMATED_ENTRIES: usize = 4_096;
-/// Parts have their own room each, which is little for dictionaries of megabytes, and the more
-/// processors there are, the less: a part that is full throws out what there is room for elsewhere.
+/// Each shard has a fixed share of the capacity, and a full shard evicts while others have space.
+/// Dictionaries of megabytes would not fit one of many shards.
 const SHARDS: usize = 1;
 
-/// Descriptors entries for segments. One that is needed beyond them is opened in place of another.
+/// File descriptors kept open for segments. Opening one more closes another.
 pub(crate) const OPEN_FILES_MAX: usize = 128;
 
 impl Cache {
@@ -138,25 +152,26 @@ impl Cache {
             .shards(SHARDS)
             .estimated_items_capacity(ESTIMATED_ENTRIES)
             .weight_capacity(bytes_max);
-        let options = options.build().expect("what is needed is set");
+        let options = options.build().expect("capacity and weight are set");
         let (hashes, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
         let entries = sync::Cache::with_options(options, ByteWeighter, hashes, lifecycle);
         let mut options = OptionsBuilder::new();
         options.shards(SHARDS).estimated_items_capacity(OPEN_FILES_MAX);
         options.weight_capacity(OPEN_FILES_MAX as u64);
-        let options = options.build().expect("what is needed is set");
+        let options = options.build().expect("capacity and weight are set");
         let (hashes, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
         let files = sync::Cache::with_options(options, UnitWeighter, hashes, lifecycle);
-        Cache { entries, bytes_max, reserved: Mutex::default(), files, damaged: Mutex::default() }
+        Cache { entries, bytes_max, reserved: Mutex::default(), files, corrupt: Mutex::default() }
     }
 
+    /// Changes the capacity after a reservation went from `before` to `now` bytes.
     fn change_reserved(&self, before: u64, now: u64) {
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         *reserved = *reserved - before + now;
-        let given = reserved
+        let yielded = reserved
             .saturating_sub(UNCHARGED_BYTES)
-            .min(self.bytes_max - self.bytes_max / RETAINED_SHARE);
-        let capacity = self.bytes_max - given;
+            .min(self.bytes_max - self.bytes_max / RETAINED_ONE_IN);
+        let capacity = self.bytes_max - yielded;
         let changes = self.entries.capacity() != capacity;
         self.entries.set_capacity(capacity);
         drop(reserved);
@@ -184,34 +199,34 @@ impl Cache {
         })
     }
 
-    /// Whoever reads the segment again opens it again.
+    /// Closes the file; the next read opens it again.
     pub fn close_file(&self, segment: u64) {
         self.files.remove(&segment);
     }
 
-    /// Notes that a segment is damaged; says so once.
+    /// Records that a segment is corrupted, and logs it the first time.
     pub fn record_corruption(&self, segment: u64, error: &Error) {
         let Error::Corrupt { file, .. } = error else { return };
-        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
-        if damaged.insert(segment, error.to_string()).is_none() {
+        let mut corrupt = self.corrupt.lock().unwrap_or_else(PoisonError::into_inner);
+        if corrupt.insert(segment, error.to_string()).is_none() {
             tracing::error!(file = %file.display(), %error, "a segment is damaged");
         }
     }
 
-    /// The segment was read from end to end.
+    /// Clears the record: a scrub found the segment intact.
     pub fn clear_corruption(&self, segment: u64) {
-        self.damaged.lock().unwrap_or_else(PoisonError::into_inner).remove(&segment);
+        self.corrupt.lock().unwrap_or_else(PoisonError::into_inner).remove(&segment);
     }
 
     pub fn is_corrupt(&self, segment: u64) -> bool {
-        self.damaged.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&segment)
+        self.corrupt.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&segment)
     }
 
-    /// Of those that `live` names; others are gone.
-    pub fn damaged(&self, live: &BTreeSet<u64>) -> Vec<String> {
-        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
-        damaged.retain(|segment, _| live.contains(segment));
-        damaged.values().cloned().collect()
+    /// Errors of the corrupted segments in `live`; forgets those of other segments.
+    pub fn corrupt_segments(&self, live: &BTreeSet<u64>) -> Vec<String> {
+        let mut corrupt = self.corrupt.lock().unwrap_or_else(PoisonError::into_inner);
+        corrupt.retain(|segment, _| live.contains(segment));
+        corrupt.values().cloned().collect()
     }
 }
 
@@ -220,12 +235,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_given_up_while_others_need_it() {
+    fn cache_evicts_for_reservations_and_keeps_a_quarter() {
         let cache = Arc::new(Cache::new(256 << 20));
-        let numbers = || Ok(Cached::DistinctNos(Arc::new(vec![0; 1 << 20])));
+        let distinct_nos = || Ok(Cached::DistinctNos(Arc::new(vec![0; 1 << 20])));
         let fill = || {
             for segment in 0..60 {
-                cache.get(segment, 0, CacheItem::Distinct, numbers).unwrap();
+                cache.get(segment, 0, CacheItem::DistinctNos, distinct_nos).unwrap();
             }
             cache.entries.weight() >> 20
         };

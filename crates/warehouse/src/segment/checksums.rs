@@ -1,11 +1,11 @@
 //! Checksums of a segment.
 //!
-//! Every byte of a file is under a CRC32C. BlockChecksums of [`BLOCK_BYTES`] have one each; the list of them
-//! stands in the file behind the last row group, where readers of Parquet skip it. From there on
-//! follows the tail: that list, Parquet's page indexes and its footer. The manifest holds the offset
-//! and the checksum of the tail, and has a checksum of its own.
+//! A CRC32C covers every byte of a file. Each block of [`BLOCK_BYTES`] has one. The list of them
+//! follows the last row group, where Parquet readers skip it, and starts the tail, which also has
+//! Parquet's page indexes and its footer. The manifest holds the offset and the checksum of the tail,
+//! and has a checksum of its own.
 //!
-//! Parquet's own page checksums would leave out page headers, bloom filters, indexes and the footer.
+//! Parquet's own page checksums do not cover page headers, bloom filters, indexes and the footer.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::manifest::SegmentChecksums;
 
-/// A reader of one page reads up to one block more at either end of it.
+/// Size of a checksummed block. A read of one page reads up to one block more at either end.
 pub(crate) const BLOCK_BYTES: usize = 8 << 10;
 
 /// The checksums of the blocks before the tail.
@@ -24,7 +24,7 @@ pub(crate) struct BlockChecksums {
 }
 
 impl BlockChecksums {
-    /// `None` when the tail does not hold what it should.
+    /// `None` if the tail's checksum differs.
     pub fn read(checks: &SegmentChecksums, tail: &[u8]) -> Option<BlockChecksums> {
         let count = usize::try_from(checks.tail_at.div_ceil(BLOCK_BYTES as u64)).ok()?;
         if crc32c::crc32c(tail) != checks.tail_crc {
@@ -42,7 +42,7 @@ impl BlockChecksums {
         self.end
     }
 
-    /// The blocks that bytes lie in, as bytes; `None` when they reach into the tail.
+    /// Extends a byte range to whole blocks; `None` if it reaches into the tail.
     pub fn around(&self, start: u64, length: usize) -> Option<(u64, usize)> {
         let block = BLOCK_BYTES as u64;
         let end = start.checked_add(length as u64).filter(|end| *end <= self.end)?;
@@ -51,7 +51,7 @@ impl BlockChecksums {
         Some((from, usize::try_from(to - from).ok()?))
     }
 
-    /// The first offset at which whole blocks, read from `from` on, are not what was written.
+    /// The offset of the first block with a wrong checksum in `bytes`, whole blocks read at `from`.
     pub fn mismatch(&self, from: u64, bytes: &[u8]) -> Option<u64> {
         let first = (from / BLOCK_BYTES as u64) as usize;
         let wrong = |(at, block): (usize, &[u8])| {
@@ -62,7 +62,7 @@ impl BlockChecksums {
     }
 }
 
-/// Sums what passes through it.
+/// A writer that computes the checksums of everything written through it.
 pub(crate) struct ChecksumWriter<W> {
     out: W,
     sums: Vec<u32>,
@@ -76,7 +76,7 @@ impl<W: Write> ChecksumWriter<W> {
         ChecksumWriter { out, sums: Vec::new(), block: 0, filled: 0, tail: None }
     }
 
-    /// What follows is the tail. Gives the checksums of all blocks, with which it begins.
+    /// Starts the tail. Returns the checksums of all blocks, which must be written first.
     pub fn begin_tail(&mut self) -> Bytes {
         if self.filled > 0 {
             self.end_block();
@@ -96,9 +96,9 @@ impl<W: Write> ChecksumWriter<W> {
             return;
         }
         while !bytes.is_empty() {
-            let (own, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES - self.filled));
-            self.block = crc32c::crc32c_append(self.block, own);
-            self.filled += own.len();
+            let (head, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES - self.filled));
+            self.block = crc32c::crc32c_append(self.block, head);
+            self.filled += head.len();
             bytes = rest;
             if self.filled == BLOCK_BYTES {
                 self.end_block();
@@ -106,7 +106,7 @@ impl<W: Write> ChecksumWriter<W> {
         }
     }
 
-    /// The checksum of the tail, and what was written to.
+    /// Returns the checksum of the tail and the inner writer.
     pub fn finish(self) -> (u32, W) {
         (self.tail.unwrap_or_default(), self.out)
     }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_is_under_a_checksum_however_it_was_written() {
+    fn checksums_cover_every_byte_for_any_write_size() {
         for (length, step) in [(0, 1), (1, 1), (BLOCK_BYTES, 7), (3 * BLOCK_BYTES + 5, 9_000)] {
             let bytes: Vec<u8> = (0..length).map(|at| (at * 31 % 251) as u8).collect();
             let mut out = ChecksumWriter::new(Vec::new());

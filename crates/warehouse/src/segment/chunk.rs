@@ -1,4 +1,4 @@
-//! Column chunks: pages written straight from dictionary codes, without hasher a value again.
+//! Column chunks: writes pages straight from dictionary codes, without hashing values again.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,21 +14,21 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type, TypePtr};
 
-use crate::columns::Value;
-use crate::columns::{ABSENT, Dictionary};
+use crate::columns::{ABSENT, Dictionary, Value};
 use crate::segment::kind::Kind;
 use crate::segment::rle;
 use crate::{Error, Result};
 
-/// Rows of a page: what reading a single row must decode of every column.
+/// Rows per page: a point read decompresses one page of every column.
 pub(crate) const PAGE_ROWS: usize = 16_384;
 
-/// A dictionary of nearly unique values only adds codes to them.
+/// A column with a larger share of distinct values is written PLAIN: a dictionary of nearly unique
+/// values only adds codes.
 const DICTIONARY_SHARE_MAX: (usize, usize) = (3, 4);
-/// Below this many entries a dictionary is cheap whatever its share.
+/// Up to this many entries a dictionary is cheap, whatever their share.
 const DICTIONARY_ALWAYS: usize = 1_024;
 
-/// Values longer than this do not make good bounds.
+/// Longer values are not stored as bounds.
 const BOUND_BYTES_MAX: usize = 64;
 
 pub(crate) type Bounds = Option<(Vec<u8>, Vec<u8>)>;
@@ -112,7 +112,7 @@ impl<'a, W: Write + Send> ChunkWriter<'a, W> {
         Ok(())
     }
 
-    /// `present` says which rows have a value; `None` for columns where all must have one.
+    /// Writes a data page. `present` has a definition level for each row; `None` for required columns.
     pub fn page(
         &mut self,
         rows: usize,
@@ -226,7 +226,7 @@ pub(crate) fn coded_leaf(name: &str, kind: Kind, required: bool) -> TypePtr {
     leaf(name, physical, logical, required, -1)
 }
 
-/// Writes rows given as codes into `dictionary` as one chunk.
+/// Writes one chunk of rows, given as codes into `dictionary`.
 pub(crate) fn write_coded<W: Write + Send>(
     mut chunk: ChunkWriter<'_, W>,
     codes: &[u32],
@@ -282,7 +282,7 @@ fn text_bounds(used: &[u32], dictionary: &Dictionary) -> Bounds {
     short.then(|| (low.as_bytes().to_vec(), high.as_bytes().to_vec()))
 }
 
-/// Renumbers the codes in order of appearance; also gives the code behind every new number.
+/// Renumbers codes in order of appearance; also returns the original code of every new one.
 fn localize(codes: &[u32], entries: usize) -> (Vec<u32>, Vec<u32>) {
     let mut numbers = vec![ABSENT; entries];
     let mut used = Vec::new();
@@ -301,7 +301,7 @@ fn localize(codes: &[u32], entries: usize) -> (Vec<u32>, Vec<u32>) {
 }
 
 fn write_plain(value: Value<'_>, kind: Kind, out: &mut Vec<u8>) {
-    // The kind was chosen so that every literal parses.
+    // `Kind::of` chose the kind so that every literal parses.
     match kind {
         Kind::Int => {
             let int: i64 = value.text().parse().unwrap_or_default();

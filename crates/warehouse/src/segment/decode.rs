@@ -1,10 +1,9 @@
-//! Pages back into codes and values.
+//! Decodes pages into codes and values.
 
 use parquet::basic::Encoding;
 
-use crate::columns::Value;
 use crate::columns::json;
-use crate::columns::{ABSENT, Dictionary};
+use crate::columns::{ABSENT, Dictionary, Value};
 use crate::segment::kind::{Kind, plain_float, pointed_float};
 use crate::segment::rle;
 
@@ -15,7 +14,7 @@ pub(crate) struct DataPage<'a> {
     pub encoding: Encoding,
 }
 
-/// Codes of the page's rows. Values that are not in the chunk's dictionary are added to `plain_values`.
+/// Decodes the codes of a page's rows. Values of a PLAIN page are added to `plain_values`.
 pub(crate) fn codes(
     page: &DataPage<'_>,
     kind: Kind,
@@ -65,7 +64,7 @@ pub(crate) fn codes(
     Some(())
 }
 
-/// Reads `count` plain values into the dictionary.
+/// Decodes `count` PLAIN values into the dictionary.
 pub(crate) fn entries(
     mut bytes: &[u8],
     count: usize,

@@ -1,4 +1,4 @@
-//! What a segment's footer says beyond Parquet's own metadata.
+//! The metadata that a segment's footer has in addition to Parquet's own.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub(crate) const FOOTER_KEY: &str = "hedgerow";
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Footer {
     pub columns: Vec<ColumnNote>,
-    /// By row group: its events in file order.
+    /// For each row group, its runs in file order.
     pub runs: Vec<Vec<Run>>,
 }
 
@@ -19,12 +19,12 @@ pub(crate) struct ColumnNote {
     pub kind: Kind,
 }
 
-/// Neighbouring rows of one event, in the order of time.
+/// Consecutive rows of one event, sorted by timestamp.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Run {
     pub event: Box<str>,
     pub rows: u32,
-    /// Times of the first and the last row.
+    /// Timestamps of the first and the last row, in microseconds.
     pub from: i64,
     pub to: i64,
 }

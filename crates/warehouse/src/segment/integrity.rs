@@ -5,22 +5,22 @@ use crate::segment::Segment;
 use crate::segment::checksums::BLOCK_BYTES;
 use crate::{Error, Result};
 
-/// Bytes read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 128 * BLOCK_BYTES;
-/// Damaged places named of one segment.
-const PLACES_MAX: usize = 16;
+/// Corrupted ranges reported per segment.
+const RANGES_MAX: usize = 16;
 
-/// Compares every block with its checksum; says which bytes of which column differ. Ends early when
-/// `go_on`, which hears of every number of bytes read, says so.
+/// Compares every block with its checksum; describes the corrupted ranges and their columns. Calls
+/// `go_on` with the size of each read, and stops when it returns false.
 pub(crate) fn corrupt_ranges(
     segment: &Segment,
     go_on: &mut dyn FnMut(usize) -> bool,
 ) -> Result<Vec<String>> {
-    let mut places = Vec::new();
+    let mut ranges = Vec::new();
     let source = segment.source()?;
-    let Some(blocks) = source.blocks() else { return Ok(places) };
+    let Some(blocks) = source.blocks() else { return Ok(ranges) };
     let mut at = 0;
-    while at < blocks.end() && places.len() < PLACES_MAX {
+    while at < blocks.end() && ranges.len() < RANGES_MAX {
         let length = (blocks.end() - at).min(READ_BYTES as u64) as usize;
         match source.read(at, length) {
             Ok(bytes) => {
@@ -28,12 +28,12 @@ pub(crate) fn corrupt_ranges(
                 while let Some(wrong) = blocks.mismatch(at + from as u64, &bytes[from..]) {
                     let end = (wrong + BLOCK_BYTES as u64).min(blocks.end());
                     let column = segment.column_over(wrong..end)?;
-                    places.push(format!("bytes {wrong} to {end} differ ({column})"));
+                    ranges.push(format!("bytes {wrong} to {end} differ ({column})"));
                     from = (end - at) as usize;
                 }
             }
             Err(error) => match segment.read_error(error) {
-                Error::Corrupt { what, .. } => places.push(what),
+                Error::Corrupt { what, .. } => ranges.push(what),
                 other => return Err(other),
             },
         }
@@ -42,41 +42,41 @@ pub(crate) fn corrupt_ranges(
             break;
         }
     }
-    places.truncate(PLACES_MAX);
-    Ok(places)
+    ranges.truncate(RANGES_MAX);
+    Ok(ranges)
 }
 
-/// Decodes every value of a segment, one column at a time.
+/// Decodes every value of a segment, one column at a time, and checks row counts and codes.
 pub(crate) fn decode_all(segment: &Segment) -> Result<()> {
     for group in 0..segment.groups()? {
         let rows = 0..segment.group_rows(group)?.len();
         let count = rows.len();
         let listed: usize = segment.runs(group)?.iter().map(|run| run.rows as usize).sum();
-        let whole = |rows: usize| {
+        let check_rows = |rows: usize| {
             if rows == count { Ok(()) } else { Err(segment.undecodable()) }
         };
         if listed > 0 {
-            whole(listed)?;
+            check_rows(listed)?;
         }
-        whole(segment.uuids(group, rows.clone())?.len())?;
+        check_rows(segment.uuids(group, rows.clone())?.len())?;
         segment.filter(group)?;
         for number in IntColumn::ALL {
             let values = segment.ints(group, number, rows.clone())?;
-            whole(values.len())?;
+            check_rows(values.len())?;
             let entry = &segment.entry;
             let outside = |time: &i64| *time < entry.from || *time > entry.to;
             if number == IntColumn::Timestamp && values.iter().any(outside) {
                 return Err(Error::corrupt(&segment.path, "it has events of other times"));
             }
         }
-        whole(segment.distinct_nos(group, rows.clone())?.len())?;
-        whole(segment.historical(group, rows.clone())?.len())?;
+        check_rows(segment.distinct_nos(group, rows.clone())?.len())?;
+        check_rows(segment.historical(group, rows.clone())?.len())?;
         let properties = segment.properties(group)?;
         let properties = properties.iter().map(|(name, _)| Field::Property((*name).into()));
         let fields = Field::of_every_event().chain([Field::Nulls, Field::Rest]).chain(properties);
         for field in fields {
             if let Some(column) = segment.column(group, &field, rows.clone())? {
-                whole(column.codes.len())?;
+                check_rows(column.codes.len())?;
                 let entries = column.dictionary.len() as u32;
                 if column.codes.iter().any(|code| *code != ABSENT && *code >= entries) {
                     return Err(segment.undecodable());

@@ -1,21 +1,20 @@
-//! How a column's values are typed in a file. Decided by the values seen, never by definitions
-//! that people may edit.
+//! The type of a column in a segment. The values decide it, never property definitions, which users
+//! may edit.
 
 use serde::{Deserialize, Serialize};
 
-use crate::columns::Dictionary;
-use crate::columns::Value;
+use crate::columns::{Dictionary, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     Text,
-    /// Every entry is JSON: nested values, mixed kinds, or numbers with literals of their own.
+    /// JSON strings: nested values, mixed types, or numbers whose literals a typed column would change.
     Json,
     Int,
-    /// Doubles whose literals are their shortest form: `0.5`, and `3` for three.
+    /// Doubles whose literals are the shortest form: `0.5`, and `3` for three.
     Float,
-    /// Doubles whose literals always have a point: `0.5`, and `3.0` for three.
+    /// Doubles whose literals always have a decimal point: `0.5`, and `3.0` for three.
     Pointed,
     Bool,
 }
@@ -49,18 +48,18 @@ impl Kind {
     }
 }
 
-/// Whether the literal is what an `i64` prints.
+/// Whether the literal is the decimal form of an `i64`.
 fn is_int(literal: &str) -> bool {
     let digits = literal.strip_prefix('-').unwrap_or(literal);
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     plain && literal != "-0" && literal.parse::<i64>().is_ok()
 }
 
-/// So many digits of a decimal come back from a double as they were.
+/// Decimals of up to this many digits survive the conversion to a double and back.
 const EXACT_DIGITS: usize = 15;
 
-/// Whether it is a decimal as most are, which every way of printing its double gives back: few
-/// digits, no zero too many and none behind the point that would call for an exponent.
+/// A fast check for common decimals, which both ways of printing a double reproduce: few digits, no
+/// redundant zeros, and no leading zeros after the point, which would need an exponent.
 fn is_simple(literal: &str) -> bool {
     let Some((whole, part)) = literal.strip_prefix('-').unwrap_or(literal).split_once('.') else {
         return false;
@@ -80,7 +79,7 @@ fn is_simple(literal: &str) -> bool {
 }
 
 fn is_float(literal: &str, print: fn(f64) -> String) -> bool {
-    // Longer ones are printed without exponent, as hundreds of digits.
+    // Rust prints large doubles without an exponent, as hundreds of digits.
     const CHARS_MAX: usize = 25;
     literal.len() <= CHARS_MAX
         && literal.parse().is_ok_and(|value: f64| value.is_finite() && print(value) == literal)
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_is_typed_only_when_every_literal_survives() {
+    fn column_is_typed_only_if_every_literal_survives() {
         let text = |text| Value::Text(text);
         let number = |literal| Value::Number(literal);
         for (values, expected) in [
@@ -129,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_simple_is_printed_as_it_is(literal in "-?(0|[0-9]{1,9})\\.?[0-9]{0,9}") {
+        fn simple_decimals_survive_both_float_formats(literal in "-?(0|[0-9]{1,9})\\.?[0-9]{0,9}") {
             if is_simple(&literal) {
                 prop_assert!(is_float(&literal, plain_float), "{}", literal);
                 prop_assert!(is_float(&literal, pointed_float), "{}", literal);
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn most_decimals_are_simple() {
+    fn common_decimals_take_the_fast_check() {
         for literal in ["0.5", "-1.25", "102.07", "123456789.012345"] {
             assert!(is_simple(literal), "{literal}");
         }

@@ -9,5 +9,6 @@ use crate::segment::Segment;
 #[derive(Clone, Debug)]
 pub(crate) struct LiveSegment {
     pub segment: Arc<Segment>,
+    /// Rows that were deleted or replaced.
     pub dead: Arc<RoaringBitmap>,
 }

@@ -1,5 +1,5 @@
-//! Reads single rows. A page is decompressed once and stays in the cache; of a page in the cache
-//! only the wanted value is decoded.
+//! Point reads: single rows. Decompressed pages are cached, and only the requested values of a page
+//! are decoded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +9,7 @@ use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageReader};
 
 use crate::Result;
-use crate::columns::{ABSENT, Column, Dictionary};
-use crate::columns::{Field, IntColumn};
+use crate::columns::{ABSENT, Column, Dictionary, Field, IntColumn};
 use crate::segment::cache::{CacheItem, Cached};
 use crate::segment::chunk::PAGE_ROWS;
 use crate::segment::decode;
@@ -88,7 +87,7 @@ impl Segment {
         for row in rows {
             let first = row / PAGE_ROWS * PAGE_ROWS;
             let page = match pages.entry(first) {
-                std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+                std::collections::hash_map::Entry::Occupied(cached) => cached.into_mut(),
                 std::collections::hash_map::Entry::Vacant(new) => {
                     new.insert(self.ints(group, number, first..end.min(first + PAGE_ROWS))?)
                 }
@@ -100,8 +99,8 @@ impl Segment {
 
     fn page_at(&self, group: usize, column: usize, row: usize) -> Result<Arc<CachedPage>> {
         let locations = self.locations(group, column)?;
-        let behind = locations.partition_point(|page| page.first_row_index as usize <= row);
-        let index = behind.checked_sub(1).ok_or_else(|| self.undecodable())?;
+        let next_page = locations.partition_point(|page| page.first_row_index as usize <= row);
+        let index = next_page.checked_sub(1).ok_or_else(|| self.undecodable())?;
         let load = || {
             let location = locations[index].clone();
             let first_row = location.first_row_index as usize;

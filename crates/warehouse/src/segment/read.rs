@@ -1,4 +1,4 @@
-//! Reads single columns of a row group, whole or some rows of them.
+//! A segment and its metadata; reads of pages, dictionaries and bloom filters.
 
 pub(crate) mod columns;
 
@@ -17,9 +17,7 @@ use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use crate::columns::Dictionary;
-use crate::columns::PROPERTY_PREFIX;
-use crate::columns::Value;
+use crate::columns::{Dictionary, PROPERTY_PREFIX, Value};
 use crate::manifest::SegmentEntry;
 use crate::segment::cache::{Cache, CacheItem, Cached};
 use crate::segment::decode::{self, DataPage};
@@ -28,7 +26,7 @@ use crate::segment::kind::Kind;
 use crate::segment::source::Source;
 use crate::{Error, Result};
 
-/// A live segment: what the manifest says of it, and its file, opened when first needed.
+/// A segment: its entry in the manifest, and its file, which is opened on first use.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub entry: SegmentEntry,
@@ -41,10 +39,10 @@ pub(crate) struct Segment {
 struct Opened {
     file: Arc<Source>,
     metadata: ParquetMetaData,
-    /// Column number and kind by the column's name.
+    /// Column index and kind by column name.
     columns: HashMap<String, (usize, Kind)>,
     runs: Vec<Vec<Run>>,
-    /// First row of every row group, and the number of rows behind the last.
+    /// First row of every row group, followed by the total number of rows.
     starts: Vec<usize>,
 }
 
@@ -64,7 +62,7 @@ impl Segment {
             return Ok(opened);
         }
         let opened = Opened::open(&self.entry, &self.path, &self.cache)
-            .inspect_err(|error| self.note(error))?;
+            .inspect_err(|error| self.record(error))?;
         Ok(self.opened.get_or_init(|| opened))
     }
 
@@ -83,17 +81,18 @@ impl Segment {
         Ok(self.opened()?.starts.partition_point(|start| *start <= row) - 1)
     }
 
-    /// Events of a row group in file order; empty when they are too many to be listed.
+    /// Runs of events of a row group in file order; empty if there are too many to list.
     pub fn runs(&self, group: usize) -> Result<&[Run]> {
         Ok(&self.opened()?.runs[group])
     }
 
-    /// Properties with a column, and on how many rows of the row group they are.
+    /// Properties that have a column, with the number of rows of the row group that have a value.
     pub fn properties(&self, group: usize) -> Result<Vec<(&str, usize)>> {
         let opened = self.opened()?;
         let present = |column: usize| {
             let chunk = opened.chunk(group, column);
-            let nulls = chunk.statistics().and_then(|known| known.null_count_opt()).unwrap_or(0);
+            let nulls =
+                chunk.statistics().and_then(|statistics| statistics.null_count_opt()).unwrap_or(0);
             chunk.num_values() as usize - nulls as usize
         };
         let names = opened.columns.iter().filter_map(|(name, (column, _))| {
@@ -102,7 +101,7 @@ impl Segment {
         Ok(names.collect())
     }
 
-    /// The chunk's dictionary, or else the values that were found in its pages.
+    /// The chunk's dictionary, or for a chunk in PLAIN encoding the values from its pages.
     pub fn dictionary_of(
         &self,
         group: usize,
@@ -137,14 +136,14 @@ impl Segment {
     fn dictionary(&self, group: usize, column: usize, kind: Kind) -> Result<Arc<Dictionary>> {
         let load = || {
             let (bytes, entries) = self.dictionary_page(group, column)?;
-            // Before each text stands its length, in four bytes.
+            // Each string is preceded by its length in four bytes.
             let text_bytes = bytes.len().saturating_sub(4 * entries);
             let mut dictionary = Dictionary::with_capacity(entries.min(bytes.len()), text_bytes);
             decode::entries(&bytes, entries, kind, &mut dictionary)
                 .ok_or_else(|| self.undecodable())?;
             Ok(Cached::Dictionary(Arc::new(dictionary)))
         };
-        match self.cached(group, CacheItem::Column(column), load)? {
+        match self.cached(group, CacheItem::Dictionary(column), load)? {
             Cached::Dictionary(dictionary) => Ok(dictionary),
             _ => Err(self.undecodable()),
         }
@@ -171,7 +170,7 @@ impl Segment {
         Ok(uuids)
     }
 
-    /// Pages of a row group whose uuids may include one of `sorted`, as rows of the row group.
+    /// Row ranges of the pages whose uuid bounds include one of `sorted`.
     pub fn uuid_pages(&self, group: usize, sorted: &[[u8; 16]]) -> Result<Vec<Range<usize>>> {
         let opened = self.opened()?;
         let column = opened.column_index("uuid").ok_or_else(|| self.undecodable())?;
@@ -196,7 +195,7 @@ impl Segment {
         Ok(pages.filter(|(page, _)| may_hold(*page)).map(|(_, rows)| rows).collect())
     }
 
-    /// Says of a uuid whether the row group may have it.
+    /// The bloom filter over the row group's uuids.
     pub fn filter(&self, group: usize) -> Result<Arc<Sbbf>> {
         let load = || {
             let opened = self.opened()?;
@@ -212,7 +211,7 @@ impl Segment {
         }
     }
 
-    /// Decodes the pages that overlap `rows`; returns the first row decoded.
+    /// Calls `each` for the pages that overlap `rows`; returns the first row of the first page.
     fn pages(
         &self,
         group: usize,
@@ -250,12 +249,12 @@ impl Segment {
             .map_err(|error| self.read_error(error))
     }
 
-    /// The bytes of the file.
+    /// Access to the bytes of the file.
     pub fn source(&self) -> Result<&Source> {
         Ok(&self.opened()?.file)
     }
 
-    /// Which column and row group bytes belong to, as far as they belong to one.
+    /// Names the column and row group that a range of bytes belongs to, for error messages.
     pub fn column_over(&self, bytes: Range<u64>) -> Result<String> {
         let opened = self.opened()?;
         for (at, group) in opened.metadata.row_groups().iter().enumerate() {
@@ -272,26 +271,26 @@ impl Segment {
         Ok("no column".into())
     }
 
-    /// Notes that the segment is damaged.
-    pub fn damaged(&self, what: impl ToString) -> Error {
+    /// Records that the segment is corrupted; returns the error.
+    pub fn mark_corrupt(&self, what: impl ToString) -> Error {
         let error = Error::corrupt(&self.path, what);
         self.cache.record_corruption(self.entry.id, &error);
         error
     }
 
-    /// For what Parquet's reader refuses.
+    /// Converts an error of Parquet's reader and records it.
     pub fn read_error(&self, error: ParquetError) -> Error {
         let error = Error::parquet(&self.path)(error);
-        self.note(&error);
+        self.record(&error);
         error
     }
 
-    /// Notes what keeps the segment from being read. A disk that does not answer may answer again,
-    /// so that is an error of its own; until then merges leave the segment alone.
-    fn note(&self, error: &Error) {
+    /// Records why the segment cannot be read. An I/O error may be transient, so it does not become
+    /// [`Error::Corrupt`]; but merges skip a segment with media errors.
+    fn record(&self, error: &Error) {
         match error {
             Error::Io { source, .. } if error.is_media_error() => {
-                self.damaged(format!("it cannot be read: {source}"));
+                self.mark_corrupt(format!("it cannot be read: {source}"));
             }
             Error::Io { .. } => {
                 tracing::warn!(file = %self.path.display(), %error, "a segment cannot be read");
@@ -300,8 +299,8 @@ impl Segment {
         }
     }
 
-    /// Reads from the segment. Without checksums anything may come out of a damaged file, and
-    /// Parquet's reader panics on some.
+    /// Runs `read` and turns a panic into an error. Parquet's reader panics on some corrupted files,
+    /// which only segments without checksums let through.
     pub fn catch_decoder_panics<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.entry.checks.is_some() {
             return read();
@@ -309,12 +308,13 @@ impl Segment {
         catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(self.undecodable()))
     }
 
+    /// The error for a column that does not decode.
     pub fn undecodable(&self) -> Error {
-        self.damaged("a column does not decode")
+        self.mark_corrupt("a column does not decode")
     }
 }
 
-/// The page reader takes everything before the first wanted page for a dictionary.
+/// Skips the dictionary page: the page reader treats everything before the first page as one.
 pub(crate) fn skip_dictionary(
     pages: &mut SerializedPageReader<Source>,
 ) -> parquet::errors::Result<()> {
@@ -383,7 +383,7 @@ impl Opened {
         index.map_or(&[], |index| index[group][column].page_locations())
     }
 
-    /// Pages that overlap `rows`, and the first row of the first of them.
+    /// The pages that overlap `rows`, and the first row of the first page.
     fn locations_of(
         &self,
         group: usize,
@@ -393,15 +393,15 @@ impl Opened {
         let all = self.locations(group, column);
         let from = all.partition_point(|page| page.first_row_index as usize <= rows.start);
         let to = all.partition_point(|page| (page.first_row_index as usize) < rows.end);
-        let wanted = &all[from.saturating_sub(1).min(to)..to];
-        (wanted.to_vec(), wanted.first().map_or(0, |page| page.first_row_index as usize))
+        let pages = &all[from.saturating_sub(1).min(to)..to];
+        (pages.to_vec(), pages.first().map_or(0, |page| page.first_row_index as usize))
     }
 
-    fn rows_of(&self, wanted: &[PageLocation], group: usize, column: usize) -> usize {
-        let Some(last) = wanted.last() else { return 0 };
-        let behind = |page: &&PageLocation| page.first_row_index > last.first_row_index;
-        let next = self.locations(group, column).iter().find(behind);
+    fn rows_of(&self, pages: &[PageLocation], group: usize, column: usize) -> usize {
+        let Some(last) = pages.last() else { return 0 };
+        let is_later = |page: &&PageLocation| page.first_row_index > last.first_row_index;
+        let next = self.locations(group, column).iter().find(is_later);
         let end = next.map_or(self.group_size(group), |page| page.first_row_index as usize);
-        end - wanted[0].first_row_index as usize
+        end - pages[0].first_row_index as usize
     }
 }

@@ -1,9 +1,9 @@
-//! Parquet's hybrid of run lengths and bit packing, for dictionary codes and definition levels.
+//! Parquet's RLE/bit-packing hybrid, for dictionary codes and definition levels.
 //!
 //! A run is a varint header and then either one value (`header = length << 1`) or groups of eight
 //! bit-packed values (`header = groups << 1 | 1`), least significant bits first.
 
-/// Shorter runs cost more as a run than packed.
+/// Shorter runs are smaller bit-packed.
 const RUN_MIN: usize = 8;
 
 pub(crate) fn width_of(largest: u32) -> u32 {
@@ -16,7 +16,7 @@ pub(crate) fn encode(values: &[u32], width: u32, out: &mut Vec<u8>) {
     let mut at = 0;
     while at < values.len() {
         let length = run_length(&values[at..]);
-        // A packed range holds whole groups of eight, so a run may begin only behind one.
+        // A bit-packed run has whole groups of eight values, so a repeated run can start only after one.
         let ragged = (8 - (at - packed_from) % 8) % 8;
         if length < RUN_MIN + ragged {
             at += length;
@@ -74,9 +74,9 @@ pub(crate) fn decode(mut bytes: &[u8], width: u32, count: usize) -> Option<Vec<u
             Run::Same { length: 0, .. } | Run::Packed { values: 0, .. } => return None,
             Run::Same { length, value } => out.resize(out.len() + length.min(left), value),
             Run::Packed { values, packed } => {
-                let wanted = values.min(left);
-                let needed = (wanted * width as usize).div_ceil(8);
-                unpack(packed.get(..needed)?, width, wanted, &mut out);
+                let taken = values.min(left);
+                let needed = (taken * width as usize).div_ceil(8);
+                unpack(packed.get(..needed)?, width, taken, &mut out);
             }
         }
     }
@@ -105,7 +105,7 @@ pub(crate) fn get(mut bytes: &[u8], width: u32, mut index: usize) -> Option<u32>
     }
 }
 
-/// Of single bits: the one at `index`, and how many before it are set.
+/// For width 1: the bit at `index`, and the number of set bits before it.
 pub(crate) fn rank(mut bytes: &[u8], mut index: usize) -> Option<(bool, usize)> {
     let mut before = 0;
     loop {
@@ -138,7 +138,7 @@ enum Run<'a> {
         length: usize,
         value: u32,
     },
-    /// The last packed range may be cut behind the last value.
+    /// The last bit-packed run may be truncated after the last value.
     Packed {
         values: usize,
         packed: &'a [u8],
@@ -213,7 +213,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_comes_back((width, values) in runs()) {
+        fn rle_round_trips((width, values) in runs()) {
             let mut bytes = Vec::new();
             encode(&values, width, &mut bytes);
             for (index, value) in values.iter().enumerate() {
@@ -227,7 +227,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_decode_to_something_or_nothing(bytes: Vec<u8>, width in 0u32..=32) {
+        fn rle_decodes_arbitrary_bytes_without_panic(bytes: Vec<u8>, width in 0u32..=32) {
             if let Some(values) = decode(&bytes, width, 100) {
                 prop_assert_eq!(values.len(), 100);
                 prop_assert_eq!(get(&bytes, width, 99), Some(values[99]));

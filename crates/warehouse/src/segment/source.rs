@@ -1,5 +1,4 @@
-//! The bytes of a segment: opened when needed, closed when others are needed more, and checked as
-//! they are read.
+//! Byte access to a segment: opens the file on demand and verifies checksums on every read.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,32 +16,32 @@ use crate::segment::cache::Cache;
 use crate::segment::checksums::BlockChecksums;
 use crate::{Error, Result};
 
-/// Bytes read at once where it is not known how many are wanted.
+/// Bytes per read where the caller gives no length.
 const READ_BYTES: usize = 64 << 10;
 
 type Parquet<T> = std::result::Result<T, ParquetError>;
 
-/// A segment that is read by offset, so that readers share it without sharing a cursor. It holds no
-/// descriptor: those of all segments are in the cache, as many as [`crate::segment::cache::OPEN_FILES_MAX`].
+/// Positioned reads of a segment, so that readers share it without sharing a file offset. It holds no
+/// file descriptor: the cache has at most [`crate::segment::cache::OPEN_FILES_MAX`] for all segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     id: u64,
     path: Arc<PathBuf>,
     cache: Arc<Cache>,
     length: u64,
-    /// `None` for a segment of an older version, which had no checksums.
+    /// `None` for a segment of an older version, without checksums.
     blocks: Option<Arc<BlockChecksums>>,
 }
 
 impl Source {
-    /// Opens the segment and reads what Parquet says of it.
+    /// Opens the segment and reads Parquet's metadata.
     pub fn open(
         entry: &SegmentEntry,
         path: &Path,
         cache: &Arc<Cache>,
     ) -> Result<(Source, ParquetMetaData)> {
         let file = cache.file(entry.id, path)?;
-        let length = file.metadata().map_err(Error::io("look at a segment"))?.len();
+        let length = file.metadata().map_err(Error::io("read the metadata of a segment"))?.len();
         if length != entry.bytes {
             let what = format!("it has {length} bytes, but {} were written", entry.bytes);
             return Err(Error::corrupt(path, what));
@@ -76,10 +75,10 @@ impl Source {
         self.blocks.as_deref()
     }
 
-    /// Bytes as they are on the disk.
+    /// Reads bytes without checking them.
     pub fn read(&self, start: u64, length: usize) -> Parquet<Bytes> {
         if start.checked_add(length as u64).is_none_or(|end| end > self.length) {
-            return Err(ParquetError::EOF("behind the end of the file".into()));
+            return Err(ParquetError::EOF("past the end of the file".into()));
         }
         let file = self.cache.file(self.id, &self.path).map_err(|error| match error {
             Error::Io { source, .. } => ParquetError::External(Box::new(source)),
@@ -88,7 +87,7 @@ impl Source {
         let mut bytes = vec![0; length];
         file.read_exact_at(&mut bytes, start).map_err(|error| {
             if error.kind() != io::ErrorKind::UnexpectedEof {
-                // That a disk or a permission stands in the way says nothing about the file.
+                // An I/O or permission error does not mean that the file is corrupted.
                 return ParquetError::External(Box::new(error));
             }
             let end = start + length as u64;
@@ -114,9 +113,9 @@ impl ChunkReader for Source {
     fn get_bytes(&self, start: u64, length: usize) -> Parquet<Bytes> {
         let Some(blocks) = &self.blocks else { return self.read(start, length) };
         let around = blocks.around(start, length);
-        let (from, whole) = around
-            .ok_or_else(|| ParquetError::EOF("behind the last row group of the file".into()))?;
-        let bytes = self.read(from, whole)?;
+        let (from, length_read) = around
+            .ok_or_else(|| ParquetError::EOF("past the last row group of the file".into()))?;
+        let bytes = self.read(from, length_read)?;
         if let Some(at) = blocks.mismatch(from, &bytes) {
             return Err(ParquetError::General(format!("the checksum of byte {at} on differs")));
         }
@@ -125,7 +124,7 @@ impl ChunkReader for Source {
     }
 }
 
-/// Reads on and on.
+/// Sequential reads with checked blocks.
 pub(crate) struct CheckedReader {
     source: Source,
     offset: u64,
@@ -152,7 +151,7 @@ impl Read for CheckedReader {
     }
 }
 
-/// The end of a file, held in memory.
+/// The tail of a segment, in memory.
 struct TailReader {
     at: u64,
     bytes: Bytes,
@@ -189,7 +188,7 @@ fn parse(from: &impl ChunkReader, path: &Path) -> Result<ParquetMetaData> {
         .map_err(Error::parquet(path))
 }
 
-/// A file of this process that nothing else writes to, such as columns on their way.
+/// A spill file: columns of a segment under construction, private to this process.
 pub(crate) struct Spill {
     file: Arc<File>,
     length: u64,
@@ -198,7 +197,7 @@ pub(crate) struct Spill {
 impl Spill {
     pub fn open(path: &Path) -> Result<Spill> {
         let file = File::open(path).map_err(Error::io("open a spill file"))?;
-        let length = file.metadata().map_err(Error::io("look at a spill file"))?.len();
+        let length = file.metadata().map_err(Error::io("read the metadata of a spill file"))?.len();
         Ok(Spill { file: Arc::new(file), length })
     }
 }

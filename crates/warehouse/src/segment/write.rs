@@ -1,6 +1,6 @@
-//! Writes a segment column by column. A Parquet file wants its row groups one after the other, so
-//! columns go to a spill file first and are put in order at the end: a merge then decodes every
-//! column once and holds one at a time.
+//! Writes a segment column by column. Parquet stores row groups one after the other, so columns go to
+//! a spill file first and are reordered at the end. A merge then decodes every column once and holds
+//! one at a time.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,8 +18,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::{ColumnPath, TypePtr};
 
-use crate::columns::Dictionary;
-use crate::columns::{Field, IntColumn};
+use crate::columns::{Dictionary, Field, IntColumn};
 use crate::faults::FaultPoint;
 use crate::manifest::SegmentChecksums;
 use crate::manifest::StoreDir;
@@ -30,11 +29,11 @@ use crate::segment::kind::Kind;
 use crate::segment::source::Spill;
 use crate::{Error, Result};
 
-/// Bits of the filter over a row's uuid. About one false hit in 30,000 look-ups, because a false
-/// hit costs reading the uuids of the whole row group.
+/// Bloom filter bits per uuid. About one false positive in 30,000 lookups, because each costs reading
+/// uuids of the row group.
 const FILTER_BITS_PER_ROW: usize = 30;
 
-/// Bytes of one block of Parquet's split-block filter.
+/// Bytes per block of Parquet's split-block bloom filter.
 const FILTER_BLOCK_BYTES: usize = 32;
 
 pub(crate) struct SegmentWriter {
@@ -52,10 +51,10 @@ pub(crate) struct SegmentWriter {
     column_bytes_max: u64,
 }
 
-/// What became of the rows.
+/// The finished file.
 pub(crate) struct Written {
     pub bytes: u64,
-    /// The largest column's size before compression: what a merge must be ready to hold.
+    /// The uncompressed size of the largest column: what a merge needs memory for.
     pub column_bytes_max: u64,
     pub checks: SegmentChecksums,
 }
@@ -154,8 +153,8 @@ impl SegmentWriter {
             let mut writer = ChunkWriter::new(&mut self.spill, &self.path, &mut self.zstd, &leaf);
             for page in uuids.chunks(PAGE_ROWS) {
                 let bounds = uuid_bounds(page);
-                // Splitting the bytes would pack v7 uuids better, but not every reader of the open
-                // format knows that encoding.
+                // BYTE_STREAM_SPLIT would compress v7 uuids better, but not every reader of the open
+                // format supports it.
                 writer.page(page.len(), None, page.as_flattened(), Encoding::PLAIN, bounds)?;
             }
             let done = writer.finish(uuid_bounds(uuids), Some(filter_of(uuids)))?;
@@ -212,11 +211,11 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Puts the columns in order and makes the file durable.
-    pub fn finish(mut self, folder: &StoreDir, runs: Vec<Vec<Run>>) -> Result<Written> {
+    /// Reorders the columns into row groups and makes the file durable.
+    pub fn finish(mut self, store_dir: &StoreDir, runs: Vec<Vec<Run>>) -> Result<Written> {
         let corrupt = Error::parquet(&self.path);
         self.spill.flush().map_err(Error::io("write a spill file"))?;
-        folder.step(FaultPoint::SegmentSpilled)?;
+        store_dir.step(FaultPoint::SegmentSpilled)?;
         let footer = Footer { columns: std::mem::take(&mut self.notes), runs };
         let note = KeyValue::new(FOOTER_KEY.to_owned(), footer.to_json());
         let properties = WriterProperties::builder()
@@ -236,7 +235,7 @@ impl SegmentWriter {
             }
             group.close().map_err(&corrupt)?;
         }
-        // Before the tail begins, all that stands before it must have been summed.
+        // All bytes before the tail must have passed through the checksum writer.
         writer.flush().map_err(Error::io("write a segment"))?;
         let tail_at = writer.bytes_written() as u64;
         let sums = writer.inner_mut().begin_tail();
@@ -244,11 +243,11 @@ impl SegmentWriter {
         let (tail_crc, out) = writer.into_inner().map_err(&corrupt)?.finish();
         let file =
             out.into_inner().map_err(|error| Error::io("write a segment")(error.into_error()))?;
-        folder.step(FaultPoint::SegmentWritten)?;
+        store_dir.step(FaultPoint::SegmentWritten)?;
         file.sync_all().map_err(Error::io("sync a segment"))?;
-        let bytes = file.metadata().map_err(Error::io("look at a segment"))?.len();
+        let bytes = file.metadata().map_err(Error::io("read the metadata of a segment"))?.len();
         let _ = fs::remove_file(&self.spill_path);
-        folder.step(FaultPoint::SegmentSynced)?;
+        store_dir.step(FaultPoint::SegmentSynced)?;
         let checks = SegmentChecksums { tail_at, tail_crc };
         Ok(Written { bytes, column_bytes_max: self.column_bytes_max, checks })
     }

@@ -1,4 +1,4 @@
-//! Projects that cannot be written or merged, which must not keep the others waiting.
+//! Exponential backoff per project, so that one that cannot be written does not block the others.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -8,9 +8,9 @@ use model::ProjectId;
 use crate::Error;
 use crate::write::warehouse::lock;
 
-/// The pause after a failure, doubled each time up to the longest.
-const PAUSE_SHORTEST_MICROS: i64 = 5_000_000;
-const PAUSE_LONGEST_MICROS: i64 = 600_000_000;
+/// The delay after the first failure; it doubles with each further one, up to the longest.
+const DELAY_MIN_MICROS: i64 = 5_000_000;
+const DELAY_MAX_MICROS: i64 = 600_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct ProjectBackoff(Mutex<BTreeMap<ProjectId, Failure>>);
@@ -18,16 +18,16 @@ pub(crate) struct ProjectBackoff(Mutex<BTreeMap<ProjectId, Failure>>);
 #[derive(Clone, Debug)]
 struct Failure {
     why: String,
-    pause: i64,
+    delay: i64,
     retry_at: i64,
 }
 
 impl ProjectBackoff {
     pub fn failed(&self, project: ProjectId, now: i64, error: &Error) {
         let mut all = lock(&self.0);
-        let pause = all.get(&project).map_or(PAUSE_SHORTEST_MICROS, |known| known.pause * 2);
-        let pause = pause.min(PAUSE_LONGEST_MICROS);
-        let failure = Failure { why: error.to_string(), pause, retry_at: now + pause };
+        let delay = all.get(&project).map_or(DELAY_MIN_MICROS, |failure| failure.delay * 2);
+        let delay = delay.min(DELAY_MAX_MICROS);
+        let failure = Failure { why: error.to_string(), delay, retry_at: now + delay };
         all.insert(project, failure);
     }
 
@@ -35,12 +35,12 @@ impl ProjectBackoff {
         lock(&self.0).remove(&project);
     }
 
-    pub fn has(&self, project: ProjectId) -> bool {
+    pub fn is_failing(&self, project: ProjectId) -> bool {
         lock(&self.0).contains_key(&project)
     }
 
-    /// Why the project is left alone for now.
-    pub fn waits(&self, project: ProjectId, now: i64) -> Option<String> {
+    /// The error of a project whose backoff is not over.
+    pub fn waiting(&self, project: ProjectId, now: i64) -> Option<String> {
         let all = lock(&self.0);
         let failure = all.get(&project)?;
         (now < failure.retry_at).then(|| failure.why.clone())

@@ -1,4 +1,4 @@
-//! Compaction: fewer, larger segments without dead rows.
+//! Compaction: merges segments into fewer, larger ones without dead rows.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,63 +22,63 @@ use crate::write::state::Writer;
 use crate::write::warehouse::{Warehouse, lock};
 use crate::{Error, Result};
 
-/// How much is worth merging.
+/// Which merges a compaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionKind {
-    /// What pays: several segments of similar size, or one with many or long-dead rows.
+    /// Only profitable ones: several segments of similar size, or one with many or old dead rows.
     Minor,
-    /// Everything that makes fewer segments or removes a dead row.
+    /// Every merge that reduces the number of segments or removes a dead row.
     Major,
 }
 
-/// What one merge did.
+/// The result of one merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactionOutcome {
     pub segments_before: usize,
     pub segments_after: usize,
     pub rows: u64,
-    /// Deleted and replaced rows that are now gone.
+    /// Dead rows that the merge removed.
     pub rows_removed: u64,
 }
 
-/// A segment with this share of dead rows is rewritten.
+/// Share of dead rows at which a segment is rewritten.
 const DEAD_SHARE: (u64, u64) = (1, 10);
-/// Dead rows do not stay longer than this, however few they are.
+/// Age of a segment's first dead row at which it is rewritten, however few they are.
 const DEAD_AGE_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
-/// Segments are of similar size when their rows lie between the same two powers of this: a row is
-/// rewritten once a power, not with every neighbour that happens to be near.
+/// Size-tiered compaction: segments are of similar size if their row counts lie between the same two
+/// powers of this. A row is then rewritten once per tier.
 const TIER: u64 = 4;
 
-/// Segments with fewer rows are small: less than half of what one flush may bring.
+/// Segments with fewer rows are small: less than half of a full flush.
 const SMALL_ROWS: u64 = 64 << 10;
-/// Small segments a project may have. Beyond them the smallest are merged, whatever their months:
-/// every segment costs a reader a look and the manifest a line, and events of any months are cheap
-/// to send.
+/// Bound of small segments per project. Beyond it the smallest are merged regardless of partition:
+/// every segment costs readers a lookup and the manifest an entry, and a client can send events of
+/// any months.
 const SMALL_SEGMENTS_MAX: usize = 128;
-/// How many small ones are merged at once.
+/// Small segments merged at once.
 const SMALL_MERGE_MAX: usize = 128;
 
 /// Round-robin over projects.
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
-    /// The project of the last merge; the next one looks behind it first.
+    /// The project of the last merge; the next search starts after it.
     last: Option<ProjectId>,
-    failing: ProjectBackoff,
+    backoff: ProjectBackoff,
 }
 
 impl Warehouse {
-    /// Does one merge, if there is one to do. Readers and appends go on meanwhile. Projects take
-    /// turns; one whose merge fails pauses, and damaged segments are left alone.
+    /// Does one merge, if one is due, concurrently with readers and appends. Projects are served
+    /// round-robin. A project whose merge fails backs off; corrupted segments are skipped.
     pub fn compact(&self, kind: CompactionKind) -> Result<Option<CompactionOutcome>> {
         let mut rotation = lock(&self.inner.compacting);
         let Some((project, inputs)) = self.choose(kind, &rotation) else { return Ok(None) };
         rotation.last = Some(project);
         let done = self.compact_in(project, &inputs);
         match &done {
-            Ok(_) => rotation.failing.succeeded(project),
+            Ok(_) => rotation.backoff.succeeded(project),
             Err(error) => {
-                tracing::warn!(project.id = %project, %error, "segments cannot be merged");
-                rotation.failing.failed(project, self.now().as_micros(), error);
+                tracing::warn!(project.id = %project, %error, "cannot compact a project");
+                rotation.backoff.failed(project, self.now().as_micros(), error);
             }
         }
         done
@@ -90,7 +90,7 @@ impl Warehouse {
         inputs: &[LiveSegment],
     ) -> Result<Option<CompactionOutcome>> {
         let merge = Merge {
-            folder: &self.inner.folder,
+            store_dir: &self.inner.store_dir,
             settings: &self.inner.settings,
             project,
             level: LEVEL_COMPACT,
@@ -103,22 +103,22 @@ impl Warehouse {
             }
             merge.run(&row_sets, &mut || self.take_id())
         })?;
-        let mut fresh = UncommittedFiles::new(&self.inner.folder);
-        outputs.iter().for_each(|entry| fresh.add(&entry.file));
+        let mut new_files = UncommittedFiles::new(&self.inner.store_dir);
+        outputs.iter().for_each(|entry| new_files.add(&entry.file));
         let done = CompactionOutcome {
             segments_before: inputs.len(),
             segments_after: outputs.len(),
             rows: outputs.iter().map(|entry| entry.rows).sum(),
             rows_removed: inputs.iter().map(|input| input.dead.len()).sum(),
         };
-        self.inner.folder.step(FaultPoint::CompactMerged)?;
-        match self.replace(project, inputs, outputs, fresh)? {
+        self.inner.store_dir.step(FaultPoint::CompactMerged)?;
+        match self.replace(project, inputs, outputs, new_files)? {
             true => Ok(Some(done)),
             false => Ok(None),
         }
     }
 
-    /// Segments that are merged next, with the dead rows that are durably dead.
+    /// Chooses the segments to merge next, with their durable dead rows.
     fn choose(
         &self,
         kind: CompactionKind,
@@ -132,18 +132,18 @@ impl Warehouse {
                 projects.entry(entry.project).or_default().push(entry);
             }
         }
-        let behind = |project: &ProjectId| rotation.last.is_none_or(|last| *project > last);
+        let is_after_last = |project: &ProjectId| rotation.last.is_none_or(|last| *project > last);
         let (first, then): (Vec<_>, Vec<_>) =
-            projects.into_iter().partition(|(project, _)| behind(project));
+            projects.into_iter().partition(|(project, _)| is_after_last(project));
         let chosen = first
             .into_iter()
             .chain(then)
-            // Segments stay as they are while a flush on its way remembers rows of them.
-            .filter(|(project, _)| !self.inner.failing.has(*project))
+            // A pending flush of the project refers to its segments, so they must not change.
+            .filter(|(project, _)| !self.inner.flush_backoff.is_failing(*project))
             .filter(|(project, _)| {
-                kind == CompactionKind::Major || rotation.failing.waits(*project, now).is_none()
+                kind == CompactionKind::Major || rotation.backoff.waiting(*project, now).is_none()
             })
-            .find_map(|(project, own)| Some((project, self.choose_of(own, kind)?)));
+            .find_map(|(project, entries)| Some((project, self.choose_in_project(entries, kind)?)));
         let (project, ids) = chosen?;
         let segments = lock(&self.inner.state).segments(project);
         let inputs = segments
@@ -154,34 +154,38 @@ impl Warehouse {
         Some((project, inputs))
     }
 
-    /// Of the segments of one project.
-    fn choose_of(&self, own: Vec<&SegmentEntry>, kind: CompactionKind) -> Option<Vec<u64>> {
-        if let Some(crowded) = self.choose_small(&own) {
-            return Some(crowded);
+    /// Chooses among the segments of one project.
+    fn choose_in_project(
+        &self,
+        entries: Vec<&SegmentEntry>,
+        kind: CompactionKind,
+    ) -> Option<Vec<u64>> {
+        if let Some(small) = self.choose_small(&entries) {
+            return Some(small);
         }
-        let mut months: BTreeMap<Partition, Vec<&SegmentEntry>> = BTreeMap::new();
-        for entry in own {
-            months.entry(entry.month).or_default().push(entry);
+        let mut partitions: BTreeMap<Partition, Vec<&SegmentEntry>> = BTreeMap::new();
+        for entry in entries {
+            partitions.entry(entry.partition).or_default().push(entry);
         }
-        months.into_values().find_map(|entries| self.choose_in(entries, kind))
+        partitions.into_values().find_map(|entries| self.choose_in_partition(entries, kind))
     }
 
-    /// Too many small ones, of whatever months.
-    fn choose_small(&self, own: &[&SegmentEntry]) -> Option<Vec<u64>> {
+    /// Chooses small segments of any partition if there are too many.
+    fn choose_small(&self, entries: &[&SegmentEntry]) -> Option<Vec<u64>> {
         let mut small: Vec<&SegmentEntry> =
-            own.iter().copied().filter(|entry| entry.rows < SMALL_ROWS).collect();
+            entries.iter().copied().filter(|entry| entry.rows < SMALL_ROWS).collect();
         if small.len() <= SMALL_SEGMENTS_MAX {
             return None;
         }
         small.sort_by_key(|entry| (entry.rows, entry.id));
         small.truncate(SMALL_MERGE_MAX);
-        let most = (0..=small.len()).rev().find(|most| self.fits(&small[..*most]))?;
-        // Fewer could come out as as many again.
-        let worth = most >= 2 * OUTPUTS_MAX;
-        worth.then(|| small[..most].iter().map(|entry| entry.id).collect())
+        let count = (0..=small.len()).rev().find(|count| self.fits(&small[..*count]))?;
+        // A merge of fewer could produce as many segments again.
+        let worth = count >= 2 * OUTPUTS_MAX;
+        worth.then(|| small[..count].iter().map(|entry| entry.id).collect())
     }
 
-    /// Whether a merge of all of them stays within its bounds.
+    /// Whether a merge of all entries stays within the bounds of rows and memory.
     fn fits(&self, entries: &[&SegmentEntry]) -> bool {
         let rows: u64 = entries.iter().map(|entry| entry.rows).sum();
         let bytes: u64 = entries.iter().map(|entry| entry.column_bytes_max).sum();
@@ -189,41 +193,47 @@ impl Warehouse {
         rows <= settings.segment_rows_max as u64 && bytes <= settings.merge_bytes_max
     }
 
-    fn choose_in(&self, mut entries: Vec<&SegmentEntry>, kind: CompactionKind) -> Option<Vec<u64>> {
+    fn choose_in_partition(
+        &self,
+        mut entries: Vec<&SegmentEntry>,
+        kind: CompactionKind,
+    ) -> Option<Vec<u64>> {
         let settings = &self.inner.settings;
         let now = self.now().as_micros();
         entries.sort_by_key(|entry| (entry.rows, entry.id));
-        let least = if kind == CompactionKind::Minor { settings.merge_segments_min } else { 2 };
+        let segments_min =
+            if kind == CompactionKind::Minor { settings.merge_segments_min } else { 2 };
         let tier = |entry: &SegmentEntry| entry.rows.max(1).ilog(TIER);
         let similar = |a: &&SegmentEntry, b: &&SegmentEntry| {
             kind == CompactionKind::Major || tier(a) == tier(b)
         };
         for group in entries.chunk_by(similar) {
-            let most = (0..=group.len()).rev().find(|most| self.fits(&group[..*most])).unwrap_or(0);
-            if group.len() >= least && most >= 2 {
-                return Some(group[..most].iter().map(|entry| entry.id).collect());
+            let count =
+                (0..=group.len()).rev().find(|count| self.fits(&group[..*count])).unwrap_or(0);
+            if group.len() >= segments_min && count >= 2 {
+                return Some(group[..count].iter().map(|entry| entry.id).collect());
             }
         }
-        let rotten = |entry: &&SegmentEntry| {
+        let needs_rewrite = |entry: &&SegmentEntry| {
             entry.dead.as_ref().is_some_and(|dead| {
                 kind == CompactionKind::Major
                     || dead.rows * DEAD_SHARE.1 >= entry.rows * DEAD_SHARE.0
                     || now - dead.since >= DEAD_AGE_MICROS
             })
         };
-        entries.into_iter().find(rotten).map(|entry| vec![entry.id])
+        entries.into_iter().find(needs_rewrite).map(|entry| vec![entry.id])
     }
 
-    /// Puts the outputs in place of the inputs. What died in the inputs meanwhile dies in the
-    /// outputs. `false` when the inputs are not all there any more.
+    /// Replaces the inputs by the outputs. Rows that died in the inputs during the merge are marked
+    /// dead in the outputs. `false` if an input is gone.
     fn replace(
         &self,
         project: ProjectId,
         inputs: &[LiveSegment],
         outputs: Vec<SegmentEntry>,
-        fresh: UncommittedFiles<'_>,
+        new_files: UncommittedFiles<'_>,
     ) -> Result<bool> {
-        // A flush on its way remembers dead rows by segment, so it comes first.
+        // A running flush refers to dead rows by segment, so it must finish first.
         let _no_flush = lock(&self.inner.flushing);
         let mut writer = lock(&self.inner.writer);
         let (current, flushing) = {
@@ -240,35 +250,35 @@ impl Warehouse {
             .iter()
             .map(|entry| LiveSegment { segment: self.live_segment(entry), dead: Arc::default() })
             .collect();
-        let mut durable: Vec<RoaringBitmap> = vec![RoaringBitmap::new(); new.len()];
+        let mut durable_dead: Vec<RoaringBitmap> = vec![RoaringBitmap::new(); new.len()];
         for input in inputs {
             let Some(current) = now(input) else { continue };
-            let died = &*current.dead - &*input.dead;
-            if died.is_empty() {
+            let newly_dead = &*current.dead - &*input.dead;
+            if newly_dead.is_empty() {
                 continue;
             }
             let durably = durable_view(current, &writer);
-            for (row, (index, moved)) in self.moved(input, &died, &new)? {
+            for (row, (index, moved)) in self.moved(input, &newly_dead, &new)? {
                 Arc::make_mut(&mut new[index].dead).insert(moved);
                 if durably.dead.contains(row) {
-                    durable[index].insert(moved);
+                    durable_dead[index].insert(moved);
                 }
             }
         }
-        let mut change = ManifestEdit::begin(self, &writer);
-        inputs.iter().for_each(|input| change.retire(input.segment.entry.id));
-        change.add(outputs, fresh);
-        for (live, dead) in new.iter().zip(&durable) {
-            change.mark_dead(live.segment.entry.id, dead)?;
+        let mut edit = ManifestEdit::begin(self, &writer);
+        inputs.iter().for_each(|input| edit.retire(input.segment.entry.id));
+        edit.add(outputs, new_files);
+        for (live, dead) in new.iter().zip(&durable_dead) {
+            edit.mark_dead(live.segment.entry.id, dead)?;
         }
         drop(current);
-        change.commit(&mut writer, |state| {
+        edit.commit(&mut writer, |state| {
             state.change_segments(project, |all| all.extend(new));
         })?;
         Ok(true)
     }
 
-    /// Where rows of an input are in the outputs.
+    /// The locations of an input's rows in the outputs.
     fn moved(
         &self,
         input: &LiveSegment,
@@ -278,20 +288,23 @@ impl Warehouse {
         let mut moved = Vec::new();
         for row_set in input.row_sets()? {
             let RowSet::RowGroup { rows: range, .. } = &row_set else { continue };
-            let own: Vec<u32> = rows.range(range.start as u32..range.end as u32).collect();
-            if own.is_empty() {
+            let dead_rows: Vec<u32> = rows.range(range.start as u32..range.end as u32).collect();
+            if dead_rows.is_empty() {
                 continue;
             }
-            let places: Vec<usize> = own.iter().map(|row| *row as usize - range.start).collect();
-            let found = dedup::find(outputs, &row_set.identities(&places)?)?;
-            moved.extend(own.into_iter().zip(found).filter_map(|(row, to)| Some((row, to?))));
+            let rows_in_group: Vec<usize> =
+                dead_rows.iter().map(|row| *row as usize - range.start).collect();
+            let locations = dedup::find(outputs, &row_set.identities(&rows_in_group)?)?;
+            moved.extend(
+                dead_rows.into_iter().zip(locations).filter_map(|(row, to)| Some((row, to?))),
+            );
         }
         Ok(moved)
     }
 }
 
-/// Parquet's reader panics on some damaged files without checksums. Which of the inputs it was is
-/// found by reading each; the next merge leaves it alone.
+/// Runs a merge and turns a panic into an error: Parquet's reader panics on some corrupted files
+/// without checksums. Decoding each input then finds the corrupted one, which later merges skip.
 fn catch_decoder_panics<T>(inputs: &[LiveSegment], merge: impl FnOnce() -> Result<T>) -> Result<T> {
     let mut unchecked = inputs.iter().filter(|input| input.segment.entry.checks.is_none());
     let Some(first) = unchecked.next() else { return merge() };

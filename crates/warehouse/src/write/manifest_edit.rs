@@ -1,5 +1,4 @@
-//! A change of the manifest in the making. Nothing of it counts before it is committed, and then
-//! all of it does: first on disk, then for readers.
+//! Manifest edits: a set of changes that commits atomically, first on disk, then for readers.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,9 +18,9 @@ pub(crate) struct ManifestEdit<'a> {
     pub manifest: Manifest,
     warehouse: &'a Warehouse,
     durable_dead: HashMap<u64, Arc<RoaringBitmap>>,
-    fresh: UncommittedFiles<'a>,
-    /// Projects whose folder got a file; its entry there must be durable too.
-    touched: BTreeSet<ProjectId>,
+    new_files: UncommittedFiles<'a>,
+    /// Projects whose directory has a new file and must be synced.
+    dirs_to_sync: BTreeSet<ProjectId>,
     now: i64,
 }
 
@@ -31,27 +30,27 @@ impl<'a> ManifestEdit<'a> {
             manifest: writer.manifest.clone(),
             warehouse,
             durable_dead: writer.durable_dead.clone(),
-            fresh: UncommittedFiles::new(&warehouse.inner.folder),
-            touched: BTreeSet::new(),
+            new_files: UncommittedFiles::new(&warehouse.inner.store_dir),
+            dirs_to_sync: BTreeSet::new(),
             now: warehouse.now().as_micros(),
         }
     }
 
-    fn place(&self, id: u64) -> Option<usize> {
+    fn index_of(&self, id: u64) -> Option<usize> {
         self.manifest.segments.iter().position(|entry| entry.id == id)
     }
 
     pub fn add(&mut self, entries: Vec<SegmentEntry>, files: UncommittedFiles<'a>) {
         self.manifest.segments.extend(entries);
-        self.fresh.join(files);
+        self.new_files.join(files);
     }
 
-    /// Adds dead rows to a segment; drops the segment when none is left alive.
+    /// Adds dead rows to a segment; retires the segment if no live row is left.
     pub fn mark_dead(&mut self, id: u64, dead: &RoaringBitmap) -> Result<()> {
-        let Some(at) = self.place(id) else { return Ok(()) };
-        let known = self.durable_dead.get(&id).cloned().unwrap_or_default();
-        let all = &*known | dead;
-        if all.len() == known.len() {
+        let Some(at) = self.index_of(id) else { return Ok(()) };
+        let current = self.durable_dead.get(&id).cloned().unwrap_or_default();
+        let all = &*current | dead;
+        if all.len() == current.len() {
             return Ok(());
         }
         if all.len() == self.manifest.segments[at].rows {
@@ -60,9 +59,9 @@ impl<'a> ManifestEdit<'a> {
         }
         let segment = &self.manifest.segments[at].file;
         let file = StoreDir::dead_file(segment, self.warehouse.take_id());
-        self.fresh.add(&file);
-        let crc = Some(self.warehouse.inner.folder.write_dead(&file, &all)?);
-        self.touched.insert(self.manifest.segments[at].project);
+        self.new_files.add(&file);
+        let crc = Some(self.warehouse.inner.store_dir.write_dead(&file, &all)?);
+        self.dirs_to_sync.insert(self.manifest.segments[at].project);
         let entry = &mut self.manifest.segments[at];
         let since = entry.dead.as_ref().map_or(self.now, |dead| dead.since);
         let old = entry.dead.replace(DeadEntry { file, rows: all.len(), since, crc });
@@ -71,9 +70,9 @@ impl<'a> ManifestEdit<'a> {
         Ok(())
     }
 
-    /// Takes a segment out; its files stay for a while.
+    /// Removes a segment; its files stay for [`crate::Settings::retired_keep`].
     pub fn retire(&mut self, id: u64) {
-        let Some(at) = self.place(id) else { return };
+        let Some(at) = self.index_of(id) else { return };
         let entry = self.manifest.segments.remove(at);
         self.retire_file(Some(entry.file));
         self.retire_file(entry.dead.map(|dead| dead.file));
@@ -84,23 +83,23 @@ impl<'a> ManifestEdit<'a> {
         self.manifest.retired.extend(file.map(|file| Retired { file, at: self.now }));
     }
 
-    /// `apply` brings the readers' state up to date; segments that are gone from the manifest
-    /// leave it by themselves, in the same moment.
+    /// Commits the edit on disk, then lets `apply` update the readers' state. Segments that the
+    /// manifest no longer names leave the state in the same step.
     pub fn commit(mut self, writer: &mut Writer, apply: impl FnOnce(&mut State)) -> Result<()> {
         let inner = &self.warehouse.inner;
-        for project in &self.touched {
-            inner.folder.sync_project(*project)?;
+        for project in &self.dirs_to_sync {
+            inner.store_dir.sync_project(*project)?;
         }
         if self.manifest != writer.manifest {
             self.manifest.next_id = inner.next_id.load(Ordering::Relaxed);
-            inner.folder.prepare_manifest(&self.manifest)?;
-            let files = self.fresh.keep();
-            if let Err(error) = inner.folder.install_manifest() {
+            inner.store_dir.prepare_manifest(&self.manifest)?;
+            let files = self.new_files.keep();
+            if let Err(error) = inner.store_dir.install_manifest() {
                 writer.unsettled.extend(files);
                 return Err(error);
             }
             let settled = std::mem::take(&mut writer.unsettled);
-            settled.iter().for_each(|file| discard(&inner.folder.path(file)));
+            settled.iter().for_each(|file| discard(&inner.store_dir.path(file)));
         }
         writer.manifest = self.manifest;
         writer.durable_dead = self.durable_dead;
@@ -111,18 +110,19 @@ impl<'a> ManifestEdit<'a> {
     }
 }
 
-/// Takes out what the manifest does not name; snapshots may still read it.
+/// Removes segments that the manifest does not name; snapshots may still read them.
 fn drop_segments(state: &mut State, writer: &mut Writer) {
     let live: HashSet<u64> = writer.manifest.segments.iter().map(|entry| entry.id).collect();
     for project in state.projects.values_mut() {
-        if project.segments.iter().all(|own| live.contains(&own.segment.entry.id)) {
+        if project.segments.iter().all(|live_segment| live.contains(&live_segment.segment.entry.id))
+        {
             continue;
         }
-        Arc::make_mut(&mut project.segments).retain(|own| {
-            let stays = live.contains(&own.segment.entry.id);
+        Arc::make_mut(&mut project.segments).retain(|live_segment| {
+            let stays = live.contains(&live_segment.segment.entry.id);
             if !stays {
-                let file = own.segment.entry.file.clone();
-                writer.pinned.push((file, Arc::downgrade(&own.segment)));
+                let file = live_segment.segment.entry.file.clone();
+                writer.pinned.push((file, Arc::downgrade(&live_segment.segment)));
             }
             stays
         });

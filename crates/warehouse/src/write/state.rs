@@ -1,4 +1,4 @@
-//! What readers see and what a writer changes.
+//! The in-memory state: what readers see, and what the writer changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -14,10 +14,10 @@ use crate::segment::LiveSegment;
 use crate::segment::Segment;
 use crate::write::dedup::RowLocation;
 
-/// Everything a reader needs. Changed only by whoever holds the writer; locked briefly.
+/// The state that readers need. Only the holder of the writer lock changes it; locked briefly.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// The first journal position that was not applied.
+    /// The first journal position that is not applied.
     pub applied: u64,
     pub projects: BTreeMap<ProjectId, ProjectState>,
     pub flushing: Option<Flushing>,
@@ -26,37 +26,37 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct ProjectState {
     pub segments: Arc<Vec<LiveSegment>>,
-    pub memory: Memtable,
+    pub memtable: Memtable,
 }
 
-/// The memory of all projects at one moment, on its way into segments.
+/// The frozen memtables of all projects that a flush is writing.
 #[derive(Debug)]
 pub(crate) struct Flushing {
-    /// Rows before it are in `projects`, in segments, or in the memory of those that are in
-    /// `projects` since an earlier moment.
+    /// Rows before this position are in `projects`, in segments, or in the active memtable of a
+    /// project that was frozen by an earlier flush.
     pub position: u64,
     pub projects: BTreeMap<ProjectId, FrozenMemtable>,
-    /// Rows of segments that were dead at that moment: what the rows on their way replace, they
-    /// replace in the same change of the manifest.
+    /// Dead rows of segments at the time of the freeze: the manifest edit that adds the new rows also
+    /// marks dead the rows that they replace.
     pub dead: BTreeMap<ProjectId, HashMap<u64, Arc<RoaringBitmap>>>,
 }
 
-/// What changes files. Only one at a time.
+/// The state that changes files; its lock serializes manifest edits.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub manifest: Manifest,
-    /// The dead rows of segments as the disk has them.
+    /// The durable dead rows of segments.
     pub durable_dead: HashMap<u64, Arc<RoaringBitmap>>,
     /// Retired segments that a snapshot may still read.
     pub pinned: Vec<(String, Weak<Segment>)>,
-    /// New files of a change whose manifest may or may not have reached the disk. They go when the
-    /// next one has.
+    /// New files of a failed commit, whose manifest may or may not be on disk. They are removed after
+    /// the next successful commit.
     pub unsettled: Vec<String>,
 }
 
 impl ProjectState {
     pub fn new(project: ProjectId) -> ProjectState {
-        ProjectState { segments: Arc::default(), memory: Memtable::new(project) }
+        ProjectState { segments: Arc::default(), memtable: Memtable::new(project) }
     }
 }
 
@@ -66,28 +66,28 @@ impl State {
     }
 
     pub fn segments(&self, project: ProjectId) -> Arc<Vec<LiveSegment>> {
-        self.projects.get(&project).map_or_else(Arc::default, |known| known.segments.clone())
+        self.projects.get(&project).map_or_else(Arc::default, |state| state.segments.clone())
     }
 
     pub fn blocks(&mut self, project: ProjectId) -> Vec<LiveBlock> {
         let flushing = self.flushing.as_ref().and_then(|flushing| flushing.projects.get(&project));
         let mut blocks = flushing.map_or_else(Vec::new, |frozen| frozen.blocks.clone());
-        if let Some(known) = self.projects.get_mut(&project) {
-            blocks.extend(known.memory.blocks());
+        if let Some(state) = self.projects.get_mut(&project) {
+            blocks.extend(state.memtable.blocks());
         }
         blocks
     }
 
-    /// The live copy of an event, if it is in memory.
+    /// The live row of an event, if a memtable has it.
     pub fn find(&self, project: ProjectId, identity: &Identity) -> Option<EventRow> {
-        let memory = self.projects.get(&project).map(|known| &known.memory);
-        if let Some(found) = memory.and_then(|memory| memory.get(identity)) {
-            return Some(found);
+        let memtable = self.projects.get(&project).map(|state| &state.memtable);
+        if let Some(row) = memtable.and_then(|memtable| memtable.get(identity)) {
+            return Some(row);
         }
         self.flushing.as_ref()?.projects.get(&project)?.get(identity)
     }
 
-    /// Lets go of the copies of an event that are older than the one in memory.
+    /// Marks the older rows of an event dead, in the frozen memtable and in a segment.
     pub fn replace(
         &mut self,
         project: ProjectId,
@@ -104,40 +104,40 @@ impl State {
         }
     }
 
-    /// Rows and bytes in memory that no flush has taken.
-    pub fn memory_size(&self) -> (usize, usize) {
-        let sizes = self.projects.values().map(|known| &known.memory);
-        sizes.fold((0, 0), |(rows, bytes), memory| {
-            (rows + memory.row_count(), bytes + memory.bytes())
+    /// Rows and bytes in the active memtables.
+    pub fn memtable_size(&self) -> (usize, usize) {
+        let sizes = self.projects.values().map(|state| &state.memtable);
+        sizes.fold((0, 0), |(rows, bytes), memtable| {
+            (rows + memtable.row_count(), bytes + memtable.bytes())
         })
     }
 
-    /// Moves the memory out of the way of further appends. A project that is still on its way from
-    /// before, since it could not be written, keeps its newer rows in memory.
+    /// Freezes the active memtables. A project that is still frozen, because it could not be written,
+    /// keeps its active memtable.
     pub fn freeze(&mut self) {
-        let left = self.flushing.take();
+        let earlier = self.flushing.take();
         let (mut projects, mut dead) =
-            left.map(|left| (left.projects, left.dead)).unwrap_or_default();
-        for (project, known) in &mut self.projects {
+            earlier.map(|earlier| (earlier.projects, earlier.dead)).unwrap_or_default();
+        for (project, state) in &mut self.projects {
             if projects.contains_key(project) {
                 continue;
             }
-            let own: HashMap<u64, Arc<RoaringBitmap>> = known
+            let dead_rows: HashMap<u64, Arc<RoaringBitmap>> = state
                 .segments
                 .iter()
                 .filter(|live| !live.dead.is_empty())
                 .map(|live| (live.segment.entry.id, live.dead.clone()))
                 .collect();
-            dead.insert(*project, own);
-            if known.memory.row_count() > 0 {
-                let memory = std::mem::replace(&mut known.memory, Memtable::new(*project));
-                projects.insert(*project, memory.freeze());
+            dead.insert(*project, dead_rows);
+            if state.memtable.row_count() > 0 {
+                let memtable = std::mem::replace(&mut state.memtable, Memtable::new(*project));
+                projects.insert(*project, memtable.freeze());
             }
         }
         self.flushing = Some(Flushing { position: self.applied, projects, dead });
     }
 
-    /// Whether a flush on its way remembers segments of the project.
+    /// Whether a pending flush refers to segments of the project.
     pub fn is_flushing(&self, project: ProjectId) -> bool {
         self.flushing.as_ref().is_some_and(|flushing| {
             flushing.projects.contains_key(&project)
@@ -145,24 +145,24 @@ impl State {
         })
     }
 
-    /// The first position that is not durable once all rows on their way are in segments, but for
-    /// those of `left`.
-    pub fn durable_without(&self, left: &BTreeSet<ProjectId>) -> u64 {
+    /// The durable position once all frozen rows are flushed, except those of `failed_projects`.
+    pub fn durable_position_without(&self, failed_projects: &BTreeSet<ProjectId>) -> u64 {
         let Some(flushing) = &self.flushing else { return self.applied };
-        let waiting = left.iter().flat_map(|project| {
-            let frozen = flushing.projects.get(project).and_then(|frozen| frozen.first);
-            frozen.into_iter().chain(self.first_in_memory(*project))
+        let unflushed = failed_projects.iter().flat_map(|project| {
+            let frozen = flushing.projects.get(project).and_then(|frozen| frozen.first_position);
+            frozen.into_iter().chain(self.first_active_position(*project))
         });
-        // One that was left before and is written now may have newer rows.
-        let newer = flushing.projects.keys().filter_map(|project| self.first_in_memory(*project));
-        waiting.chain(newer).fold(flushing.position, u64::min)
+        // A project frozen by an earlier flush may have newer rows in its active memtable.
+        let newer =
+            flushing.projects.keys().filter_map(|project| self.first_active_position(*project));
+        unflushed.chain(newer).fold(flushing.position, u64::min)
     }
 
-    fn first_in_memory(&self, project: ProjectId) -> Option<u64> {
-        self.projects.get(&project)?.memory.first()
+    fn first_active_position(&self, project: ProjectId) -> Option<u64> {
+        self.projects.get(&project)?.memtable.first_position()
     }
 
-    /// Changes the segments of a project; snapshots keep the list they have.
+    /// Changes the segments of a project; copy-on-write, so snapshots keep their list.
     pub fn change_segments(
         &mut self,
         project: ProjectId,

@@ -1,4 +1,4 @@
-//! The warehouse itself: opening, appending, and what it says about itself.
+//! The warehouse handle: open, append, positions, snapshots.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -25,27 +25,27 @@ use crate::write::delete::matches_row;
 use crate::write::state::{State, Writer};
 use crate::{Error, Result};
 
-/// Copies of stored events in one batch that are compared with what is stored. Beyond that a copy
-/// simply replaces the stored one, which says the same thing later.
+/// Bound of duplicates in one batch that are compared with their stored rows. Beyond it a duplicate
+/// replaces the stored row, which gives the same result at a later cost.
 const COMPARE_MAX: usize = 256;
 
-/// Bytes of rows taken before memory is looked at again: by so much it may pass its bound.
+/// Bytes appended between two checks of the memtables' size: they may exceed their bound by as much.
 const APPEND_BYTES_MAX: usize = 16 << 20;
 
 /// The event store of all projects. Cheap to clone; all clones are one store.
 ///
-/// Nothing runs on its own: the owner calls [`Warehouse::flush_due`], [`Warehouse::compact`],
-/// [`Warehouse::retain`] and [`Warehouse::sweep`] now and then. Appending, flushing, compacting and
-/// reading may go on at the same time, on any threads. All calls block; async callers move them
-/// to threads of their own.
+/// It has no threads of its own: the owner calls [`Warehouse::flush_due`], [`Warehouse::compact`],
+/// [`Warehouse::apply_retention`] and [`Warehouse::sweep`] periodically. Appends, flushes,
+/// compactions and reads may run concurrently on any threads. All calls block; async callers use
+/// `spawn_blocking` or a thread.
 #[derive(Clone, Debug)]
 pub struct Warehouse {
     pub(crate) inner: Arc<Inner>,
 }
 
-type Told = dyn Fn(&[&NewRow<'_>]) + Send + Sync;
+type AppendCallback = dyn Fn(&[&NewRow<'_>]) + Send + Sync;
 
-struct Listener(Box<Told>);
+struct Listener(Box<AppendCallback>);
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,41 +53,41 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// Locks are taken in the order of the fields.
+/// Locks are taken in the order of the fields, which prevents deadlock.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    /// Told of new rows once they are visible.
+    /// Notified of new rows once they are visible.
     listener: OnceLock<Listener>,
     pub settings: Settings,
     pub clock: Clock,
-    pub folder: StoreDir,
+    pub store_dir: StoreDir,
     pub cache: Arc<Cache>,
     pub next_id: AtomicU64,
-    /// Since when something waits for a flush, in microseconds; `i64::MAX` when nothing does.
+    /// Since when anything waits for a flush, in microseconds; `i64::MAX` if nothing does.
     pub waiting_since: AtomicI64,
     pub compacting: Mutex<Rotation>,
     pub flushing: Mutex<()>,
-    /// Projects whose rows a flush could not write.
-    pub failing: ProjectBackoff,
-    /// When segments were last read from end to end, in microseconds.
+    /// Projects that a flush could not write.
+    pub flush_backoff: ProjectBackoff,
+    /// When each segment was last scrubbed, in microseconds.
     pub scrubbed: Mutex<Arc<BTreeMap<u64, i64>>>,
     pub writer: Mutex<Writer>,
     pub state: Mutex<State>,
 }
 
-/// A live file of the open format.
+/// A live segment of the open format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveFile {
     pub path: PathBuf,
     /// Rows in the file.
     pub rows: u64,
     pub bytes: u64,
-    /// Numbers of rows to leave out, as a portable roaring bitmap, when there are any.
+    /// The file of dead rows to skip, a portable roaring bitmap, if there are any.
     pub dead: Option<PathBuf>,
     pub dead_rows: u64,
 }
 
-/// The files that are a project's events up to a journal position.
+/// The files that hold a project's events up to a journal position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     pub files: Vec<LiveFile>,
@@ -95,42 +95,44 @@ pub struct Files {
     pub position: u64,
 }
 
-/// A lock is poisoned only by a panic in this crate; what it guards is changed in one step behind
-/// all that may fail, so it is whole.
+/// Locks and ignores poisoning: guarded state changes in one step after everything that may fail, so
+/// it is consistent even after a panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Warehouse {
-    /// Opens the store in `dir`, or makes one. A store that was filled from another journal is
-    /// read_error.
+    /// Opens the store in `dir`, or creates one. Refuses a store that was filled from another journal.
     pub fn open(dir: &Path, journal: u128, settings: Settings, clock: Clock) -> Result<Warehouse> {
         settings.check()?;
-        let folder = StoreDir::open(dir, settings.faults.clone())?;
-        let manifest = match folder.read_manifest()? {
+        let store_dir = StoreDir::open(dir, settings.faults.clone())?;
+        let manifest = match store_dir.read_manifest()? {
             Some(manifest) => {
-                manifest.check_journal(journal, &folder.path(FILE))?;
+                manifest.check_journal(journal, &store_dir.path(FILE))?;
                 manifest
             }
             None => {
-                folder.check_empty()?;
+                store_dir.check_empty()?;
                 let manifest = Manifest::new(journal);
-                folder.prepare_manifest(&manifest)?;
-                folder.install_manifest()?;
+                store_dir.prepare_manifest(&manifest)?;
+                store_dir.install_manifest()?;
                 manifest
             }
         };
-        let orphans = folder.quarantine_orphans(&manifest.known_files(), clock.now())?;
+        let orphans = store_dir.quarantine_orphans(&manifest.known_files(), clock.now())?;
         if orphans > 0 {
-            tracing::info!(files = orphans, "set files of unfinished changes aside");
+            tracing::info!(
+                files = orphans,
+                "removed or moved files that the manifest does not name"
+            );
         }
-        folder.sweep_unlisted(clock.now())?;
-        let scrubbed = store_dir::read_scrub_times(&folder.path(store_dir::SCRUB_TIMES_FILE));
+        store_dir.sweep_unlisted(clock.now())?;
+        let scrubbed = store_dir::read_scrub_times(&store_dir.path(store_dir::SCRUB_TIMES_FILE));
         let cache = Arc::new(Cache::new(settings.cache_bytes_max));
         let mut state = State { applied: manifest.position, ..State::default() };
         let mut durable_dead = HashMap::new();
         for entry in &manifest.segments {
-            let path = folder.path(&entry.file);
+            let path = store_dir.path(&entry.file);
             if !path.is_file() {
                 return Err(Error::corrupt(&path, "the manifest names it, but it is missing"));
             }
@@ -144,13 +146,13 @@ impl Warehouse {
                 listener: OnceLock::new(),
                 settings,
                 clock,
-                folder,
+                store_dir,
                 cache,
                 next_id: AtomicU64::new(manifest.next_id),
                 waiting_since: AtomicI64::new(i64::MAX),
                 compacting: Mutex::default(),
                 flushing: Mutex::default(),
-                failing: ProjectBackoff::default(),
+                flush_backoff: ProjectBackoff::default(),
                 scrubbed: Mutex::new(Arc::new(scrubbed)),
                 writer: Mutex::new(Writer {
                     manifest,
@@ -163,16 +165,16 @@ impl Warehouse {
         })
     }
 
-    /// Takes the rows of all journal records before `reach`, in the order of their positions. They
-    /// are visible when this returns, and durable once [`Warehouse::durable_position`] is behind
-    /// them. Rows of positions that were applied before are skipped; a copy of an event that is
-    /// there already is dropped when it says the same, and replaces it otherwise.
+    /// Appends the rows of all journal records before `reach`, in the order of their positions. They
+    /// are visible when this returns, and durable once [`Warehouse::durable_position`] has passed
+    /// them. Idempotent: rows at positions that were applied before are skipped, and a duplicate of a
+    /// stored event is dropped if its content is equal, and replaces the stored row otherwise.
     ///
-    /// When memory is full, this waits for a flush.
+    /// Flushes first if the memtables are full (backpressure).
     pub fn append(&self, rows: &[NewRow<'_>], reach: u64) -> Result<()> {
         for pair in rows.windows(2) {
             if pair[0].position > pair[1].position {
-                let why = "it comes behind a row of a later position";
+                let why = "it follows a row with a later position";
                 return Err(Error::Invalid { position: pair[1].position, why });
             }
         }
@@ -182,21 +184,21 @@ impl Warehouse {
         }
         let mut rest = rows;
         while !rest.is_empty() {
-            let (some, behind) = rest.split_at(part_rows(rest));
-            rest = behind;
-            // Rows of one record stay together, or the second half would look applied already.
-            let reached = behind.first().map_or(reach, |next| next.position);
-            self.make_room()?;
-            self.append_some(some, reached)?;
+            let (part, later) = rest.split_at(part_rows(rest));
+            rest = later;
+            // `reached` must not pass a record whose rows are split between two parts.
+            let reached = later.first().map_or(reach, |next| next.position);
+            self.flush_if_full()?;
+            self.append_part(part, reached)?;
         }
         if rows.is_empty() {
             let writer = lock(&self.inner.writer);
-            self.reached(&writer, reach);
+            self.advance_applied(&writer, reach);
         }
         Ok(())
     }
 
-    fn reached(&self, _writer: &Writer, reach: u64) {
+    fn advance_applied(&self, _writer: &Writer, reach: u64) {
         let mut state = lock(&self.inner.state);
         if reach > state.applied {
             state.applied = reach;
@@ -204,20 +206,20 @@ impl Warehouse {
         }
     }
 
-    /// From now on `listener` is told of rows that were appended and are visible, also of those
-    /// that a replay brings again. It must be quick; only the first one is taken.
+    /// Registers a listener for rows that became visible, including those that a replay appends
+    /// again. It must return quickly. Only the first call has an effect.
     pub fn on_append(&self, listener: impl Fn(&[&NewRow<'_>]) + Send + Sync + 'static) {
         let _ = self.inner.listener.set(Listener(Box::new(listener)));
     }
 
-    fn make_room(&self) -> Result<()> {
-        let (rows, bytes) = lock(&self.inner.state).memory_size();
+    fn flush_if_full(&self) -> Result<()> {
+        let (rows, bytes) = lock(&self.inner.state).memtable_size();
         let settings = &self.inner.settings;
         if rows >= settings.memory_rows_max || bytes >= settings.memory_bytes_max {
-            let flushed = self.flush_for_room();
-            // The rows of a project that cannot be written stay. They are in nobody's way until
-            // they alone are too many.
-            let (rows, bytes) = lock(&self.inner.state).memory_size();
+            let flushed = self.flush_for_memory();
+            // Rows of a project that cannot be written stay in memory. Appends go on until those rows
+            // alone reach the bound.
+            let (rows, bytes) = lock(&self.inner.state).memtable_size();
             if rows >= settings.memory_rows_max || bytes >= settings.memory_bytes_max {
                 return flushed;
             }
@@ -225,7 +227,7 @@ impl Warehouse {
         Ok(())
     }
 
-    fn append_some(&self, rows: &[NewRow<'_>], reach: u64) -> Result<()> {
+    fn append_part(&self, rows: &[NewRow<'_>], reach: u64) -> Result<()> {
         let writer = lock(&self.inner.writer);
         let applied = lock(&self.inner.state).applied;
         let mut projects: BTreeMap<ProjectId, Vec<&NewRow<'_>>> = BTreeMap::new();
@@ -236,7 +238,7 @@ impl Warehouse {
         for (project, rows) in projects {
             new.extend(self.append_to(project, &rows, &writer.manifest.masks)?);
         }
-        self.reached(&writer, reach);
+        self.advance_applied(&writer, reach);
         drop(writer);
         if let Some(listener) = self.inner.listener.get().filter(|_| !new.is_empty()) {
             (listener.0)(&new);
@@ -244,8 +246,8 @@ impl Warehouse {
         Ok(())
     }
 
-    /// The writer is held, so only this changes the project meanwhile. Returns the rows that were
-    /// not there before.
+    /// The caller holds the writer lock, so nothing else changes the project. Returns the rows that
+    /// are new or changed.
     fn append_to<'r, 'a>(
         &self,
         project: ProjectId,
@@ -257,33 +259,33 @@ impl Warehouse {
         let stored = dedup::find_in_readable(&segments, &identities)?;
         let equal = equal_copies(&segments, rows, &stored)?;
         drop(segments);
-        // Rows that stay behind a read_error one wait too.
+        // Set before the append, so that rows before a rejected one are flushed in time too.
         self.inner.waiting_since.fetch_min(self.now().as_micros(), Ordering::Relaxed);
         let mut state = lock(&self.inner.state);
         let mut new = Vec::with_capacity(rows.len());
         for (at, (row, identity)) in rows.iter().zip(&identities).enumerate() {
             let deleted = masks.iter().any(|mask| matches_row(mask, row));
-            let known = match state.find(project, identity) {
-                Some(known) => known.has_same_content(row),
+            let unchanged = match state.find(project, identity) {
+                Some(stored) => stored.has_same_content(row),
                 None => equal.contains(&at),
             };
-            if known && !deleted {
+            if unchanged && !deleted {
                 continue;
             }
-            // A copy that was deleted since still replaces the ones before it.
+            // A deleted row still replaces the earlier rows of its event.
             if !deleted {
-                state.project(project).memory.push(row, identity);
+                state.project(project).memtable.push(row, identity);
                 new.push(*row);
             }
             state.replace(project, identity, stored[at]);
             if deleted {
-                state.project(project).memory.forget(identity);
+                state.project(project).memtable.remove_event(identity);
             }
         }
         Ok(new)
     }
 
-    /// The first journal position that a crash would lose from here: where to replay from.
+    /// The first journal position that a crash would lose: where a replay starts.
     pub fn durable_position(&self) -> u64 {
         lock(&self.inner.writer).manifest.position
     }
@@ -293,7 +295,7 @@ impl Warehouse {
         lock(&self.inner.state).applied
     }
 
-    /// The project's events at this moment. It stays as it is, whatever happens to the store.
+    /// A consistent view of the project's current events.
     pub fn snapshot(&self, project: ProjectId) -> Snapshot {
         let mut state = lock(&self.inner.state);
         Snapshot::new(project, state.applied, state.segments(project), state.blocks(project))
@@ -301,7 +303,7 @@ impl Warehouse {
 
     /// The durable files of a project, for readers of the open format.
     pub fn files(&self, project: ProjectId) -> Files {
-        files_of(&lock(&self.inner.writer).manifest, &self.inner.folder.path(""), project)
+        files_of(&lock(&self.inner.writer).manifest, &self.inner.store_dir.path(""), project)
     }
 
     pub(crate) fn take_id(&self) -> u64 {
@@ -313,14 +315,14 @@ impl Warehouse {
     }
 
     pub(crate) fn live_segment(&self, entry: &crate::manifest::SegmentEntry) -> Arc<Segment> {
-        let path = self.inner.folder.path(&entry.file);
+        let path = self.inner.store_dir.path(&entry.file);
         Arc::new(Segment::new(entry.clone(), path, self.inner.cache.clone()))
     }
 }
 
 pub(crate) fn files_of(manifest: &Manifest, dir: &Path, project: ProjectId) -> Files {
-    let own = manifest.segments.iter().filter(|entry| entry.project == project);
-    let files = own.map(|entry| LiveFile {
+    let segments = manifest.segments.iter().filter(|entry| entry.project == project);
+    let files = segments.map(|entry| LiveFile {
         path: dir.join(&entry.file),
         rows: entry.rows,
         bytes: entry.bytes,
@@ -330,7 +332,7 @@ pub(crate) fn files_of(manifest: &Manifest, dir: &Path, project: ProjectId) -> F
     Files { files: files.collect(), position: manifest.position }
 }
 
-/// How many of the rows are taken at once: a block's worth, within [`APPEND_BYTES_MAX`].
+/// How many rows to append at once: at most a block, within [`APPEND_BYTES_MAX`].
 fn part_rows(rows: &[NewRow<'_>]) -> usize {
     let mut bytes = 0;
     let fits = |row: &&NewRow<'_>| {
@@ -340,7 +342,7 @@ fn part_rows(rows: &[NewRow<'_>]) -> usize {
     rows.iter().take(BLOCK_ROWS_MAX).take_while(fits).count().max(1)
 }
 
-/// Rows of one batch share the names of their events.
+/// The identities of rows; equal event names share one allocation.
 fn identities(rows: &[&NewRow<'_>]) -> Vec<Identity> {
     let mut names: hashbrown::HashMap<&str, Arc<str>> = hashbrown::HashMap::new();
     let mut all = Vec::with_capacity(rows.len());
@@ -351,8 +353,8 @@ fn identities(rows: &[&NewRow<'_>]) -> Vec<Identity> {
     all
 }
 
-/// `None` when it is a segment that is damaged, or on a part of the disk that cannot be read: new
-/// events are stored whatever became of old ones.
+/// `None` if the segment is corrupted or on an unreadable part of the disk: that must not block the
+/// append of new events.
 pub(crate) fn unless_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Err(error) if error.is_media_error() => Ok(None),
@@ -360,32 +362,33 @@ pub(crate) fn unless_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Which rows say the same as their stored copies.
+/// The rows whose content equals their stored rows.
 fn equal_copies(
     segments: &[LiveSegment],
     rows: &[&NewRow<'_>],
     stored: &[Option<dedup::RowLocation>],
 ) -> Result<HashSet<usize>> {
-    let places = || stored.iter().enumerate().filter_map(|(at, place)| Some((at, (*place)?)));
+    let duplicates = || stored.iter().enumerate().filter_map(|(at, row)| Some((at, (*row)?)));
     let mut equal = HashSet::new();
-    if places().count() > COMPARE_MAX {
+    if duplicates().count() > COMPARE_MAX {
         return Ok(equal);
     }
     let mut by_group: BTreeMap<(usize, usize), Vec<(usize, usize)>> = BTreeMap::new();
-    for (at, (index, row)) in places() {
+    for (at, (index, row)) in duplicates() {
         let segment = &segments[index].segment;
         let group = segment.group_of(row as usize)?;
         let row = row as usize - segment.group_rows(group)?.start;
         by_group.entry((index, group)).or_default().push((row, at));
     }
-    for ((index, group), found) in by_group {
+    for ((index, group), duplicates) in by_group {
         let live = segments[index].clone();
         let range = live.segment.group_rows(group)?;
         let row_set = RowSet::RowGroup { live, group, rows: range };
-        let places: Vec<usize> = found.iter().map(|(row, _)| *row).collect();
-        let copies = segments[index].segment.catch_decoder_panics(|| row_set.event_rows(&places));
+        let rows_in_group: Vec<usize> = duplicates.iter().map(|(row, _)| *row).collect();
+        let copies =
+            segments[index].segment.catch_decoder_panics(|| row_set.event_rows(&rows_in_group));
         let Some(copies) = unless_corrupt(copies)? else { continue };
-        for (stored, (_, at)) in copies.iter().zip(&found) {
+        for (stored, (_, at)) in copies.iter().zip(&duplicates) {
             if stored.has_same_content(rows[*at]) {
                 equal.insert(*at);
             }

@@ -1,4 +1,4 @@
-//! A stop at every step that reaches the disk.
+//! Crashes and disk failures at every fault point.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use warehouse::{CompactionKind, DeleteSelection, EventRow, FaultInjector, FaultP
 
 use crate::support::{NOON, PROJECT, Store, at, fail_at, new, small, uuids};
 
-/// The journal of the story: events of three months with copies, and a delete in the middle.
+/// The journal: events of three months with duplicates, and a delete in the middle.
 fn journal() -> Vec<EventRow> {
     let month = 31 * 86_400_000_000i64;
     let event = |(position, number): (usize, u128)| EventRow {
@@ -29,8 +29,8 @@ fn expected() -> Vec<u128> {
     numbers
 }
 
-/// Everything the owner does, from wherever the store stands. Stops at the first failure.
-fn tell(store: &Store) -> warehouse::Result<()> {
+/// Everything the owner does, from the durable position on. Stops at the first failure.
+fn run_owner(store: &Store) -> warehouse::Result<()> {
     let warehouse = &store.warehouse;
     let journal = journal();
     let end = journal.len() as u64;
@@ -43,8 +43,8 @@ fn tell(store: &Store) -> warehouse::Result<()> {
             .collect();
         warehouse.append(&new(&rows), reach)?;
         if reach == 90 {
-            let doomed = DeleteSelection::Uuids([uuid::Uuid::from_u128(DELETED)].into());
-            warehouse.delete(PROJECT, &doomed, 90)?;
+            let selection = DeleteSelection::Uuids([uuid::Uuid::from_u128(DELETED)].into());
+            warehouse.delete(PROJECT, &selection, 90)?;
         }
         warehouse.flush()?;
     }
@@ -59,9 +59,9 @@ fn open_with(settings: Settings, dir: TempDir, clock: Clock) -> Store {
     Store { dir, clock, settings, warehouse }
 }
 
-/// The disk as a power cut at the `nth` time of the step would leave it, if it comes to that.
-fn disk_at(step: FaultPoint, nth: usize) -> Option<TempDir> {
-    // The first manifest is written when the store is made.
+/// The disk as a power failure at the `nth` pass of the fault point leaves it, if it is reached.
+fn disk_at(point: FaultPoint, nth: usize) -> Option<TempDir> {
+    // The first manifest is written when the store is created.
     let Store { dir, clock, warehouse, .. } = Store::new();
     drop(warehouse);
     let image = tempfile::tempdir().unwrap();
@@ -69,12 +69,12 @@ fn disk_at(step: FaultPoint, nth: usize) -> Option<TempDir> {
     let reached = Arc::new(AtomicUsize::new(0));
     let counter = reached.clone();
     let faults = FaultInjector::new(move |at| {
-        if at == step && counter.fetch_add(1, Ordering::Relaxed) + 1 == nth {
+        if at == point && counter.fetch_add(1, Ordering::Relaxed) + 1 == nth {
             copy(&from, &to);
         }
         Ok(())
     });
-    tell(&open_with(Settings { faults, ..small() }, dir, clock)).unwrap();
+    run_owner(&open_with(Settings { faults, ..small() }, dir, clock)).unwrap();
     (reached.load(Ordering::Relaxed) >= nth).then_some(image)
 }
 
@@ -102,14 +102,14 @@ fn no_orphans(store: &Store, when: &str) {
 const TIMES: [usize; 9] = [1, 2, 3, 5, 8, 13, 21, 34, 55];
 
 #[test]
-fn a_stop_at_any_step_loses_nothing_and_doubles_nothing() {
-    for step in FaultPoint::ALL {
-        let images: Vec<TempDir> = TIMES.iter().map_while(|nth| disk_at(*step, *nth)).collect();
-        assert!(!images.is_empty(), "{step:?} was never reached");
+fn crash_at_any_fault_point_loses_and_duplicates_no_event() {
+    for point in FaultPoint::ALL {
+        let images: Vec<TempDir> = TIMES.iter().map_while(|nth| disk_at(*point, *nth)).collect();
+        assert!(!images.is_empty(), "{point:?} was never reached");
         for (image, nth) in images.into_iter().zip(TIMES) {
             let store = open_with(small(), image, Clock::at(Timestamp::from_micros(NOON)));
-            tell(&store).unwrap();
-            let when = format!("stopped at {step:?}, time {nth}");
+            run_owner(&store).unwrap();
+            let when = format!("stopped at {point:?}, time {nth}");
             assert_eq!(uuids(&store.all()), expected(), "{when}");
             no_orphans(&store, &when);
         }
@@ -117,17 +117,17 @@ fn a_stop_at_any_step_loses_nothing_and_doubles_nothing() {
 }
 
 #[test]
-fn after_a_failure_the_same_store_goes_on_and_leaves_no_files_behind() {
-    for step in FaultPoint::ALL {
+fn store_continues_after_a_disk_failure_and_leaves_no_orphans() {
+    for point in FaultPoint::ALL {
         for nth in TIMES {
             let Store { dir, clock, warehouse, .. } = Store::new();
             drop(warehouse);
-            let store = open_with(Settings { faults: fail_at(*step, nth), ..small() }, dir, clock);
-            if tell(&store).is_ok() {
+            let store = open_with(Settings { faults: fail_at(*point, nth), ..small() }, dir, clock);
+            if run_owner(&store).is_ok() {
                 break;
             }
-            tell(&store).unwrap();
-            let when = format!("failed at {step:?}, time {nth}");
+            run_owner(&store).unwrap();
+            let when = format!("failed at {point:?}, time {nth}");
             assert_eq!(uuids(&store.all()), expected(), "{when}");
             no_orphans(&store, &when);
             assert_eq!(uuids(&store.reopen().all()), expected(), "reopened, {when}");
@@ -136,7 +136,7 @@ fn after_a_failure_the_same_store_goes_on_and_leaves_no_files_behind() {
 }
 
 #[test]
-fn a_failed_flush_is_tried_again_when_it_is_due() {
+fn failed_flush_is_retried_by_flush_due() {
     let settings = Settings { faults: fail_at(FaultPoint::ManifestWritten, 2), ..small() };
     let store = Store::with(settings);
     store.append(&mut [at(1, 0)]);

@@ -1,4 +1,4 @@
-//! Files that are not as they were written: answers are right or refused, never others.
+//! Corrupted files: results are right or an error, never wrong.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,15 +26,15 @@ fn filled() -> Store {
         store.append(&mut (0..40).map(row).collect::<Vec<_>>());
         store.warehouse.flush().unwrap();
     }
-    let doomed = DeleteSelection::Uuids((0..9).map(|n| at(n * 2, 0).uuid).collect());
-    store.warehouse.delete(PROJECT, &doomed, 1_000).unwrap();
+    let selection = DeleteSelection::Uuids((0..9).map(|n| at(n * 2, 0).uuid).collect());
+    store.warehouse.delete(PROJECT, &selection, 1_000).unwrap();
     store
 }
 
-/// Everything that is asked of a store.
+/// The results of every kind of read.
 fn answers(dir: &Path) -> warehouse::Result<Vec<String>> {
-    let archive = ReadOnlyWarehouse::open(dir)?;
-    let snapshot = archive.snapshot(PROJECT);
+    let read_only = ReadOnlyWarehouse::open(dir)?;
+    let snapshot = read_only.snapshot(PROJECT);
     let mut said = vec![format!("{:?}", snapshot.totals().events)];
     let window = warehouse::Window { limit: 1_000, ..warehouse::Window::default() };
     said.push(format!("{:?}", snapshot.list(&Filter::default(), &window)?.events));
@@ -66,7 +66,7 @@ fn flip(path: &Path, bit: usize) {
 }
 
 #[test]
-fn a_flipped_bit_gives_the_right_answer_or_an_error_that_names_the_file() {
+fn flipped_bit_gives_the_right_result_or_an_error_naming_the_file() {
     let store = filled();
     let dir = store.dir.path();
     let expected = answers(dir).unwrap();
@@ -77,7 +77,7 @@ fn a_flipped_bit_gives_the_right_answer_or_an_error_that_names_the_file() {
         if bits == 0 {
             continue;
         }
-        // The ends are footers and first lines.
+        // Footers and first lines are at the ends.
         let ends = (0..64).chain(bits.saturating_sub(64)..bits).filter(|bit| *bit < bits);
         let drawn: Vec<usize> = (0..60).map(|_| random.random_range(0..bits)).chain(ends).collect();
         for bit in drawn {
@@ -96,45 +96,45 @@ fn a_flipped_bit_gives_the_right_answer_or_an_error_that_names_the_file() {
             flip(&file, bit);
         }
     }
-    // Some bits stand in parts that no question read, or say the same in another way.
+    // Some bits are in parts that no read uses, or do not change the result.
     assert!(refused > 10 * right, "{refused} refused, {right} right");
     assert_eq!(answers(dir).unwrap(), expected);
 }
 
 #[test]
-fn verify_finds_every_flipped_bit_of_segments_and_names_the_column() {
+fn verify_finds_every_flipped_bit_and_names_the_column() {
     let store = filled();
     let dir = store.dir.path();
-    let mut heard = 0;
-    let sound = verify(dir, &mut |progress| heard = progress.bytes_done).unwrap();
-    assert_eq!((sound.segments, sound.segments_unchecked, sound.rows), (3, 0, 120));
-    assert!(sound.damage.is_empty() && heard == sound.bytes, "{sound:?}");
+    let mut bytes_done = 0;
+    let report = verify(dir, &mut |progress| bytes_done = progress.bytes_done).unwrap();
+    assert_eq!((report.segments, report.segments_unchecked, report.rows), (3, 0, 120));
+    assert!(report.damage.is_empty() && bytes_done == report.bytes, "{report:?}");
     let mut random = StdRng::seed_from_u64(25);
     for file in files_below(dir) {
         let name = file.strip_prefix(dir).unwrap().to_string_lossy().into_owned();
-        if !name.contains('/') || sound.unlisted.contains(&name) {
+        if !name.contains('/') || report.unlisted.contains(&name) {
             continue;
         }
         for _ in 0..20 {
             let bit = random.random_range(0..fs::read(&file).unwrap().len() * 8);
             flip(&file, bit);
-            let found = verify(dir, &mut |_| ()).unwrap().damage;
+            let corrupt = verify(dir, &mut |_| ()).unwrap().damage;
             assert!(
-                found.iter().any(|damage| damage.file == file),
-                "bit {bit} of {name}: {found:?}"
+                corrupt.iter().any(|damage| damage.file == file),
+                "bit {bit} of {name}: {corrupt:?}"
             );
             flip(&file, bit);
         }
     }
     let segment = store.warehouse.files(PROJECT).files[1].path.clone();
     flip(&segment, 8 * 60);
-    let found = verify(dir, &mut |_| ()).unwrap().damage;
-    assert!(found[0].what.contains("column uuid of row group 0"), "{found:?}");
-    assert_eq!((found[0].project, found[0].events), (PROJECT, 40));
+    let corrupt = verify(dir, &mut |_| ()).unwrap().damage;
+    assert!(corrupt[0].what.contains("column uuid of row group 0"), "{corrupt:?}");
+    assert_eq!((corrupt[0].project, corrupt[0].events), (PROJECT, 40));
 }
 
 #[test]
-fn a_damaged_segment_is_set_aside_and_the_rest_stays_readable() {
+fn quarantined_segment_leaves_the_rest_readable() {
     let store = filled();
     let files = store.warehouse.files(PROJECT).files;
     let damaged = files.iter().find(|file| file.dead.is_some()).unwrap().clone();
@@ -145,7 +145,7 @@ fn a_damaged_segment_is_set_aside_and_the_rest_stays_readable() {
     let error = answers(&dir).unwrap_err().to_string();
     assert!(error.contains(&format!("hedgerow repair --drop-segment {name}")), "{error}");
     let (bytes, dead) = (fs::read(&damaged.path), fs::read(damaged.dead.unwrap()));
-    let Store { dir: kept, clock, settings, warehouse } = store;
+    let Store { dir: temp_dir, clock, settings, warehouse } = store;
     drop(warehouse);
     let done = quarantine_segment(&dir, &name).unwrap();
     assert_eq!((done.project, done.events), (PROJECT, 31));
@@ -155,7 +155,7 @@ fn a_damaged_segment_is_set_aside_and_the_rest_stays_readable() {
     assert!(matches!(quarantine_segment(&dir, &name), Err(Error::NoSegment { .. })));
     assert!(verify(&dir, &mut |_| ()).unwrap().damage.is_empty());
     let warehouse = crate::support::open(&dir, &settings, &clock);
-    let store = Store { dir: kept, clock, settings, warehouse };
+    let store = Store { dir: temp_dir, clock, settings, warehouse };
     assert_eq!(store.all().len(), 80);
     store.clock.advance_seconds(30 * 86_400);
     store.warehouse.sweep().unwrap();
@@ -163,7 +163,7 @@ fn a_damaged_segment_is_set_aside_and_the_rest_stays_readable() {
 }
 
 #[test]
-fn new_events_and_deletes_do_not_wait_for_a_damaged_segment() {
+fn corrupted_segment_does_not_block_appends_or_deletes() {
     let store = filled();
     let damaged = store.warehouse.files(PROJECT).files[1].path.clone();
     let length = fs::read(&damaged).unwrap().len();
@@ -171,20 +171,20 @@ fn new_events_and_deletes_do_not_wait_for_a_damaged_segment() {
     let store = store.reopen();
     let other = ProjectId(2);
     let mut rows = [at(105, 3), at(900, 4), EventRow { project: other, ..at(901, 5) }];
-    // The first is in the damaged segment already, as nobody can know.
+    // The first is a duplicate of an event in the corrupted segment, which cannot be detected.
     store.append(&mut rows);
     store.warehouse.flush().unwrap();
     assert_eq!(store.warehouse.snapshot(other).totals().events, 1);
     let error = store.warehouse.snapshot(PROJECT).count(&Filter::default()).unwrap_err();
     assert!(error.to_string().contains("is damaged"), "{error}");
-    // Deleted wherever it can be read, and still an error.
-    let doomed = DeleteSelection::Uuids([at(900, 0).uuid].into());
-    assert!(store.warehouse.delete(PROJECT, &doomed, 1_000).is_err());
+    // Deletes in every readable segment, and still returns an error.
+    let selection = DeleteSelection::Uuids([at(900, 0).uuid].into());
+    assert!(store.warehouse.delete(PROJECT, &selection, 1_000).is_err());
     assert_eq!(store.warehouse.health().damaged.len(), 1);
-    // Merges leave it alone, and go on with the others.
+    // Merges skip it and continue with the others.
     while store.warehouse.compact(CompactionKind::Major).unwrap().is_some() {}
     assert_eq!(store.warehouse.files(PROJECT).files.len(), 2);
-    // All of its events grow too old, which the manifest says.
+    // The manifest shows that all of its events are beyond the retention.
     let Store { dir, clock, settings, warehouse } = store;
     drop(warehouse);
     let retention = warehouse::Retention { age_max: Some(day(1)), disk_bytes_max: None };
@@ -195,7 +195,7 @@ fn new_events_and_deletes_do_not_wait_for_a_damaged_segment() {
     assert_eq!(warehouse.snapshot(PROJECT).count(&Filter::default()).unwrap(), 0);
 }
 
-/// The store as a version before checksums left it.
+/// A store as written by a version without checksums.
 fn without_checksums(store: Store) -> Store {
     let manifest = store.dir.path().join("manifest");
     let text = fs::read_to_string(&manifest).unwrap();
@@ -218,7 +218,7 @@ fn without_checksums(store: Store) -> Store {
 }
 
 #[test]
-fn segments_of_older_versions_are_read_and_get_checksums_with_the_next_merge() {
+fn segments_without_checksums_are_read_and_get_them_by_compaction() {
     let store = filled();
     let expected = store.all();
     let store = without_checksums(store);
@@ -232,7 +232,7 @@ fn segments_of_older_versions_are_read_and_get_checksums_with_the_next_merge() {
 }
 
 #[test]
-fn damage_without_checksums_ends_neither_appends_nor_merges_with_a_panic() {
+fn corruption_without_checksums_panics_neither_appends_nor_merges() {
     let mut random = StdRng::seed_from_u64(29);
     for _ in 0..40 {
         let store = without_checksums(filled());
@@ -241,11 +241,11 @@ fn damage_without_checksums_ends_neither_appends_nor_merges_with_a_panic() {
         for _ in 0..8 {
             flip(&damaged, random.random_range(0..bits));
         }
-        // Copies of events in the damaged segment, and new ones.
+        // Duplicates of events in the corrupted segment, and new ones.
         store.append(&mut [at(105, 3), at(117, 4), at(900, 5)]);
         let _ = store.warehouse.flush();
-        let doomed = DeleteSelection::Uuids([at(106, 0).uuid, at(900, 0).uuid].into());
-        let _ = store.warehouse.delete(PROJECT, &doomed, 1_000);
+        let selection = DeleteSelection::Uuids([at(106, 0).uuid, at(900, 0).uuid].into());
+        let _ = store.warehouse.delete(PROJECT, &selection, 1_000);
         for _ in 0..4 {
             let _ = store.warehouse.compact(CompactionKind::Major);
         }
@@ -254,7 +254,7 @@ fn damage_without_checksums_ends_neither_appends_nor_merges_with_a_panic() {
 }
 
 #[test]
-fn a_file_that_the_system_does_not_let_us_read_is_not_damaged() {
+fn unreadable_file_is_not_reported_as_corrupted() {
     let store = filled();
     let dead = store.warehouse.files(PROJECT).files.iter().find_map(|file| file.dead.clone());
     let dead = dead.unwrap();
@@ -266,11 +266,11 @@ fn a_file_that_the_system_does_not_let_us_read_is_not_damaged() {
 }
 
 #[test]
-fn a_start_does_not_fail_for_what_a_crash_left_behind() {
+fn open_succeeds_if_orphans_cannot_be_moved() {
     let store = filled();
     let dir = store.dir.path().to_owned();
     let whole = fs::read(&store.warehouse.files(PROJECT).files[0].path).unwrap();
-    // As on a full disk, nothing can be moved.
+    // Nothing can be moved, as on a full disk.
     fs::write(dir.join("unlisted"), "in the way").unwrap();
     let (half, orphan) =
         (dir.join("1/2026-03-000000000098.parquet"), dir.join("1/2026-03-000000000099.parquet"));
@@ -284,7 +284,7 @@ fn a_start_does_not_fail_for_what_a_crash_left_behind() {
 }
 
 #[test]
-fn a_folder_without_its_manifest_is_refused_and_left_as_it_is() {
+fn directory_without_a_manifest_is_refused_unchanged() {
     let store = filled();
     let Store { dir, clock, settings, warehouse } = store;
     drop(warehouse);
@@ -302,7 +302,7 @@ fn a_folder_without_its_manifest_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn what_the_store_did_not_make_stays_and_unlisted_segments_are_set_aside() {
+fn open_keeps_foreign_files_and_moves_unlisted_segments() {
     let store = filled();
     let dir = store.dir.path().to_owned();
     let segment = store.warehouse.files(PROJECT).files[0].path.clone();
@@ -316,51 +316,51 @@ fn what_the_store_did_not_make_stays_and_unlisted_segments_are_set_aside() {
     assert_eq!(store.all().len(), 111);
     foreign.iter().for_each(|name| assert!(dir.join(name).is_file(), "{name}"));
     assert!(!dir.join("1/mixed-000000000098.spill").exists());
-    let aside = dir.join("unlisted/1-2026-03-000000000099.parquet.kept");
-    assert_eq!(fs::read(&aside).unwrap(), fs::read(&segment).unwrap());
+    let moved = dir.join("unlisted/1-2026-03-000000000099.parquet.kept");
+    assert_eq!(fs::read(&moved).unwrap(), fs::read(&segment).unwrap());
     let report = verify(&dir, &mut |_| ()).unwrap();
     assert!(report.unlisted.contains(&"unlisted/1-2026-03-000000000099.parquet.kept".into()));
-    // For a week, and then it goes.
+    // It is removed after a week.
     store.warehouse.sweep().unwrap();
-    assert!(aside.is_file());
+    assert!(moved.is_file());
     store.clock.advance_seconds(8 * 86_400);
     store.warehouse.sweep().unwrap();
-    assert!(!aside.exists());
+    assert!(!moved.exists());
 }
 
 #[test]
-fn a_scrub_reads_each_segment_once_and_finds_what_is_damaged() {
+fn scrub_reads_each_segment_once_and_finds_corruption() {
     let store = filled();
-    // Files have the machine's time; in the year 2100 all are due.
+    // Files have the wall clock's time; in the year 2100 all are due.
     let settings = store.settings.clone();
     let Store { dir, warehouse, .. } = store;
     drop(warehouse);
     let clock = ::model::Clock::at(Timestamp::from_micros(4_102_444_800_000_000));
     let warehouse = crate::support::open(dir.path(), &settings, &clock);
     let damaged = warehouse.files(PROJECT).files[2].path.clone();
-    // Also what was read before and is in memory now.
+    // Also segments that were read before and are cached.
     assert_eq!(warehouse.snapshot(PROJECT).count(&Filter::default()).unwrap(), 111);
     flip(&damaged, fs::read(&damaged).unwrap().len() * 8 - 100);
     let mut read = 0;
-    let mut found = Vec::new();
+    let mut scrubbed = Vec::new();
     let mut pace = |bytes: usize| {
         read += bytes as u64;
         true
     };
     while let Some(done) = warehouse.scrub(day(7), &mut pace).unwrap() {
-        found.push(done);
-        assert!(found.len() <= 3);
+        scrubbed.push(done);
+        assert!(scrubbed.len() <= 3);
     }
-    assert_eq!(found.iter().filter(|done| done.damaged).count(), 1);
+    assert_eq!(scrubbed.iter().filter(|done| done.damaged).count(), 1);
     let total: u64 = warehouse.files(PROJECT).files.iter().map(|file| file.bytes).sum();
     assert!(read > total / 4 && read <= total, "{read} of {total}");
     assert!(warehouse.health().damaged[0].contains(&damaged.display().to_string()));
-    // A restart does not begin again; a week later it does, and a mended file is found mended.
+    // A restart does not start over. A week later all are due again, and a restored file is intact.
     drop(warehouse);
     let warehouse = crate::support::open(dir.path(), &settings, &clock);
     assert_eq!(warehouse.scrub(day(7), &mut |_| true).unwrap(), None);
     clock.advance_seconds(8 * 86_400);
-    assert!(warehouse.scrub(day(7), &mut |_| false).unwrap().is_none(), "told to stop");
+    assert!(warehouse.scrub(day(7), &mut |_| false).unwrap().is_none(), "pace stopped it");
     flip(&damaged, fs::read(&damaged).unwrap().len() * 8 - 100);
     let mut again = 0;
     while let Some(done) = warehouse.scrub(day(7), &mut |_| true).unwrap() {
@@ -372,17 +372,17 @@ fn a_scrub_reads_each_segment_once_and_finds_what_is_damaged() {
 }
 
 #[test]
-fn a_copy_of_a_damaged_segment_is_refused() {
+fn backup_of_a_corrupted_segment_is_refused() {
     let store = filled();
     let to = tempfile::tempdir().unwrap();
-    ReadOnlyWarehouse::open(store.dir.path()).unwrap().copy_to(&to.path().join("sound")).unwrap();
-    assert_eq!(answers(&to.path().join("sound")).unwrap(), answers(store.dir.path()).unwrap());
+    ReadOnlyWarehouse::open(store.dir.path()).unwrap().copy_to(&to.path().join("intact")).unwrap();
+    assert_eq!(answers(&to.path().join("intact")).unwrap(), answers(store.dir.path()).unwrap());
     let damaged = store.warehouse.files(PROJECT).files[2].path.clone();
     let bits = fs::read(&damaged).unwrap().len() * 8;
     for (at, bit) in [8 * 20, bits / 2, bits - 9].into_iter().enumerate() {
         flip(&damaged, bit);
-        let archive = ReadOnlyWarehouse::open(store.dir.path()).unwrap();
-        let error = archive.copy_to(&to.path().join(at.to_string())).unwrap_err().to_string();
+        let read_only = ReadOnlyWarehouse::open(store.dir.path()).unwrap();
+        let error = read_only.copy_to(&to.path().join(at.to_string())).unwrap_err().to_string();
         assert!(error.contains(&damaged.display().to_string()), "{error}");
         flip(&damaged, bit);
     }

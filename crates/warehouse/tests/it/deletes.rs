@@ -12,19 +12,19 @@ fn people(store: &Store) {
             ..at(number.into(), number.into())
         })
         .collect();
-    let (flushed, kept) = rows.split_at_mut(20);
+    let (flushed, unflushed) = rows.split_at_mut(20);
     store.append(flushed);
     store.warehouse.flush().unwrap();
-    store.append(kept);
+    store.append(unflushed);
 }
 
 #[test]
-fn a_deleted_person_is_gone_at_once_and_from_the_disk_after_compaction() {
+fn deleted_events_are_invisible_at_once_and_removed_by_compaction() {
     let store = Store::new();
     people(&store);
     let person = DeleteSelection::DistinctNos([1].into());
-    let receipt = store.warehouse.delete(PROJECT, &person, 30).unwrap();
-    assert_eq!(receipt, DeleteOutcome { events: 10, events_on_disk: 7 });
+    let outcome = store.warehouse.delete(PROJECT, &person, 30).unwrap();
+    assert_eq!(outcome, DeleteOutcome { events: 10, events_on_disk: 7 });
     let gone = |store: &Store| store.all().iter().all(|row| row.distinct_no != 1);
     assert!(gone(&store));
     assert_eq!(store.warehouse.delete(PROJECT, &person, 30).unwrap(), DeleteOutcome::default());
@@ -37,7 +37,7 @@ fn a_deleted_person_is_gone_at_once_and_from_the_disk_after_compaction() {
 }
 
 #[test]
-fn what_comes_after_a_delete_stays() {
+fn delete_keeps_events_appended_later() {
     let store = Store::new();
     people(&store);
     store.warehouse.delete(PROJECT, &DeleteSelection::DistinctNos([1].into()), 25).unwrap();
@@ -48,7 +48,7 @@ fn what_comes_after_a_delete_stays() {
 }
 
 #[test]
-fn rows_deleted_on_their_way_into_a_segment_leave_none_behind() {
+fn delete_during_a_flush_applies_to_the_new_segment() {
     let store = Store::with(Settings { faults: fail_at(FaultPoint::FlushMerged, 1), ..small() });
     store.append(&mut [at(1, 0), at(2, 0)]);
     store.warehouse.flush().unwrap_err();
@@ -60,7 +60,7 @@ fn rows_deleted_on_their_way_into_a_segment_leave_none_behind() {
 }
 
 #[test]
-fn a_replay_does_not_bring_deleted_events_back() {
+fn replay_does_not_resurrect_deleted_events() {
     let mut store = Store::new();
     let mut rows: Vec<EventRow> = (0..5).map(|number| at(number, 0)).collect();
     store.append(&mut rows);
@@ -73,13 +73,13 @@ fn a_replay_does_not_bring_deleted_events_back() {
 }
 
 #[test]
-fn a_deleted_copy_still_replaces_the_one_before_it_when_both_are_replayed() {
+fn deleted_duplicate_still_replaces_the_earlier_row_on_replay() {
     let mut store = Store::new();
     let mut rows = vec![at(1, 0), at(1, -50)];
     store.append(&mut rows);
     let then = at(1, -50).timestamp.as_micros();
-    let moment = DeleteSelection::Time { from: Some(then), to: Some(then + 1) };
-    store.warehouse.delete(PROJECT, &moment, 2).unwrap();
+    let time_range = DeleteSelection::Time { from: Some(then), to: Some(then + 1) };
+    store.warehouse.delete(PROJECT, &time_range, 2).unwrap();
     assert_eq!(uuids(&store.all()), []);
     store = store.reopen();
     store.take(&rows, 2);
@@ -87,7 +87,7 @@ fn a_deleted_copy_still_replaces_the_one_before_it_when_both_are_replayed() {
 }
 
 #[test]
-fn events_older_than_the_retention_are_dropped() {
+fn retention_drops_events_older_than_age_max() {
     let retention = Retention { age_max: Some(day(30)), ..Retention::default() };
     let store = Store::with(Settings { retention, ..small() });
     let days = |days: i64| days * 86_400_000_000;
@@ -98,7 +98,7 @@ fn events_older_than_the_retention_are_dropped() {
 }
 
 #[test]
-fn the_oldest_segments_make_room_when_the_disk_budget_is_reached() {
+fn retention_drops_the_oldest_segments_beyond_disk_bytes_max() {
     let store = Store::new();
     let month = 31 * 86_400_000_000;
     for number in 0..3 {

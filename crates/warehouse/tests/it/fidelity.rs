@@ -1,4 +1,4 @@
-//! An event's properties come back as they were sent.
+//! Round trips of properties.
 
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -46,7 +46,7 @@ fn object() -> impl Strategy<Value = String> {
     })
 }
 
-/// Members by name with the exact literal of numbers; strings by their value.
+/// Members by name: numbers as their literal, strings as their value.
 fn members(object: &str) -> BTreeMap<String, String> {
     let raw: BTreeMap<String, Box<RawValue>> = serde_json::from_str(object).unwrap();
     let exact = |json: &str| match serde_json::from_str::<String>(json) {
@@ -72,7 +72,7 @@ fn check(objects: &[String]) {
     look(&store, "in memory");
     store.warehouse.flush().unwrap();
     look(&store, "flushed");
-    // Types of columns may change when other values join.
+    // A merge with other values may change the type of a column.
     let mut more = vec![EventRow { properties: r#"{"a":"text","b":{}}"#.into(), ..row(1 << 100) }];
     store.append(&mut more);
     store.warehouse.flush().unwrap();
@@ -86,7 +86,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_properties_come_back_with_equal_values_and_literals(
+    fn properties_round_trip_with_equal_values_and_literals(
         objects in prop::collection::vec(object(), 1..40)
     ) {
         check(&objects);
@@ -94,7 +94,7 @@ proptest! {
 }
 
 #[test]
-fn a_name_that_stands_twice_means_its_last_value() {
+fn repeated_property_name_keeps_the_last_value() {
     for (sent, expected) in [
         (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
         (r#"{"a":1,"a":null}"#, r#"{"a":null}"#),
@@ -109,11 +109,11 @@ fn a_name_that_stands_twice_means_its_last_value() {
 }
 
 #[test]
-fn so_many_names_as_an_event_can_have_come_back() {
+fn properties_beyond_the_column_limit_round_trip() {
     let store = Store::new();
     for value in ["null", "1"] {
         let all: Vec<String> = (0..50_000).map(|at| format!(r#""p{at}":{value}"#)).collect();
-        // The last of a name counts, also of those without a column.
+        // The last value of a repeated name counts, also without a column.
         let sent = format!(r#"{{"p49999":2,{},"p49998":3}}"#, all.join(","));
         store.append(&mut [EventRow { properties: sent.clone(), ..row(value.len() as u128) }]);
         let stored = store.all().into_iter().find(|row| row.uuid.as_u128() == value.len() as u128);
@@ -122,7 +122,7 @@ fn so_many_names_as_an_event_can_have_come_back() {
 }
 
 #[test]
-fn six_hundred_properties_and_rare_ones_share_a_column_and_come_back() {
+fn rare_properties_share_a_column_and_round_trip() {
     let store = Store::with(warehouse::Settings {
         memory_rows_max: 10_000,
         row_group_rows: 1_000,
@@ -151,10 +151,10 @@ fn six_hundred_properties_and_rare_ones_share_a_column_and_come_back() {
             assert_eq!(members(&stored.properties), members(object));
         }
         let rare = warehouse::ColumnKey::Property("rare".into());
-        let found = store.snapshot().values(&rare, &Default::default(), &|_| true, 10).unwrap();
-        let mut found: Vec<String> = found.into_iter().map(|value| value.json).collect();
-        found.sort();
-        assert_eq!(found, ["0.0", "1500.0"]);
+        let values = store.snapshot().values(&rare, &Default::default(), &|_| true, 10).unwrap();
+        let mut values: Vec<String> = values.into_iter().map(|value| value.json).collect();
+        values.sort();
+        assert_eq!(values, ["0.0", "1500.0"]);
     };
     look();
     store.warehouse.flush().unwrap();
@@ -165,8 +165,8 @@ fn six_hundred_properties_and_rare_ones_share_a_column_and_come_back() {
 }
 
 #[test]
-fn a_column_of_different_texts_is_decoded_once() {
-    // With fewer, they have a dictionary.
+fn plain_column_is_decoded_once() {
+    // With fewer, the column has a dictionary.
     const ROWS: u128 = 2_000;
     let store = Store::with(Settings::default());
     let of = |at: u128| format!(r#"{{"id":"text {at}"}}"#);

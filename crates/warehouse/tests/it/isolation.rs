@@ -1,4 +1,4 @@
-//! One project that cannot be stored does not keep the others waiting.
+//! Isolation: a project that cannot be written does not block the others.
 
 use std::fs;
 
@@ -18,15 +18,15 @@ fn numbers(store: &Store, project: ProjectId) -> Vec<u128> {
 }
 
 #[test]
-fn a_project_that_cannot_be_written_does_not_stall_another() {
+fn unwritable_project_does_not_block_others() {
     let store = Store::with(Settings { memory_rows_max: 1_000, ..small() });
-    // Its folder cannot be made.
+    // Its directory cannot be created.
     fs::write(store.dir.path().join("2"), "in the way").unwrap();
     for number in 0..10 {
         store.append(&mut both(number));
         assert!(store.warehouse.flush().is_err());
         assert_eq!(store.warehouse.files(PROJECT).files.len(), number as usize + 1);
-        // What is not stored stands in the journal from here on, and is visible.
+        // The durable position stays before its first row, and the row is visible.
         assert!(store.warehouse.durable_position() <= 1);
         let seen: Vec<u128> = (0..=number).collect();
         assert_eq!((numbers(&store, PROJECT), numbers(&store, BROKEN)), (seen.clone(), seen));
@@ -34,7 +34,7 @@ fn a_project_that_cannot_be_written_does_not_stall_another() {
     let failing = store.warehouse.health().failing;
     assert_eq!(failing.len(), 1);
     assert_eq!(failing[0].0, BROKEN);
-    // The other is merged meanwhile.
+    // The other project is compacted.
     while store.warehouse.compact(CompactionKind::Minor).unwrap().is_some() {}
     assert!(store.warehouse.files(PROJECT).files.len() < 6);
     fs::remove_file(store.dir.path().join("2")).unwrap();
@@ -47,7 +47,7 @@ fn a_project_that_cannot_be_written_does_not_stall_another() {
 }
 
 #[test]
-fn a_delete_while_another_project_cannot_be_written_keeps_what_came_later() {
+fn delete_next_to_an_unwritable_project_keeps_later_events() {
     let store = Store::with(Settings { memory_rows_max: 1_000, ..small() });
     fs::write(store.dir.path().join("2"), "in the way").unwrap();
     for number in 0..10 {
@@ -55,21 +55,21 @@ fn a_delete_while_another_project_cannot_be_written_keeps_what_came_later() {
         assert!(store.warehouse.flush().is_err());
     }
     assert!(store.warehouse.durable_position() <= 1);
-    // Each takes two positions.
+    // Each event takes two positions.
     let person = DeleteSelection::DistinctNos([1].into());
     assert_eq!(store.warehouse.delete(PROJECT, &person, 8).unwrap().events, 4);
     assert_eq!(numbers(&store, PROJECT), [4, 5, 6, 7, 8, 9]);
-    let some = DeleteSelection::Uuids((0..10).map(|number| at(number, 0).uuid).collect());
-    assert_eq!(store.warehouse.delete(PROJECT, &some, 12).unwrap().events, 2);
+    let selection = DeleteSelection::Uuids((0..10).map(|number| at(number, 0).uuid).collect());
+    assert_eq!(store.warehouse.delete(PROJECT, &selection, 12).unwrap().events, 2);
     assert_eq!(numbers(&store, PROJECT), [6, 7, 8, 9]);
 }
 
 #[test]
-fn a_crash_while_a_project_cannot_be_written_loses_and_doubles_nothing() {
+fn crash_next_to_an_unwritable_project_loses_and_duplicates_nothing() {
     let store = Store::with(Settings { memory_rows_max: 1_000, ..small() });
     fs::write(store.dir.path().join("2"), "in the way").unwrap();
     let mut journal: Vec<EventRow> = (0..10).flat_map(both).collect();
-    // Copies that say something else, of events that are stored by then.
+    // Changed duplicates of events that are stored by then.
     journal.extend((3..6).flat_map(both).map(|row| EventRow { properties: "{}".into(), ..row }));
     for (position, row) in journal.iter_mut().enumerate() {
         row.position = position as u64;
@@ -99,12 +99,12 @@ fn a_crash_while_a_project_cannot_be_written_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_full_memory_lets_the_others_go_on_until_the_broken_project_alone_fills_it() {
+fn full_memory_blocks_appends_only_when_the_unwritable_project_alone_fills_it() {
     let store = Store::with(Settings { memory_rows_max: 16, ..small() });
     fs::write(store.dir.path().join("2"), "in the way").unwrap();
     let mut stored = 0u128;
     for _ in 0..100 {
-        // One of the broken project among many others.
+        // One event of the unwritable project among many others.
         let mut rows: Vec<EventRow> = (0..8).map(|n| at(stored * 10 + n, 0)).collect();
         rows.push(EventRow { project: BROKEN, ..at(stored * 10 + 9, 0) });
         let first = store.warehouse.applied_position();

@@ -1,4 +1,4 @@
-//! Opening, files, snapshots.
+//! Open, flush, compaction, snapshots and files.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use warehouse::{
 use crate::support::{JOURNAL, PROJECT, Store, all, at, new, small, uuids};
 
 #[test]
-fn a_store_of_another_journal_or_format_or_process_is_refused() {
+fn open_refuses_another_journal_format_or_process() {
     let store = Store::new();
     let again = || Warehouse::open(store.dir.path(), JOURNAL, small(), store.clock.clone());
     assert!(matches!(again(), Err(Error::Locked { .. })));
@@ -31,7 +31,7 @@ fn a_store_of_another_journal_or_format_or_process_is_refused() {
 }
 
 #[test]
-fn a_segment_never_spans_two_months() {
+fn segment_has_one_month() {
     let store = Store::new();
     let midnight = Timestamp::from_micros(1_775_001_600_000_000);
     let mut rows: Vec<EventRow> = (-3..3)
@@ -56,7 +56,7 @@ fn a_segment_never_spans_two_months() {
 }
 
 #[test]
-fn rows_flush_when_they_are_old_enough_or_too_many() {
+fn flush_is_triggered_by_age_or_row_count() {
     let settings = Settings { flush_age: Duration::from_secs(10), ..small() };
     let store = Store::with(settings);
     store.append(&mut [at(1, 0)]);
@@ -73,7 +73,7 @@ fn rows_flush_when_they_are_old_enough_or_too_many() {
 }
 
 #[test]
-fn a_position_that_advanced_without_rows_becomes_durable() {
+fn flush_makes_a_position_without_rows_durable() {
     let store = Store::with(Settings { flush_age: Duration::from_secs(10), ..small() });
     store.warehouse.append(&[], 5).unwrap();
     store.warehouse.flush_due().unwrap();
@@ -85,7 +85,7 @@ fn a_position_that_advanced_without_rows_becomes_durable() {
 }
 
 #[test]
-fn large_rows_are_taken_in_small_parts_and_fill_blocks_early() {
+fn large_rows_are_appended_in_parts_and_fill_blocks_early() {
     let store = Store::with(Settings { memory_bytes_max: 24 << 20, ..small() });
     let large = |number: u128| EventRow {
         properties: format!(r#"{{"{number}":"{}"}}"#, "x".repeat(4 << 20)),
@@ -93,11 +93,11 @@ fn large_rows_are_taken_in_small_parts_and_fill_blocks_early() {
     };
     let mut rows: Vec<EventRow> = (0..20).map(large).collect();
     store.append(&mut rows);
-    // 80 MiB came at once; memory was flushed between the parts.
+    // 80 MiB were appended at once, with flushes between the parts.
     assert!(store.warehouse.durable_position() >= 12);
     assert!(store.snapshot().totals().events_in_memory <= 8);
     assert_eq!(store.all(), rows);
-    // A block's bound is above this memory's, so a larger memory shows it.
+    // A block's bound is above this memory bound, so a larger one is needed to reach it.
     let store = Store::with(Settings { memory_bytes_max: 1 << 30, ..small() });
     store.append(&mut rows);
     let last = EventRow { properties: "{}".into(), ..at(19, 0) };
@@ -111,8 +111,8 @@ fn large_rows_are_taken_in_small_parts_and_fill_blocks_early() {
 }
 
 #[test]
-fn only_segments_of_one_power_of_four_are_merged() {
-    // Each is less than four times its neighbour, but no three lie between the same powers.
+fn compaction_merges_only_segments_of_one_size_tier() {
+    // Each is less than four times the next, but no three are in one tier.
     for (sizes, merged) in [(&[3, 5, 15, 17][..], 0), (&[4, 5, 15, 17], 3), (&[1, 2, 3, 40], 3)] {
         let store = Store::new();
         let mut number = 0;
@@ -129,7 +129,7 @@ fn only_segments_of_one_power_of_four_are_merged() {
 }
 
 #[test]
-fn replaced_files_stay_for_a_while_and_longer_under_a_snapshot() {
+fn retired_files_stay_for_retired_keep_and_while_a_snapshot_reads_them() {
     let store = Store::new();
     for number in 0..4 {
         store.append(&mut [at(number, 0)]);
@@ -151,7 +151,7 @@ fn replaced_files_stay_for_a_while_and_longer_under_a_snapshot() {
 }
 
 #[test]
-fn an_equal_copy_is_dropped_and_another_one_replaces_wherever_the_first_is() {
+fn equal_duplicate_is_dropped_and_a_changed_one_replaces() {
     let later = |row: &EventRow| EventRow {
         created_at: Timestamp::from_micros(row.created_at.as_micros() + 1_000),
         ..row.clone()
@@ -164,18 +164,18 @@ fn an_equal_copy_is_dropped_and_another_one_replaces_wherever_the_first_is() {
         ..later(&first)
     };
     for flush in [false, true] {
-        for (copy, kept) in [(&equal, &first), (&other, &other), (&moved, &moved)] {
+        for (duplicate, expected) in [(&equal, &first), (&other, &other), (&moved, &moved)] {
             let store = Store::new();
             store.append(&mut [first.clone()]);
             if flush {
                 store.warehouse.flush().unwrap();
             }
-            store.append(&mut [copy.clone()]);
+            store.append(&mut [duplicate.clone()]);
             let check = |store: &Store| {
                 let stored = store.all();
                 assert_eq!(stored.len(), 1);
-                assert_eq!(stored[0].created_at, kept.created_at);
-                assert_eq!(stored[0].timestamp, kept.timestamp);
+                assert_eq!(stored[0].created_at, expected.created_at);
+                assert_eq!(stored[0].timestamp, expected.timestamp);
             };
             check(&store);
             store.warehouse.flush().unwrap();
@@ -187,42 +187,42 @@ fn an_equal_copy_is_dropped_and_another_one_replaces_wherever_the_first_is() {
 }
 
 #[test]
-fn an_archive_reads_what_is_durable_beside_the_writer() {
+fn read_only_warehouse_reads_durable_events_next_to_the_writer() {
     let store = Store::new();
     store.append(&mut [at(1, 0), at(2, 1), at(3, 2)]);
     store.warehouse.flush().unwrap();
-    let doomed = DeleteSelection::Uuids([at(2, 0).uuid].into());
-    store.warehouse.delete(PROJECT, &doomed, 3).unwrap();
+    let selection = DeleteSelection::Uuids([at(2, 0).uuid].into());
+    store.warehouse.delete(PROJECT, &selection, 3).unwrap();
     store.append(&mut [at(4, 3)]);
-    let archive = ReadOnlyWarehouse::open(store.dir.path()).unwrap();
-    assert_eq!(archive.projects(), [PROJECT].into());
-    assert_eq!(archive.files(PROJECT), store.warehouse.files(PROJECT));
-    assert_eq!(uuids(&all(&archive.snapshot(PROJECT))), [1, 3]);
-    // What was replaced since stays readable for a while.
+    let read_only = ReadOnlyWarehouse::open(store.dir.path()).unwrap();
+    assert_eq!(read_only.projects(), [PROJECT].into());
+    assert_eq!(read_only.files(PROJECT), store.warehouse.files(PROJECT));
+    assert_eq!(uuids(&all(&read_only.snapshot(PROJECT))), [1, 3]);
+    // Files that were replaced since stay readable.
     store.compact_fully();
-    assert_eq!(uuids(&all(&archive.snapshot(PROJECT))), [1, 3]);
+    assert_eq!(uuids(&all(&read_only.snapshot(PROJECT))), [1, 3]);
     assert!(ReadOnlyWarehouse::open(&store.dir.path().join("nowhere")).is_err());
 }
 
 #[test]
-fn a_listener_hears_of_rows_that_are_new() {
+fn append_listener_gets_new_rows_only() {
     let store = Store::new();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let (ears, warehouse) = (heard.clone(), store.warehouse.clone());
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let (listener, warehouse) = (received.clone(), store.warehouse.clone());
     store.warehouse.on_append(move |rows| {
-        // They are visible by then.
+        // The rows are visible by then.
         assert!(
             rows.iter().all(|row| warehouse.snapshot(PROJECT).get(row.uuid).unwrap().is_some())
         );
-        ears.lock().unwrap().extend(rows.iter().map(|row| row.uuid.as_u128()));
+        listener.lock().unwrap().extend(rows.iter().map(|row| row.uuid.as_u128()));
     });
     store.append(&mut [at(1, 0), at(2, 0)]);
     store.append(&mut [at(2, 0), at(3, 0)]);
-    assert_eq!(*heard.lock().unwrap(), [1, 2, 3]);
+    assert_eq!(*received.lock().unwrap(), [1, 2, 3]);
 }
 
 #[test]
-fn a_row_that_is_no_event_or_out_of_order_is_refused_and_leaves_nothing() {
+fn invalid_or_unordered_rows_are_rejected_without_effect() {
     let store = Store::new();
     for properties in ["", "[]", "1", r#"{"a":}"#, r#"{"a":1} x"#, r#"{"a":1"#] {
         let bad = EventRow { properties: properties.into(), ..at(1, 0) };
@@ -239,7 +239,7 @@ fn a_row_that_is_no_event_or_out_of_order_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn readers_see_every_event_once_while_segments_come_and_go() {
+fn snapshots_see_every_event_once_during_flush_and_compaction() {
     let store = Store::new();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -248,7 +248,7 @@ fn readers_see_every_event_once_while_segments_come_and_go() {
             while !stop.load(Ordering::Relaxed) {
                 let snapshot = store.snapshot();
                 let seen = uuids(&all(&snapshot));
-                // Appended one by one in this order, so a view is always a beginning of it.
+                // Events are appended one by one, so a snapshot is always a prefix.
                 assert_eq!(seen, (0..seen.len() as u128).collect::<Vec<_>>());
                 assert_eq!(snapshot.totals().events, seen.len() as u64);
                 assert!(seen.len() >= most);
@@ -265,7 +265,7 @@ fn readers_see_every_event_once_while_segments_come_and_go() {
             }
         });
         for number in 0..600u128 {
-            // Every third is also sent again with other properties.
+            // Every third event is also sent again with other properties.
             let mut rows = vec![at(number, number as i64)];
             if number % 3 == 0 {
                 rows.push(EventRow {

@@ -1,4 +1,4 @@
-//! Random streams against a model that is a map of the live events.
+//! Property test of random operations against a model: a map of the live events.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ enum Action {
     DeleteDay(i64),
     DeleteProject(u8),
     Sweep,
-    /// Everything not flushed is lost and replayed.
+    /// A crash: unflushed rows are lost and replayed.
     Crash,
 }
 
@@ -80,7 +80,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// What the journal holds: records in order, replayed from any position.
+/// The journal: records in order, which can be replayed from any position.
 #[derive(Clone, Debug)]
 enum Record {
     Event(Box<EventRow>),
@@ -101,8 +101,8 @@ impl Model {
             Record::Event(row) => {
                 let identity = (row.uuid, row.event.to_string(), row.distinct_no);
                 let project = self.live.entry(row.project).or_default();
-                let same = |known: &EventRow| {
-                    known.timestamp == row.timestamp && known.properties == row.properties
+                let same = |stored: &EventRow| {
+                    stored.timestamp == row.timestamp && stored.properties == row.properties
                 };
                 if !project.get(&identity).is_some_and(same) {
                     project.insert(identity, (**row).clone());
@@ -110,14 +110,14 @@ impl Model {
             }
             Record::Delete(project, selection) => {
                 let project = self.live.entry(*project).or_default();
-                project.retain(|_, row| !meant(selection, row));
+                project.retain(|_, row| !matches_selection(selection, row));
             }
         }
         self.journal.push(record);
     }
 }
 
-fn meant(selection: &DeleteSelection, row: &EventRow) -> bool {
+fn matches_selection(selection: &DeleteSelection, row: &EventRow) -> bool {
     match selection {
         DeleteSelection::DistinctNos(numbers) => numbers.contains(&row.distinct_no),
         DeleteSelection::Uuids(uuids) => uuids.contains(&row.uuid),
@@ -167,7 +167,7 @@ fn check(store: &Store, model: &Model) {
 }
 
 fn check_filter(snapshot: &warehouse::Snapshot, expected: &[EventRow]) {
-    let one =
+    let value_is_one =
         Predicate::test(ColumnKey::Property("v".into()), |value| value == Some(Value::Number("1")));
     let null =
         Predicate::test(ColumnKey::Property("p1".into()), |value| value == Some(Value::Null));
@@ -176,9 +176,9 @@ fn check_filter(snapshot: &warehouse::Snapshot, expected: &[EventRow]) {
         distinct_nos: Some([0, 2].into_iter().collect()),
         after: Some(Timestamp::from_micros(NOON - 15 * 86_400_000_000)),
         before: Some(Timestamp::from_micros(NOON + 12 * 86_400_000_000)),
-        predicate: Some(Predicate::All(vec![one, null])),
+        predicate: Some(Predicate::All(vec![value_is_one, null])),
     };
-    // Every combination of its parts, since each may be answered in another way.
+    // Every combination of conditions, since each may take another code path.
     for parts in 0..16 {
         let has = |part: u32| parts & 1 << part != 0;
         let filter = Filter {
@@ -199,17 +199,17 @@ fn check_filter(snapshot: &warehouse::Snapshot, expected: &[EventRow]) {
         assert_eq!(snapshot.count(&filter).unwrap(), wanted.len() as u64, "{filter:?}");
     }
     for row in expected.iter().step_by(expected.len() / 3 + 1) {
-        let found = snapshot.get(row.uuid).unwrap().expect("a listed event is found by its uuid");
-        assert_eq!(found.uuid, row.uuid);
+        let event = snapshot.get(row.uuid).unwrap().expect("a listed event is found by its uuid");
+        assert_eq!(event.uuid, row.uuid);
     }
     let values = snapshot
         .values(&ColumnKey::Property("v".into()), &Filter::default(), &|_| true, 10)
         .unwrap();
     for value in ["0", "1", "2"] {
-        let own = |row: &&EventRow| row.properties.contains(&format!(r#""v":{value},"#));
-        let counted = values.iter().find(|found| found.json == value);
-        let expected = expected.iter().filter(own).count() as u64;
-        assert_eq!(counted.map_or(0, |found| found.events), expected);
+        let has_value = |row: &&EventRow| row.properties.contains(&format!(r#""v":{value},"#));
+        let counted = values.iter().find(|count| count.json == value);
+        let expected = expected.iter().filter(has_value).count() as u64;
+        assert_eq!(counted.map_or(0, |count| count.events), expected);
     }
 }
 
@@ -269,7 +269,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_stream_of_appends_deletes_and_crashes_agrees_with_the_model(
+    fn random_appends_deletes_and_crashes_agree_with_the_model(
         actions in prop::collection::vec(action(), 1..30)
     ) {
         run(actions);

@@ -1,4 +1,4 @@
-//! Events of many months: how many files and descriptors a stranger can make.
+//! Events of many months: bounds of the files and descriptors that a client can cause.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::support::{NOON, PROJECT, Store, small, uuids};
 
 /// About a month.
 const MONTH: i64 = 2_629_746_000_000;
-/// What a merge makes at most: twelve months, early, late and mixed.
+/// Segments that a merge writes at most: twelve months, early, late and mixed.
 const OUTPUTS_MAX: usize = 15;
 
 fn dated(number: u128, months_ago: i64) -> EventRow {
@@ -27,7 +27,7 @@ fn segments(store: &Store) -> usize {
     store.warehouse.files(PROJECT).files.len()
 }
 
-/// Runs an ignored test of this binary as a process that may have so many files open.
+/// Runs an ignored test of this binary as a process with a limit of open files.
 fn with_descriptors(most: usize, test: &str) {
     let limited = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
     let done = Command::new("sh")
@@ -41,12 +41,12 @@ fn with_descriptors(most: usize, test: &str) {
 }
 
 #[test]
-fn events_of_1100_months_are_stored_with_48_descriptors() {
+fn flush_of_1100_months_needs_48_file_descriptors() {
     with_descriptors(48, "months::child_stores_1100_months");
 }
 
 #[test]
-#[ignore = "run by the test above, as a process of its own"]
+#[ignore = "the test above runs it as a child process"]
 fn child_stores_1100_months() {
     let store = Store::with(Settings { memory_rows_max: 4_096, ..small() });
     let mut rows: Vec<EventRow> = (0..1_100).map(|n| dated(n, n as i64)).collect();
@@ -59,7 +59,7 @@ fn child_stores_1100_months() {
     let store = store.reopen();
     assert_eq!(store.warehouse.durable_position(), 1_200);
     assert_eq!(sorted(&store.all()), expected);
-    // A range of time gives the same whatever its rows are stored with.
+    // A time range gives the same result however its rows are partitioned.
     for (from, to) in [(0, 5), (20, 40), (300, 400), (600, 1_000), (-50, 0)] {
         let filter = Filter {
             after: Some(Timestamp::from_micros(NOON - to * MONTH - 1)),
@@ -70,20 +70,20 @@ fn child_stores_1100_months() {
             let ago = NOON - row.timestamp.as_micros();
             ago > from * MONTH && ago <= to * MONTH
         });
-        let found = store.snapshot().count(&filter).unwrap();
-        assert_eq!(found, inside.count() as u64, "{from} to {to}");
+        let count = store.snapshot().count(&filter).unwrap();
+        assert_eq!(count, inside.count() as u64, "{from} to {to}");
     }
     store.compact_fully();
     assert_eq!(sorted(&store.reopen().all()), expected);
 }
 
 #[test]
-fn more_segments_are_read_than_descriptors_there_are() {
+fn reads_of_300_segments_stay_within_the_descriptor_limit() {
     with_descriptors(180, "months::child_reads_300_segments");
 }
 
 #[test]
-#[ignore = "run by the test above, as a process of its own"]
+#[ignore = "the test above runs it as a child process"]
 fn child_reads_300_segments() {
     let store = Store::new();
     for number in 0..300u128 {
@@ -100,11 +100,11 @@ fn child_reads_300_segments() {
 }
 
 #[test]
-fn compaction_bounds_the_segments_that_rotating_months_make() {
+fn compaction_bounds_the_segments_of_rotating_months() {
     let store = Store::with(Settings { merge_segments_min: 6, ..Settings::default() });
     let mut number = 0;
     for flush in 0..40i64 {
-        // Twelve months at a time, so that each is a segment of its own.
+        // Twelve months at a time, so that each gets its own segment.
         let mut rows: Vec<EventRow> = (0..12)
             .map(|month| {
                 number += 1;
@@ -121,7 +121,7 @@ fn compaction_bounds_the_segments_that_rotating_months_make() {
 }
 
 #[test]
-fn a_month_with_many_rows_gets_a_segment_of_its_own_again() {
+fn compaction_splits_a_grown_month_off_the_mixed_segment() {
     let store = Store::with(Settings { merge_segments_min: 2, ..Settings::default() });
     for flush in 0..2u128 {
         let mut rows: Vec<EventRow> =
@@ -137,7 +137,7 @@ fn a_month_with_many_rows_gets_a_segment_of_its_own_again() {
         .iter()
         .map(|file| file.path.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
-    let own = names.iter().filter(|name| !name.starts_with("mixed")).count();
-    assert!(own >= 12, "{names:?}");
+    let months = names.iter().filter(|name| !name.starts_with("mixed")).count();
+    assert!(months >= 12, "{names:?}");
     assert_eq!(store.snapshot().totals().events, 2 * 20 * 4_500);
 }

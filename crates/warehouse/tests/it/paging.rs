@@ -1,11 +1,11 @@
-//! Lists by time.
+//! Lists of events by time, and pagination.
 
 use proptest::prelude::*;
 use warehouse::{Cursor, EventRow, Filter, Order, Window};
 
 use crate::support::{Store, at, uuids};
 
-/// Reads all pages and returns the uuids in the order they came.
+/// Reads all pages and returns the uuids in order.
 fn pages(store: &Store, order: Order, limit: usize) -> Vec<u128> {
     let snapshot = store.snapshot();
     let mut seen = Vec::new();
@@ -27,7 +27,7 @@ proptest! {
 
 
     #[test]
-    fn pages_visit_every_event_once_even_when_times_are_equal(
+    fn pagination_visits_every_event_once_with_equal_timestamps(
         times in prop::collection::vec(0..4i64, 1..150),
         limit in 1usize..20,
         flush_at in 0usize..150,
@@ -55,7 +55,7 @@ proptest! {
 }
 
 #[test]
-fn events_that_share_uuid_and_time_are_all_listed() {
+fn list_has_all_events_that_share_uuid_and_timestamp() {
     let store = Store::new();
     let mut rows = vec![
         EventRow { event: "a".into(), ..at(1, 0) },
@@ -68,7 +68,7 @@ fn events_that_share_uuid_and_time_are_all_listed() {
 }
 
 #[test]
-fn bounds_are_exclusive_and_an_offset_skips() {
+fn list_time_bounds_are_exclusive_and_offset_skips() {
     let store = Store::new();
     store.append(&mut (0..10).map(|number| at(number as u128, number)).collect::<Vec<_>>());
     store.warehouse.flush().unwrap();
@@ -81,7 +81,7 @@ fn bounds_are_exclusive_and_an_offset_skips() {
 }
 
 #[test]
-fn a_text_that_is_no_cursor_is_refused() {
+fn invalid_cursor_is_rejected() {
     for text in [
         "",
         "1",

@@ -1,4 +1,4 @@
-//! A warehouse in a temporary folder, and rows for it.
+//! Test support: a warehouse in a temporary directory, and rows for it.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub const PROJECT: ProjectId = ProjectId(1);
 /// 2026-03-10T00:00:00Z
 pub const NOON: i64 = 1_773_100_800_000_000;
 
-/// Small enough that a few rows reach every bound.
+/// Bounds that a few rows reach.
 pub fn small() -> Settings {
     Settings {
         memory_rows_max: 64,
@@ -48,7 +48,7 @@ impl Store {
         Store { dir, clock, settings, warehouse }
     }
 
-    /// As after a killed process: what was only in memory is gone.
+    /// Reopens the store as after a killed process: unflushed rows are lost.
     pub fn reopen(self) -> Store {
         let Store { dir, clock, settings, warehouse } = self;
         drop(warehouse);
@@ -65,7 +65,7 @@ impl Store {
         self.take(rows, first + rows.len() as u64);
     }
 
-    /// Appends rows at positions of their own.
+    /// Appends rows at their own positions.
     pub fn take(&self, rows: &[EventRow], reach: u64) {
         self.warehouse.append(&new(rows), reach).unwrap();
     }
@@ -129,11 +129,11 @@ pub fn uuids(rows: &[EventRow]) -> Vec<u128> {
     rows.iter().map(|row| row.uuid.as_u128()).collect()
 }
 
-/// Fails the `nth` time the step is reached.
-pub fn fail_at(step: FaultPoint, nth: usize) -> FaultInjector {
+/// Fails at the `nth` pass of the fault point.
+pub fn fail_at(point: FaultPoint, nth: usize) -> FaultInjector {
     let reached = AtomicUsize::new(0);
     FaultInjector::new(move |at| {
-        if at == step && reached.fetch_add(1, Ordering::Relaxed) + 1 == nth {
+        if at == point && reached.fetch_add(1, Ordering::Relaxed) + 1 == nth {
             return Err(io::Error::other("stopped"));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Columns as questions read them: page by page, each decoded once and kept while there is room.
+//! Reads of whole columns: page by page, each decoded once and cached.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,23 +7,22 @@ use parquet::column::reader::{get_column_reader, get_typed_column_reader};
 use parquet::data_type::Int64Type;
 
 use super::{Segment, skip_dictionary, trim};
-use crate::columns::{Column, Dictionary};
-use crate::columns::{Field, IntColumn};
+use crate::columns::{Column, Dictionary, Field, IntColumn};
 use crate::segment::cache::{CacheItem, Cached};
 use crate::segment::decode;
 use crate::segment::kind::Kind;
 use crate::segment::packed_ints::{PackedInt, PackedInts};
 use crate::{Error, Result};
 
-/// Row groups, as flushes make them, of which whole columns are kept that have no dictionary: in few
-/// rows most texts are different.
+/// Row groups up to this size, as flushes write them, have their PLAIN columns cached whole: in few
+/// rows most strings are unique, so the writer chose no dictionary.
 const PLAIN_COLUMN_ROWS_MAX: usize = 128 << 10;
 
 /// Reads of more rows than this bypass the cache: they would evict the columns that queries need.
 pub(crate) const CACHED_READ_ROWS_MAX: usize = 128 << 10;
 
 impl Segment {
-    /// `None` when the segment has no such column. `rows` are rows of the row group.
+    /// A column of some rows of a row group; `None` if the segment has no such column.
     pub fn column(
         &self,
         group: usize,
@@ -39,7 +38,7 @@ impl Segment {
             })?;
             return Ok(Some(Column { codes, dictionary }));
         }
-        // Codes of values that stand in the pages themselves mean something only together.
+        // Without a dictionary page, codes are valid only together with the values decoded with them.
         let read = |rows: Range<usize>| {
             let (codes, plain_values) = self.codes(group, column, kind, required, rows)?;
             Ok::<_, Error>((codes, self.dictionary_of(group, column, kind, plain_values)?))
@@ -53,16 +52,17 @@ impl Segment {
             let (codes, dictionary) = read(0..size)?;
             Ok(Cached::PlainColumn(Arc::new((PackedInts::pack(&codes), dictionary))))
         };
-        let Cached::PlainColumn(kept) = self.cached(group, CacheItem::PlainColumn(column), load)?
+        let Cached::PlainColumn(cached) =
+            self.cached(group, CacheItem::PlainColumn(column), load)?
         else {
             return Err(self.undecodable());
         };
         let mut codes = Vec::with_capacity(rows.len());
-        kept.0.read(rows, &mut codes).ok_or_else(|| self.undecodable())?;
-        Ok(Some(Column { codes, dictionary: kept.1.clone() }))
+        cached.0.read(rows, &mut codes).ok_or_else(|| self.undecodable())?;
+        Ok(Some(Column { codes, dictionary: cached.1.clone() }))
     }
 
-    /// Codes as they are stored, and the values that no dictionary has.
+    /// Decodes codes, and for a PLAIN column the values they refer to.
     fn codes(
         &self,
         group: usize,
@@ -80,8 +80,8 @@ impl Segment {
         Ok((codes, plain_values))
     }
 
-    /// Values of `rows` from pages that are decoded once and kept while there is room. Whoever
-    /// reads more at a time than a question does passes by: it would drive out what they need.
+    /// Values of `rows` from cached pages; decodes and caches missing ones. Reads of more than
+    /// [`CACHED_READ_ROWS_MAX`] rows, by merges, bypass the cache.
     fn decoded<T: PackedInt>(
         &self,
         group: usize,
@@ -103,15 +103,16 @@ impl Segment {
         let mut out = Vec::with_capacity(rows.len());
         while out.len() < rows.len() {
             let location = pages.get(page).ok_or_else(|| self.undecodable())?;
-            let own = location.first_row_index as usize..end_of(page);
-            let load = || Ok(Cached::Decoded(Arc::new(PackedInts::pack(&read(own.clone())?))));
+            let page_rows = location.first_row_index as usize..end_of(page);
+            let load =
+                || Ok(Cached::Decoded(Arc::new(PackedInts::pack(&read(page_rows.clone())?))));
             let Cached::Decoded(values) =
                 self.cached(group, CacheItem::Decoded(column, page), load)?
             else {
                 return Err(self.undecodable());
             };
-            let from = rows.start + out.len() - own.start;
-            let to = rows.end.min(own.end) - own.start;
+            let from = rows.start + out.len() - page_rows.start;
+            let to = rows.end.min(page_rows.end) - page_rows.start;
             values.read(from..to, &mut out).ok_or_else(|| self.undecodable())?;
             page += 1;
         }
@@ -151,14 +152,14 @@ impl Segment {
         let column =
             self.opened()?.column_index("distinct_no").ok_or_else(|| self.undecodable())?;
         self.decoded(group, column, rows, |rows| {
-            let known = self.distinct_dictionary(group)?;
+            let dictionary = self.distinct_dictionary(group)?;
             let (codes, _) = self.codes(group, column, Kind::Int, true, rows)?;
-            let number = |code: &u32| known.get(*code as usize).copied();
-            codes.iter().map(number).collect::<Option<_>>().ok_or_else(|| self.undecodable())
+            let distinct_no = |code: &u32| dictionary.get(*code as usize).copied();
+            codes.iter().map(distinct_no).collect::<Option<_>>().ok_or_else(|| self.undecodable())
         })
     }
 
-    /// The distinct ids' numbers that a row group has.
+    /// The dense ids of the distinct ids in a row group.
     pub fn distinct_dictionary(&self, group: usize) -> Result<Arc<Vec<u32>>> {
         let load = || {
             let column =
@@ -167,7 +168,7 @@ impl Segment {
             let number = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
             Ok(Cached::DistinctNos(Arc::new(bytes.chunks_exact(4).map(number).collect())))
         };
-        match self.cached(group, CacheItem::Distinct, load)? {
+        match self.cached(group, CacheItem::DistinctNos, load)? {
             Cached::DistinctNos(numbers) => Ok(numbers),
             _ => Err(self.undecodable()),
         }
