@@ -45,7 +45,7 @@ pub enum Error {
         "{} ends at byte {bytes}, in or right behind the last record before position {position}, \
          shorter than it was made: acknowledged records may be missing behind it", file.display()
     )]
-    CutShort { file: PathBuf, bytes: u64, position: Position },
+    Truncated { file: PathBuf, bytes: u64, position: Position },
     #[error("journal setting {name} {why}")]
     Setting { name: &'static str, why: &'static str },
     #[error("a journal id is 32 hexadecimal digits")]
@@ -99,7 +99,7 @@ impl fmt::Display for Corruption {
 impl Error {
     /// Whether the files are corrupted, so that retrying does not help.
     pub const fn is_corruption(&self) -> bool {
-        matches!(self, Error::Corrupt(_) | Error::Missing { .. } | Error::CutShort { .. })
+        matches!(self, Error::Corrupt(_) | Error::Missing { .. } | Error::Truncated { .. })
     }
 
     pub(crate) fn io(doing: &'static str) -> impl Fn(io::Error) -> Error {

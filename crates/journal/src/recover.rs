@@ -181,7 +181,7 @@ pub(crate) fn read_tail(segment: &Arc<Segment>) -> Result<Tail> {
     });
     if !clean && is_truncated(segment, end, limit)? {
         let (file, position) = (segment.path.clone(), end.position);
-        return Err(Error::CutShort { file, bytes: limit, position });
+        return Err(Error::Truncated { file, bytes: limit, position });
     }
     Ok(Tail { end, synced_to, clean })
 }

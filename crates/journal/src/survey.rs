@@ -360,7 +360,7 @@ impl Walk<'_> {
         let segment = Segment::new(header, file, source.path.clone(), source.bytes);
         if !clean && is_truncated(&segment, end, source.bytes)? {
             let (file, bytes) = (source.path.clone(), source.bytes);
-            survey.fault(Error::CutShort { file, bytes, position: end.position });
+            survey.fault(Error::Truncated { file, bytes, position: end.position });
         }
         if header.durability == Durability::Os && !clean {
             survey.next = survey.next.max(end.position.plus(source.bytes));

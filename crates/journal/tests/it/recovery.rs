@@ -124,7 +124,7 @@ async fn recovery_refuses_a_file_truncated_in_or_after_its_last_group() {
         fs::write(&crashed.last, &crashed.with_group[..cut]).unwrap();
         let refused = Journal::open(dir, tiny()).await.err().unwrap();
         assert!(
-            matches!(refused, Error::CutShort { .. }) && refused.is_corruption(),
+            matches!(refused, Error::Truncated { .. }) && refused.is_corruption(),
             "{cut}: {refused}"
         );
         let inspected = Inspection::open(dir).err().unwrap();

@@ -153,11 +153,11 @@ async fn salvage_keeps_records_before_a_truncation() {
     let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     // In the third record of the last group.
     fs::write(&last, &bytes[..end - 100]).unwrap();
-    assert!(matches!(Journal::open(dir.path(), tiny()).await.err(), Some(Error::CutShort { .. })));
+    assert!(matches!(Journal::open(dir.path(), tiny()).await.err(), Some(Error::Truncated { .. })));
     let (survey, found) = look(dir.path(), id);
     accounted_for(&survey, &found, &history);
     assert_eq!(survey.lost, vec![RECORDS..RECORDS + 1]);
-    assert!(matches!(survey.faults[..], [Error::CutShort { .. }]), "{:?}", survey.faults);
+    assert!(matches!(survey.faults[..], [Error::Truncated { .. }]), "{:?}", survey.faults);
     opens(dir.path(), all(id), &found).await;
 }
 
