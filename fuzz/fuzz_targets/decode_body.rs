@@ -38,16 +38,16 @@ fuzz_target!(|data: &[u8]| {
     for strictness in [Strictness::Strict, Strictness::Lenient] {
         let Ok(text) = decode_text(&parts, strictness, BYTES_MAX) else { continue };
         let Ok(payload) = parse_events(&text, DefaultEventName::None) else { continue };
-        let whole: Result<Vec<_>, _> = payload.elements().collect();
+        let elements: Result<Vec<_>, _> = payload.elements().collect();
         let valid = serde_json::from_str::<IgnoredAny>(text.as_str()).is_ok();
-        assert_eq!(whole.is_ok(), valid);
-        for element in whole.into_iter().flatten() {
+        assert_eq!(elements.is_ok(), valid);
+        for element in elements.into_iter().flatten() {
             let Element::Event(event) = element else { continue };
             if let RawProperties::Object(json) = event.properties {
                 let members: HashMap<String, &RawValue> =
                     serde_json::from_str(json).expect("properties are an object");
                 for value in members.values().filter(|value| value.get().starts_with('"')) {
-                    let text: String = serde_json::from_str(value.get()).expect("a text");
+                    let text: String = serde_json::from_str(value.get()).expect("a string");
                     assert!(!text.contains('\0'));
                 }
             }

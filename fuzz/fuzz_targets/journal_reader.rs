@@ -79,26 +79,26 @@ impl Harness {
 }
 
 async fn append_and_reopen(directory: &Path, journal: Journal, mut history: History) {
-    assert!(history.is_sorted_by(|one, next| one.0 < next.0), "positions come twice");
+    assert!(history.is_sorted_by(|one, next| one.0 < next.0), "duplicate positions");
     assert_eq!(read_all(&journal).await, history);
     if let Ok(position) = journal.append(batch(&[b"goes on".to_vec()])).await {
         history.push((position, b"goes on".to_vec()));
     }
     assert_eq!(read_all(&journal).await, history);
     drop(journal);
-    let journal = Journal::open(directory, settings()).await.expect("what was open opens again");
+    let journal = Journal::open(directory, settings()).await.expect("an opened journal reopens");
     assert_eq!(read_all(&journal).await, history);
 }
 
 async fn read_all(journal: &Journal) -> History {
     let stats = journal.stats();
     let mut reader = journal.reader(stats.oldest).expect("the oldest position");
-    let mut found = Vec::new();
+    let mut history = Vec::new();
     while reader.position() < stats.next {
         let records = reader.next_batch(10, 1000).await.expect("records");
-        found.extend(records.iter().map(|one| (one.position, one.bytes.to_vec())));
+        history.extend(records.iter().map(|one| (one.position, one.bytes.to_vec())));
     }
-    found
+    history
 }
 
 /// One edit: a byte, a run of bytes, a truncation, a copied range, or a recomputed checksum.
@@ -119,12 +119,12 @@ fn edit(files: &mut [(String, Vec<u8>)], code: &[u8]) {
             bytes.iter_mut().skip(at).zip(run).for_each(|(byte, new)| *byte = new);
         }
         5 => bytes.resize(at, code[4]),
-        6 => seal(bytes, 4092, |bytes| bytes.get(..4092).map(crc32c)),
-        7 => seal(bytes, at + 4, |bytes| {
-            let place = crc32c_append(salt(bytes)?, &(at as u64).to_le_bytes());
-            Some(crc32c_append(place, bytes.get(at + 8..at + 32)?))
+        6 => write_checksum(bytes, 4092, |bytes| bytes.get(..4092).map(crc32c)),
+        7 => write_checksum(bytes, at + 4, |bytes| {
+            let seed = crc32c_append(salt(bytes)?, &(at as u64).to_le_bytes());
+            Some(crc32c_append(seed, bytes.get(at + 8..at + 32)?))
         }),
-        _ => seal(bytes, at + 4, |bytes| {
+        _ => write_checksum(bytes, at + 4, |bytes| {
             let len = bytes.get(at..at + 4)?;
             let end = u32::from_le_bytes(len.try_into().ok()?) as usize + at + 8;
             let mut tail = len.to_vec();
@@ -135,11 +135,11 @@ fn edit(files: &mut [(String, Vec<u8>)], code: &[u8]) {
     }
 }
 
-fn seal(bytes: &mut [u8], at: usize, checksum: impl Fn(&[u8]) -> Option<u32>) {
+fn write_checksum(bytes: &mut [u8], at: usize, checksum: impl Fn(&[u8]) -> Option<u32>) {
     if let Some(checksum) = checksum(bytes)
-        && let Some(place) = bytes.get_mut(at..at + 4)
+        && let Some(slot) = bytes.get_mut(at..at + 4)
     {
-        place.copy_from_slice(&checksum.to_le_bytes());
+        slot.copy_from_slice(&checksum.to_le_bytes());
     }
 }
 
