@@ -17,8 +17,8 @@ use crate::person_index::PersonIndex;
 use crate::sessions::SessionFacts;
 use crate::{Filters, Result};
 
-/// What a query reads. `persons` knows every `distinct_no` of `events`, because whoever fills the view
-/// takes the snapshot of the events first.
+/// What a query reads. `persons` knows every `distinct_no` of `events`, because the caller takes the
+/// snapshot of the events first.
 #[derive(Clone, Debug)]
 pub struct ReadView {
     pub project: ProjectId,

@@ -37,7 +37,7 @@ pub(crate) fn number(value: Value<'_>) -> Option<f64> {
 }
 
 /// Converts a property of a group to the value it would have on an event.
-pub(crate) fn with_json_value<T>(
+pub(crate) fn with_group_property<T>(
     json: Option<&Json>,
     each: impl FnOnce(Option<Value<'_>>) -> T,
 ) -> T {

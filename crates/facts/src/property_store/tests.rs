@@ -121,8 +121,8 @@ fn random_persons_and_their_columns_round_trip() {
 
 #[test]
 fn names_shapes_and_values_beyond_the_limits_are_stored() {
-    let own = VALUES_MAX + 500;
-    let mut texts: Vec<Option<String>> = (0..own)
+    let count = VALUES_MAX + 500;
+    let mut texts: Vec<Option<String>> = (0..count)
         .map(|at| Some(json!({ "email": format!("user{at}@example.com"), "plan": "free" })))
         .map(|object| object.map(|object| object.to_string()))
         .collect();

@@ -210,13 +210,13 @@ impl<'a> Counter<'a> {
                 events.iter().filter(|event| !is_exclusion(event)).copied().collect();
             // The sort is stable and keeps the events of a value sorted by time.
             others.sort_by_key(value);
-            for own in others.chunk_by(|a, b| value(a) == value(b)) {
-                let mut events = own.to_vec();
+            for same_value in others.chunk_by(|a, b| value(a) == value(b)) {
+                let mut events = same_value.to_vec();
                 if !excluding.is_empty() {
                     events.extend_from_slice(&excluding);
                     events.sort_unstable_by_key(|event| (event.time, event.tag));
                 }
-                self.count_actor(state, &events, Some(value(&own[0])))?;
+                self.count_actor(state, &events, Some(value(&same_value[0])))?;
             }
             Ok(())
         })?;
@@ -227,16 +227,17 @@ impl<'a> Counter<'a> {
         Ok(all)
     }
 
-    /// Counts one actor. `own` is the breakdown value if all events have the same.
+    /// Counts one actor. `shared_value` is the breakdown value if all events have the same.
     fn count_actor(
         &self,
         state: &mut State<'_>,
         events: &[ActorEvent],
-        own: Option<u32>,
+        shared_value: Option<u32>,
     ) -> Result<()> {
-        let own = own.or_else(|| self.touch(events));
-        let value =
-            |conversion: &Conversion| own.unwrap_or_else(|| self.value_at_step(conversion, events));
+        let shared_value = shared_value.or_else(|| self.touch(events));
+        let value = |conversion: &Conversion| {
+            shared_value.unwrap_or_else(|| self.value_at_step(conversion, events))
+        };
         let State { step_matcher, by_value, bytes, reservation } = state;
         let before = *bytes;
         match self.output {

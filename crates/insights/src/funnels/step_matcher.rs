@@ -254,10 +254,10 @@ impl<'a> StepMatcher<'a> {
         for (at, times) in self.times.iter().enumerate() {
             let first = times.partition_point(|time| *time < start);
             let enough = self.components[at].count_ones() as usize;
-            let own = times[first..].iter().take(enough);
-            let own = own.take_while(|time| **time - start <= self.rules.window);
+            let usable = times[first..].iter().take(enough);
+            let usable = usable.take_while(|time| **time - start <= self.rules.window);
             let group = |time: &i64| TimeGroup { time: *time, steps: 1 << at, other: false };
-            self.groups.extend(own.map(group));
+            self.groups.extend(usable.map(group));
         }
         let components = &self.components;
         let key =

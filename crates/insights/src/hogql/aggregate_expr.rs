@@ -174,24 +174,24 @@ impl AggregateExpr {
 
     pub fn read(&self, events: EventColumns<'_>) -> Result<CallInputs> {
         let mut columns = events.columns;
-        let mut own = |scalar: &Scalar| {
+        let mut columns_of = |scalar: &Scalar| {
             let (first, rest) = columns.split_at(scalar.keys().len());
             columns = rest;
             EventColumns { columns: first, ..events }
         };
         let mut read = Vec::with_capacity(self.calls.len());
         for call in &self.calls {
-            let arg = call.arg.as_ref().map(|scalar| (scalar, own(scalar)));
-            let filter = call.filter.as_ref().map(|scalar| (scalar, own(scalar)));
+            let arg = call.arg.as_ref().map(|scalar| (scalar, columns_of(scalar)));
+            let filter = call.filter.as_ref().map(|scalar| (scalar, columns_of(scalar)));
             let mut keep = filter.map(|(scalar, events)| truths(scalar, events)).transpose()?;
             let items = match (&call.kind, arg) {
                 (CallKind::Count, None) => InputValues::Rows,
                 (CallKind::Count, Some((scalar, events))) => {
                     let array = scalar.run(events)?;
-                    let there = |row: usize| !array.is_null(row);
+                    let present = |row: usize| !array.is_null(row);
                     let before = keep.take();
                     let kept = |row: usize| before.as_ref().is_none_or(|keep| keep[row]);
-                    keep = Some((0..array.len()).map(|row| there(row) && kept(row)).collect());
+                    keep = Some((0..array.len()).map(|row| present(row) && kept(row)).collect());
                     InputValues::Rows
                 }
                 (CallKind::Number(_), Some((scalar, events))) => {
@@ -285,10 +285,10 @@ fn truths(scalar: &Scalar, events: EventColumns<'_>) -> Result<Vec<bool>> {
 fn numbers(array: &ArrayRef) -> Result<Vec<f64>> {
     macro_rules! each {
         ($kind:ty) => {{
-            let own = array.as_primitive::<$kind>();
-            let number = |row: usize| own.value(row) as f64;
-            (0..own.len())
-                .map(|row| if own.is_null(row) { f64::NAN } else { number(row) })
+            let typed = array.as_primitive::<$kind>();
+            let number = |row: usize| typed.value(row) as f64;
+            (0..typed.len())
+                .map(|row| if typed.is_null(row) { f64::NAN } else { number(row) })
                 .collect()
         }};
     }
@@ -303,10 +303,10 @@ fn numbers(array: &ArrayRef) -> Result<Vec<f64>> {
         DataType::UInt32 => each!(UInt32Type),
         DataType::UInt64 => each!(UInt64Type),
         DataType::Boolean => {
-            let own = array.as_boolean();
-            let number = |row: usize| f64::from(u8::from(own.value(row)));
-            (0..own.len())
-                .map(|row| if own.is_null(row) { f64::NAN } else { number(row) })
+            let typed = array.as_boolean();
+            let number = |row: usize| f64::from(u8::from(typed.value(row)));
+            (0..typed.len())
+                .map(|row| if typed.is_null(row) { f64::NAN } else { number(row) })
                 .collect()
         }
         DataType::Null => vec![f64::NAN; array.len()],

@@ -162,11 +162,11 @@ impl ItemReader {
             Some(Source::Scalar(scalar)) => {
                 let event_columns =
                     EventColumns { columns: &rows.columns[1..], ..rows.event_columns() };
-                let mut own = Vec::with_capacity(rows.len());
+                let mut row_items = Vec::with_capacity(rows.len());
                 scalar.each_text(event_columns, |text| {
-                    own.push(text.map_or(NONE, |text| items.item(text)))
+                    row_items.push(text.map_or(NONE, |text| items.item(text)))
                 })?;
-                own
+                row_items
             }
             _ => self.urls.each_row(&rows.columns[1], NONE, |value| match text(value) {
                 Some(text) if by_expression => items.item(text),

@@ -227,8 +227,8 @@ impl Base {
                 explicit_date: overrides.explicit_date,
             };
         }
-        let own = std::mem::take(&mut self.properties);
-        self.properties = both(own, overrides.properties.clone());
+        let current = std::mem::take(&mut self.properties);
+        self.properties = both(current, overrides.properties.clone());
     }
 }
 

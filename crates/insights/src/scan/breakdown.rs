@@ -21,7 +21,7 @@ use warehouse::{ABSENT, Column, ColumnKey, GROUP_TYPES, Value};
 use crate::aggregates::histogram::Bins;
 use crate::columns::interner::StringInterner;
 use crate::columns::memo::DictionaryMemo;
-use crate::columns::{EventColumns, number, text, with_json_value};
+use crate::columns::{EventColumns, number, text, with_group_property};
 use crate::hogql::Scalar;
 use crate::query::spec::BreakdownFilter;
 use crate::scan::context::QueryContext;
@@ -414,7 +414,7 @@ impl BreakdownReader {
                 ValueSource::Group(index, name) => memo.each_row(&columns[0], absent, |key| {
                     let group = text(key).and_then(|key| view.groups.get(*index, key));
                     let property = group.and_then(|group| group.properties.get(name));
-                    with_json_value(property, |value| dimension.value_id(value))
+                    with_group_property(property, |value| dimension.value_id(value))
                 }),
                 ValueSource::Session(sessions) => memo.each_row(&columns[0], absent, |id| {
                     let known = text(id).and_then(|id| sessions.text(id));
@@ -448,18 +448,18 @@ impl Breakdown {
         let Combinations { ids, parts } = &mut *combinations;
         let mut last = ([0; DIMENSIONS_MAX], NO_VALUE);
         let mut row = |at: usize| {
-            let mut own = [0; DIMENSIONS_MAX];
-            own.iter_mut().zip(values).for_each(|(own, values)| *own = values[at]);
-            if own == [NO_VALUE; DIMENSIONS_MAX] {
+            let mut combination = [0; DIMENSIONS_MAX];
+            combination.iter_mut().zip(values).for_each(|(part, values)| *part = values[at]);
+            if combination == [NO_VALUE; DIMENSIONS_MAX] {
                 return NO_VALUE;
             }
-            if own != last.0 {
+            if combination != last.0 {
                 let new = parts.len() as u32 + 1;
-                let known = *ids.entry(own).or_insert_with(|| {
-                    parts.push(own);
+                let id = *ids.entry(combination).or_insert_with(|| {
+                    parts.push(combination);
                     new
                 });
-                last = (own, known);
+                last = (combination, id);
             }
             last.1
         };

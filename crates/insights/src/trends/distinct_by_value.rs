@@ -79,9 +79,9 @@ impl DistinctByValue {
     }
 
     fn exhaustive(scan: &Scan<'_>, breakdown: &Breakdown, factor: f64) -> Result<Self> {
-        Self::fill(scan, breakdown, factor, |own, rows, lists| {
+        Self::fill(scan, breakdown, factor, |state, rows, lists| {
             for (value, actor) in rows.values.iter().zip(rows.actors) {
-                own.add(*value, *actor, lists);
+                state.add(*value, *actor, lists);
             }
         })
     }
@@ -93,13 +93,13 @@ impl DistinctByValue {
         factor: f64,
     ) -> Result<Self> {
         let scan = without_breakdown(scan, breakdown);
-        Self::fill(&scan, breakdown, factor, |own, rows, lists| {
-            let values = sketch.value_ids(&mut own.memo, &rows.columns[0]);
+        Self::fill(&scan, breakdown, factor, |state, rows, lists| {
+            let values = sketch.value_ids(&mut state.memo, &rows.columns[0]);
             for (value, actor) in values.into_iter().zip(rows.actors) {
                 if value != BELOW_CUTOFF {
-                    own.add(value, *actor, lists);
+                    state.add(value, *actor, lists);
                 } else if !breakdown.hide_other {
-                    own.below_cutoff.insert(*actor);
+                    state.below_cutoff.insert(*actor);
                 }
             }
         })
@@ -113,16 +113,16 @@ impl DistinctByValue {
     ) -> Result<Self> {
         let lists = SharedPairs::default();
         let together = Mutex::new(scan.limits.reserve());
-        let each = |own: &mut ThreadState<'_>, rows: &Rows<'_>| {
-            add(own, rows, &lists);
-            own.reservation.resize(own.few.bytes() + own.below_cutoff.bytes())?;
+        let each = |state: &mut ThreadState<'_>, rows: &Rows<'_>| {
+            add(state, rows, &lists);
+            state.reservation.resize(state.few.bytes() + state.below_cutoff.bytes())?;
             lock(&together).resize(lists.bytes() + breakdown.bytes())
         };
         let (mut few, mut below_cutoff) = (AggregateTable::new(1), IdSet::default());
-        for own in scan.fold(|| ThreadState::new(scan.limits.reserve()), each)? {
-            few.merge(own.few);
-            below_cutoff.union(&own.below_cutoff);
-            own.many.iter().zip(&lists.0).for_each(|(own, list)| lock(list).add(own));
+        for state in scan.fold(|| ThreadState::new(scan.limits.reserve()), each)? {
+            few.merge(state.few);
+            below_cutoff.union(&state.below_cutoff);
+            state.many.iter().zip(&lists.0).for_each(|(buffer, list)| lock(list).add(buffer));
         }
         let below_cutoff = (below_cutoff.count() > 0).then_some(below_cutoff);
         let mut all = Self { few, many: lists.0.map(into_inner), below_cutoff, factor };
@@ -169,11 +169,11 @@ impl<'a> ThreadState<'a> {
             return;
         }
         let list = value as usize % LISTS;
-        let own = &mut self.many[list];
-        own.push(u64::from(value) << 32 | u64::from(actor));
-        if own.len() == LOCAL_MAX {
-            lock(&lists.0[list]).add(own);
-            own.clear();
+        let buffer = &mut self.many[list];
+        buffer.push(u64::from(value) << 32 | u64::from(actor));
+        if buffer.len() == LOCAL_MAX {
+            lock(&lists.0[list]).add(buffer);
+            buffer.clear();
         }
     }
 }
@@ -228,7 +228,7 @@ impl Table for DistinctByValue {
             self.few.values().map(|value| (value, self.data(value)[0])).collect();
         for list in &self.many {
             let many = list.pairs.chunk_by(|a, b| value_of(*a) == value_of(*b));
-            weights.extend(many.map(|own| (value_of(own[0]), self.scaled(own.len() as u64))));
+            weights.extend(many.map(|pairs| (value_of(pairs[0]), self.scaled(pairs.len() as u64))));
         }
         weights
     }
@@ -274,18 +274,18 @@ mod tests {
         let mut random = StdRng::seed_from_u64(11);
         let (lists, limits) =
             (SharedPairs::default(), crate::QueryLimits::new(None, Default::default(), 0));
-        let mut own = ThreadState::new(limits.reserve());
+        let mut state = ThreadState::new(limits.reserve());
         let mut plain = BTreeMap::<u32, BTreeSet<u32>>::new();
         for _ in 0..60_000 {
             let value = random.random_range(0..1_500);
             let actor = random.random_range(0..40);
-            own.add(value, actor, &lists);
+            state.add(value, actor, &lists);
             plain.entry(value).or_default().insert(actor);
         }
         assert!(lists.bytes() > 0);
-        own.many.iter().zip(&lists.0).for_each(|(own, list)| lock(list).add(own));
+        state.many.iter().zip(&lists.0).for_each(|(buffer, list)| lock(list).add(buffer));
         let mut counts = DistinctByValue {
-            few: own.few,
+            few: state.few,
             many: lists.0.map(into_inner),
             below_cutoff: None,
             factor: 2.0,

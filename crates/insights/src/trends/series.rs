@@ -73,8 +73,8 @@ impl SeriesQuery<'_> {
             BreakdownPlan::Cohorts(slices) => {
                 let mut all = Lines::default();
                 for slice in slices {
-                    let own = selection.clone().and(slice.predicate.clone());
-                    let lines = self.compute(&own, None)?;
+                    let in_cohort = selection.clone().and(slice.predicate.clone());
+                    let lines = self.compute(&in_cohort, None)?;
                     let segment = BreakdownSegment::Cohort(slice.id.map(|id| id.0), slice.name);
                     let line = |line: Line| Line { segment: segment.clone(), ..line };
                     all.lines.extend(lines.lines.into_iter().map(line));
@@ -296,10 +296,10 @@ impl SeriesQuery<'_> {
         Ok(self.shape_rows(table, breakdown, |cells| {
             let mut sum = 0.0;
             let count = |end: &usize| {
-                let mut there = IdSet::default();
+                let mut actors = IdSet::default();
                 let start = (end + 1).saturating_sub(days as usize);
-                cells[start..=*end].iter().for_each(|day| there.union(day));
-                let count = there.count() as f64;
+                cells[start..=*end].iter().for_each(|day| actors.union(day));
+                let count = actors.count() as f64;
                 sum += count;
                 if self.display_mode == DisplayMode::Cumulative { sum } else { count }
             };

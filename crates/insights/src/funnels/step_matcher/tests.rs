@@ -104,7 +104,7 @@ fn different_events_at_one_moment_are_in_any_order() {
 
 #[test]
 fn a_step_makes_room_for_another_when_the_order_is_free() {
-    // The first event fits both steps, the second only the first one.
+    // The first event matches both steps, the second only the first one.
     let rules = Rules { overlaps: vec![2, 1], ..rules(2, Order::Unordered) };
     let events = [(1, 0), (1, 1), (2, 0)].map(|(time, tag)| ActorEvent { actor: 0, time, tag });
     let conversion = StepMatcher::new(&rules).best(&events).unwrap();
