@@ -37,7 +37,7 @@ pub struct Survey {
     pub next: Position,
     /// Positions whose records cannot be read.
     pub lost: Vec<Range<u64>>,
-    /// One per corrupted range, at most [`FAULTS_MAX`].
+    /// One per corrupted range, at most 1,000.
     pub faults: Vec<Error>,
 }
 

@@ -112,7 +112,7 @@ impl CacheReservation {
         Self { cache, bytes: 0 }
     }
 
-    /// Sets the size of the reservation, rounded up to [`RESERVATION_STEP_BYTES`].
+    /// Sets the size of the reservation, rounded up to 8 MiB.
     pub fn resize(&mut self, bytes: usize) {
         let bytes = (bytes as u64).next_multiple_of(RESERVATION_STEP_BYTES);
         if bytes != self.bytes
