@@ -106,7 +106,7 @@ struct ObjectRule {
 
 fn subject(member: Option<Uuid>, role: Option<Uuid>) -> Result<RuleSubject> {
     match (member, role) {
-        (None, None) => Ok(RuleSubject::Everybody),
+        (None, None) => Ok(RuleSubject::Everyone),
         (Some(member), None) => Ok(RuleSubject::Member(member)),
         (None, Some(role)) => Ok(RuleSubject::Role(role)),
         (Some(_), Some(_)) => {

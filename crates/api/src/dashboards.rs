@@ -143,7 +143,7 @@ async fn create(
                 check_copy_access(&app, &caller, dashboard, None, "use_dashboard").await?;
             }
             new.creation_mode = CreationMode::Duplicate;
-            new.contents = DashboardContents::CopyOf(DashboardSource { dashboard, copies });
+            new.contents = DashboardContents::CopyOf(DashboardSource { dashboard, depth: copies });
         }
         (None, None) => {}
     }

@@ -102,7 +102,7 @@ async fn list(
     let filter = GroupFilter {
         key: given(query.group_key.as_ref()).map(str::to_owned),
         search: search(query.search.as_ref())?,
-        behind: given(query.cursor.as_ref()).map(parse_cursor).transpose()?,
+        after: given(query.cursor.as_ref()).map(parse_cursor).transpose()?,
     };
     let limit = PAGE_GROUPS as i64 + 1;
     let mut groups = app.catalog.groups().list(caller.project.id, index, &filter, limit).await?;

@@ -103,7 +103,7 @@ impl From<SearchHit> for Hit {
             SearchKind::FeatureFlag => ("key", "name"),
             _ => ("name", "description"),
         };
-        let fields = [(title, hit.title), (about, hit.about)];
+        let fields = [(title, hit.title), (about, hit.description)];
         let shown = fields.into_iter().map(|(name, text)| (name.to_owned(), json!(text)));
         Self {
             kind: hit.kind.as_str(),

@@ -1,4 +1,4 @@
-//! Every scope that the activity log has entries of.
+//! All scopes of the activity log.
 
 use model::definition::{EventDefinition, PropertyDefinition};
 use model::flag::FeatureFlag;
@@ -14,7 +14,7 @@ use crate::persons::LoggedPerson;
 use crate::persons::groups::GroupType;
 use crate::projects::ProjectRow;
 
-/// What the log tells of.
+/// The scopes, for the API's list of filters.
 pub const SCOPES: &[&str] = &[
     Action::SCOPE,
     Annotation::SCOPE,

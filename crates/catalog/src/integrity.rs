@@ -1,5 +1,5 @@
-//! Whether a catalog's file is whole, seen without changing anything: a server may be using it, and
-//! a damaged one must stay as it is.
+//! Read-only integrity checks of a catalog file, which a server may be using or which may be
+//! corrupted.
 
 use std::path::{Path, PathBuf};
 
@@ -12,21 +12,21 @@ use crate::db::{Db, migrate};
 use crate::ingest::CONSUMER;
 use crate::{Catalog, Error, Location, Result};
 
-/// Lines that SQLite gives of a file that is damaged all over.
+/// Limit on reported faults.
 const FAULTS_MAX: usize = 100;
 
-/// What a catalog says of itself.
+/// The result of an integrity check.
 #[derive(Debug, Default)]
 pub struct FileCheck {
-    /// Which migrations it has.
+    /// The schema version.
     pub schema: i64,
-    /// The journal that was applied, and the first position of it that was not.
+    /// The journal's id and the first unapplied position.
     pub offset: Option<(u128, u64)>,
-    /// In SQLite's words.
+    /// SQLite's messages.
     pub faults: Vec<String>,
 }
 
-/// Reads a whole SQLite file: its pages, its indexes and what refers to what.
+/// Checks the pages, indexes and foreign keys of an SQLite file.
 pub fn check_file(file: &Path) -> Result<FileCheck> {
     let connection = open(file)?;
     let mut checked = FileCheck::default();
@@ -60,8 +60,8 @@ pub fn check_file(file: &Path) -> Result<FileCheck> {
     Ok(checked)
 }
 
-/// For reading alone. Where no server and no crash left a log beside the file, nothing can change
-/// it, and SQLite need not make one either.
+/// Opens read-only. Without a write-ahead log nothing is writing the file, so it is opened as
+/// immutable and SQLite creates no log.
 fn open(file: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let log = PathBuf::from(format!("{}-wal", file.display()));
@@ -79,8 +79,8 @@ fn open(file: &Path) -> Result<Connection> {
 }
 
 impl Catalog {
-    /// Opens a catalog of this release's schema or an older one, which stays as it is: for commands
-    /// that only ask how far it came. What is sealed in it cannot be read.
+    /// Opens a catalog of the current or an older schema without migrating it, for commands that
+    /// read its progress. Sealed values cannot be read.
     pub async fn inspect(location: Location<'_>, clock: Clock) -> Result<Self> {
         let catalog = Self::attach(location, Vault::new(&Secret::random("")), clock).await?;
         let found = migrate::version(&catalog.core.db).await?;
@@ -90,7 +90,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Which migrations it has.
+    /// The schema version.
     pub async fn schema(&self) -> Result<i64> {
         let db: &Db = &self.core.db;
         migrate::version(db).await

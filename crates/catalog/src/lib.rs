@@ -115,10 +115,10 @@ pub enum Location<'a> {
 }
 
 impl Catalog {
-    /// Opens or creates the catalog, takes it for this process alone, and migrates it.
+    /// Opens or creates the catalog, takes exclusive ownership of it, and migrates it.
     pub async fn open(location: Location<'_>, vault: Vault, clock: Clock) -> Result<Self> {
         let catalog = Self::attach(location, vault, clock).await?;
-        catalog.core.db.own().await?;
+        catalog.core.db.take_ownership().await?;
         migrate::run(&catalog.core.db, &catalog.core.clock).await?;
         catalog.core.check_vault().await?;
         Ok(catalog)
@@ -148,7 +148,7 @@ impl Catalog {
     /// Renews the ownership that [`Catalog::open`] took, after a broken connection; fails with
     /// [`Error::Owned`] when another server has taken the catalog since.
     pub async fn renew_ownership(&self) -> Result<()> {
-        self.core.db.own().await
+        self.core.db.take_ownership().await
     }
 
     pub fn clock(&self) -> &Clock {
@@ -165,7 +165,7 @@ impl Catalog {
         self.core.db.statements()
     }
 
-    /// CopyDepth an embedded catalog, as of one snapshot, into a new file.
+    /// Copies an embedded catalog, as one snapshot, into a new file.
     pub async fn copy_to(&self, file: &Path) -> Result<()> {
         self.core.db.copy_to(file).await
     }

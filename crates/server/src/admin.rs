@@ -75,7 +75,7 @@ async fn create_user(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
 async fn reset_password(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
     let user = user(catalog, args).await?;
     let (password, generated) = password(args)?;
-    let change = NewPassword { hash: hash_password(password.reveal())?, keep: None };
+    let change = NewPassword { hash: hash_password(password.reveal())?, keep_session: None };
     catalog
         .users()
         .update(user.user.id, UserChange { password: Some(change), ..UserChange::default() })

@@ -196,7 +196,7 @@ async fn update(
         first_name: fields.first_name,
         last_name: fields.last_name,
         password,
-        workplace,
+        current_project: workplace,
         settings,
     };
     let row = app.catalog.users().update(caller.user.user.id, change).await?;
@@ -293,6 +293,6 @@ impl<M> OnAccount<Users, M> {
         let Some(password) = fields.password.clone() else { return Ok(None) };
         check_password("password", &password)?;
         let hash = app.login_limiter.hash(password).await?;
-        Ok(Some(NewPassword { hash, keep: self.session.clone() }))
+        Ok(Some(NewPassword { hash, keep_session: self.session.clone() }))
     }
 }

@@ -1,7 +1,7 @@
-//! Access rules as rows, and what they say to one member of a project.
+//! Access rules, and the access that they give to one member of a project.
 //!
-//! [`standing_in`] is the one place where rules are read to decide something; lists of projects
-//! executor [`enters`], which says the same in SQL.
+//! [`effective_access`] alone evaluates rules in code. Lists of projects filter by [`may_enter`], the
+//! same rule in SQL.
 
 use model::{
     Access, AccessLevel, Level, ObjectKind, ProjectAccess, ProjectId, Sight, Sights, Timestamp,
@@ -21,14 +21,14 @@ handle! {
     AccessControl
 }
 
-/// Ours: those that concern somebody are loaded with every request of theirs.
+/// Our own limit: each request loads all rules that apply to its user.
 const RULES_MAX: i64 = 2_000;
-/// Stands for all objects of a kind; no object has this number.
+/// `resource_id` of a rule about all objects of a kind; no object has this id.
 pub(crate) const ALL_OF_A_KIND: i64 = 0;
 const PROJECT: &str = "project";
 pub(crate) const CANNOT_VIEW: &str = "You do not have viewer access to this resource.";
-pub(crate) const CANNOT_MAKE: &str = "You do not have editor access to this resource.";
-const PLAIN: i64 = Level::Member as i64;
+pub(crate) const CANNOT_CREATE: &str = "You do not have editor access to this resource.";
+const MEMBER_LEVEL: i64 = Level::Member as i64;
 
 /// What a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,19 +41,19 @@ pub enum RuleTarget {
 /// Whom a rule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleSubject {
-    Everybody,
-    /// By the number of the membership, not of the user.
+    Everyone,
+    /// By the id of the membership, not of the user.
     Member(Uuid),
     Role(Uuid),
 }
 
-/// A rule as the API shows it.
+/// A rule, as the API serializes it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "AccessControl")]
 pub struct AccessRule {
     pub access_level: String,
     pub resource: String,
-    /// Null where the rule is about all objects of a kind.
+    /// Null for a rule about all objects of a kind.
     pub resource_id: Option<String>,
     pub organization_member: Option<Uuid>,
     pub role: Option<Uuid>,
@@ -63,43 +63,43 @@ pub struct AccessRule {
     pub updated_at: Timestamp,
 }
 
-/// How a member stands in one project of an organization.
+/// A member's access to one project, with all rules applied.
 #[derive(Clone, Debug)]
 pub struct EffectiveAccess {
-    /// In the project; rules may raise a plain member.
+    /// The level in the project; a rule may raise a plain member to administrator.
     pub level: Level,
-    /// Whether the organization lets this user come with a personal key.
+    /// Whether the organization allows this user to authenticate with a personal API key.
     pub may_use_keys: bool,
     pub access: Access,
 }
 
 pub(crate) const COLUMNS: &str = "r.resource, r.resource_id, r.membership_id, r.role_id, r.access_level, \
      r.created_at, r.updated_at";
-const FOR_EVERYBODY: &str = "r.membership_id IS NULL AND r.role_id IS NULL";
-/// For the member `m`, by name or by role.
-const FOR_THEM: &str = "(r.membership_id = m.id OR r.role_id IN \
+const FOR_EVERYONE: &str = "r.membership_id IS NULL AND r.role_id IS NULL";
+/// Rules for the member `m`: by membership or by one of the member's roles.
+const FOR_MEMBER: &str = "(r.membership_id = m.id OR r.role_id IN \
      (SELECT x.role_id FROM role_memberships x WHERE x.membership_id = m.id))";
 
-/// Whether only those whom a rule names may enter the project `p`.
+/// Whether the project `p` is closed to members whom no rule names.
 pub(crate) const IS_PRIVATE: &str = "EXISTS (SELECT 1 FROM access_controls r \
      WHERE r.project_id = p.id AND r.resource = 'project' AND r.membership_id IS NULL \
      AND r.role_id IS NULL AND r.access_level = 'none')";
 
-/// Whether the member `m` may enter the project `p`.
-pub(crate) fn enters() -> String {
-    let furthest = |whom: &str| {
+/// SQL: whether the member `m` may enter the project `p`.
+pub(crate) fn may_enter() -> String {
+    let highest = |whom: &str| {
         format!(
             "(SELECT MAX(CASE r.access_level WHEN 'none' THEN 0 ELSE 1 END) \
              FROM access_controls r WHERE r.project_id = p.id AND r.resource = '{PROJECT}' \
              AND {whom})"
         )
     };
-    let (them, everybody) = (furthest(FOR_THEM), furthest(FOR_EVERYBODY));
-    format!("(m.level > {PLAIN} OR COALESCE({them}, {everybody}, 1) = 1)")
+    let (member, everyone) = (highest(FOR_MEMBER), highest(FOR_EVERYONE));
+    format!("(m.level > {MEMBER_LEVEL} OR COALESCE({member}, {everyone}, 1) = 1)")
 }
 
-/// None for a stranger, and for whom the rules keep out.
-pub(crate) async fn standing_in(
+/// None for non-members, and for members whom the rules exclude from the project.
+pub(crate) async fn effective_access(
     executor: &mut impl Executor,
     user: UserId,
     project: ProjectId,
@@ -109,8 +109,8 @@ pub(crate) async fn standing_in(
          r.resource_id, r.access_level, r.membership_id, r.role_id FROM projects p \
          JOIN organizations o ON o.id = p.organization_id \
          JOIN memberships m ON m.organization_id = o.id AND m.user_id = $2 \
-         LEFT JOIN access_controls r ON r.project_id = p.id AND m.level = {PLAIN} \
-         AND ({FOR_THEM} OR ({FOR_EVERYBODY})) WHERE p.id = $1"
+         LEFT JOIN access_controls r ON r.project_id = p.id AND m.level = {MEMBER_LEVEL} \
+         AND ({FOR_MEMBER} OR ({FOR_EVERYONE})) WHERE p.id = $1"
     );
     let rows = executor.fetch(sql, args![project, user]).await?;
     let Some(first) = rows.first() else { return Ok(None) };
@@ -119,7 +119,7 @@ pub(crate) async fn standing_in(
     let mut access = Access::default();
     for row in &rows {
         if row.get::<Option<String>>("resource")?.is_some() {
-            hear(&mut access, row)?;
+            add_rule(&mut access, row)?;
         }
     }
     let level = match (rank, access.project()) {
@@ -131,7 +131,7 @@ pub(crate) async fn standing_in(
     Ok(Some(EffectiveAccess { level, may_use_keys, access }))
 }
 
-fn hear(access: &mut Access, row: &Row) -> Result<()> {
+fn add_rule(access: &mut Access, row: &Row) -> Result<()> {
     let named = row.get::<Option<Uuid>>("membership_id")?.is_some()
         || row.get::<Option<Uuid>>("role_id")?.is_some();
     let whom = if named { Whom::Them } else { Whom::Everybody };
@@ -164,7 +164,7 @@ impl RuleTarget {
 impl RuleSubject {
     fn columns(self) -> (Option<Uuid>, Option<Uuid>) {
         match self {
-            Self::Everybody => (None, None),
+            Self::Everyone => (None, None),
             Self::Member(id) => (Some(id), None),
             Self::Role(id) => (None, Some(id)),
         }
@@ -187,7 +187,7 @@ impl AccessRule {
     }
 }
 
-/// One rule's number and what it says now.
+/// The id of a rule, and the rule as stored.
 async fn find(
     tx: &mut Tx,
     project: ProjectId,
@@ -197,7 +197,7 @@ async fn find(
     let (resource, number) = target.columns(project);
     let mut values = args![project, resource, number];
     let whom = match subject {
-        RuleSubject::Everybody => FOR_EVERYBODY,
+        RuleSubject::Everyone => FOR_EVERYONE,
         RuleSubject::Member(id) => {
             values.extend(args![id]);
             "r.membership_id = $4"
@@ -215,8 +215,8 @@ async fn find(
     row.map(|row| Ok((row.get("id")?, AccessRule::read(&row)?))).transpose()
 }
 
-/// Writes one rule, or removes it, inside of a transaction that holds the project. Nothing is
-/// logged here.
+/// Writes or deletes one rule, and returns it before and after. The transaction must hold the lock
+/// on the project's row. Nothing is logged.
 pub(crate) async fn write(
     tx: &mut Tx,
     project: ProjectId,
@@ -257,7 +257,7 @@ pub(crate) async fn write(
 }
 
 impl AccessControl<'_> {
-    /// Those of these objects that are there and out of sight.
+    /// The ids of existing objects among `ids` that are not visible to the reader.
     pub async fn hidden(
         self,
         project: ProjectId,
@@ -283,12 +283,12 @@ impl AccessControl<'_> {
         Ok(hidden)
     }
 
-    /// None for a stranger, and for whom the rules of the project keep out.
+    /// None for non-members, and for members whom the rules exclude from the project.
     pub async fn effective(
         self,
         user: UserId,
         project: ProjectId,
     ) -> Result<Option<EffectiveAccess>> {
-        standing_in(&mut &self.core.db, user, project).await
+        effective_access(&mut &self.core.db, user, project).await
     }
 }

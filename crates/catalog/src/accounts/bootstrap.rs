@@ -1,4 +1,4 @@
-//! The first start: an empty catalog becomes an organization, an owner, project 1 and its keys.
+//! First start: creates an organization, its owner, project 1 and their keys in an empty catalog.
 
 use model::scope::Scopes;
 use model::{Level, ProjectId};
@@ -14,7 +14,7 @@ use crate::db::args;
 use crate::db::secret::{Secret, hash_password};
 use crate::projects::{self, NewProject};
 
-/// Values fixed by the operator; what is absent is made up and shown once.
+/// Values that the operator chose; absent ones are generated, and shown once.
 #[derive(Default)]
 pub struct BootstrapOptions {
     pub project_api_key: Option<Secret>,
@@ -23,7 +23,7 @@ pub struct BootstrapOptions {
     pub admin_password: Option<Secret>,
 }
 
-/// What a new instance was given; the only moment its secrets are readable.
+/// What the bootstrap created. The secrets cannot be read again afterwards.
 #[derive(Debug)]
 pub struct Bootstrapped {
     pub project: ProjectId,
@@ -33,15 +33,16 @@ pub struct Bootstrapped {
     pub admin_password: Secret,
 }
 
-/// A first start whose password is being hashed.
+/// Bootstrap options whose password is being hashed in the background.
 pub struct PreparedBootstrap {
     made: Bootstrapped,
     hash: JoinHandle<Result<String>>,
 }
 
 impl BootstrapOptions {
-    /// Makes up what is absent and begins to hash the password, which takes as long as opening
-    /// an empty catalog: whoever knows that it will be empty does both at once.
+    /// Generates the absent values and starts to hash the password. Hashing takes as long as
+    /// opening an empty catalog, so a caller who knows that the catalog is new runs both
+    /// concurrently.
     pub fn prepare(self) -> PreparedBootstrap {
         let made = Bootstrapped {
             project: ProjectId(1),
@@ -59,7 +60,7 @@ impl BootstrapOptions {
 const ADMIN_EMAIL: &str = "admin@hedgerow.local";
 
 impl Bootstrap<'_> {
-    /// Fills an empty catalog in one transaction; none when there is something in it already.
+    /// Fills an empty catalog in one transaction; none if it is not empty.
     pub(crate) async fn run(self, given: BootstrapOptions) -> Result<Option<Bootstrapped>> {
         match self.is_empty().await? {
             true => self.fill(given.prepare()).await.map(Some),
@@ -67,7 +68,7 @@ impl Bootstrap<'_> {
         }
     }
 
-    /// The same for a start that was prepared before the catalog was open.
+    /// Like [`Self::run`], with options that were prepared before the catalog was open.
     pub(crate) async fn run_prepared(
         self,
         prepared: PreparedBootstrap,

@@ -17,12 +17,12 @@ use crate::db::{Row, Tx, Value, args};
 use crate::{Error, Result};
 
 pub const KEYS_PER_USER_MAX: i64 = 10;
-/// `last_used_at` is written at most this often, so that reads stay reads.
+/// `last_used_at` is updated at most this often, so that most requests only read.
 const LAST_USED_SECONDS: i64 = 3_600;
-/// A reader waits no longer than this for its turn to write that it was here.
+/// How long a request waits for the write lock to update `last_used_at`.
 const TOUCH_WAIT: Duration = Duration::from_millis(250);
 
-/// A key as the API shows it; `value` is there only right after it was made or rolled.
+/// A key, as the API serializes it. `value` is set only when the key was just created or rolled.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PersonalKey {
     pub id: String,
@@ -34,8 +34,8 @@ pub struct PersonalKey {
     pub last_rolled_at: Option<Timestamp>,
     pub user_id: UserId,
     pub scopes: Scopes,
-    /// None for every project of the owner, which is shown as an empty list: PostHog's own clients
-    /// take the length of it.
+    /// None means every project of the owner. It is serialized as an empty list, because PostHog's
+    /// clients read its length.
     #[serde(serialize_with = "none_as_empty")]
     #[schemars(with = "Vec<ProjectId>")]
     pub scoped_teams: Option<Vec<ProjectId>>,
@@ -58,15 +58,15 @@ pub struct NewKey {
     pub scoped_organizations: Option<Vec<OrganizationId>>,
 }
 
-/// Who manages keys: their owner, in person or through one of them.
+/// Who edits keys: their owner, logged in or authenticated by one of the keys.
 pub struct KeyEditor<'a> {
     pub owner: UserId,
     pub key: Option<&'a PersonalKey>,
-    /// None for somebody who belongs to no organization: nobody would read the log.
+    /// None for a user without organization: nobody could read the log entry.
     pub actor: Option<Actor>,
 }
 
-/// What a key's owner may change; absent fields stay.
+/// A partial update by the key's owner; absent fields stay unchanged.
 #[derive(Default)]
 pub struct KeyChange {
     pub label: Option<String>,
@@ -122,24 +122,27 @@ impl Logged for PersonalKey {
 }
 
 impl PersonalKey {
-    /// Whether this key may do nothing that `other` may not.
-    fn within(&self, other: &Self) -> bool {
+    /// Whether `other` grants everything that this key does.
+    fn is_within(&self, other: &Self) -> bool {
         self.scopes.beyond(&other.scopes).is_none()
-            && narrower(self.scoped_teams.as_deref(), other.scoped_teams.as_deref())
-            && narrower(self.scoped_organizations.as_deref(), other.scoped_organizations.as_deref())
+            && is_subset(self.scoped_teams.as_deref(), other.scoped_teams.as_deref())
+            && is_subset(
+                self.scoped_organizations.as_deref(),
+                other.scoped_organizations.as_deref(),
+            )
     }
 
-    /// A key that is used to manage keys must not become a way to more than itself.
+    /// Prevents privilege escalation: a key may only edit keys that grant no more than itself.
     pub fn check_within(&self, by: Option<&Self>) -> Result<()> {
         match by {
-            Some(by) if !self.within(by) => Err(Error::Forbidden(BEYOND)),
+            Some(by) if !self.is_within(by) => Err(Error::Forbidden(EXCEEDS_KEY)),
             _ => Ok(()),
         }
     }
 }
 
-/// No list at all means everywhere.
-fn narrower<T: PartialEq>(inner: Option<&[T]>, outer: Option<&[T]>) -> bool {
+/// None means no restriction.
+fn is_subset<T: PartialEq>(inner: Option<&[T]>, outer: Option<&[T]>) -> bool {
     match (inner, outer) {
         (_, None) => true,
         (None, Some(_)) => false,
@@ -147,10 +150,10 @@ fn narrower<T: PartialEq>(inner: Option<&[T]>, outer: Option<&[T]>) -> bool {
     }
 }
 
-const BEYOND: &str = "An API key cannot manage a key that may do more than itself.";
+const EXCEEDS_KEY: &str = "An API key cannot manage a key that may do more than itself.";
 
 impl Keys<'_> {
-    /// Whose key this is; none when nobody's, or when its owner was deactivated.
+    /// The key and its owner; none for an unknown key or a deactivated owner.
     pub async fn authenticate(self, value: &str) -> Result<Option<(PersonalKey, UserRow)>> {
         let sql = format!(
             "SELECT {COLUMNS}, {} FROM personal_api_keys k JOIN users u ON u.id = k.user_id \
@@ -161,13 +164,15 @@ impl Keys<'_> {
             return Ok(None);
         };
         let (key, user) = (PersonalKey::read(&row)?, UserRow::read(&row)?);
-        // The call itself may go on when this small note cannot be written; the next will try.
+        // A request does not fail because this update did; the next request retries it.
         match timeout(TOUCH_WAIT, self.touch(&key)).await {
             Ok(Ok(())) => {}
             Ok(Err(cause)) => {
-                tracing::warn!(error = %cause, "could not note when a key was used");
+                tracing::warn!(error = %cause, "could not update when an API key was last used");
             }
-            Err(_) => tracing::debug!("too busy to note when a key was used"),
+            Err(_) => tracing::debug!(
+                "skipped updating when an API key was last used: the catalog is busy"
+            ),
         }
         Ok(Some((key, user)))
     }
@@ -219,7 +224,7 @@ impl Keys<'_> {
         change: KeyChange,
     ) -> Result<PersonalKey> {
         let mut tx = self.core.db.begin().await?;
-        let before = locked(&mut tx, by, id).await?;
+        let before = lock(&mut tx, by, id).await?;
         let now = self.core.clock.now();
         let mut after = before.clone();
         after.label = change.label.unwrap_or(after.label);
@@ -247,11 +252,11 @@ impl Keys<'_> {
         Ok(after)
     }
 
-    /// A new value under the same id and scopes; the old one stops at once.
+    /// Replaces the key's value; the old one stops working immediately.
     pub async fn roll(self, by: &KeyEditor<'_>, id: &str) -> Result<PersonalKey> {
         let value = Secret::random("phx_");
         let mut tx = self.core.db.begin().await?;
-        let before = locked(&mut tx, by, id).await?;
+        let before = lock(&mut tx, by, id).await?;
         let now = self.core.clock.now();
         let after = PersonalKey {
             value: Some(value.reveal().to_owned()),
@@ -273,7 +278,7 @@ impl Keys<'_> {
 
     pub async fn delete(self, by: &KeyEditor<'_>, id: &str) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        let key = locked(&mut tx, by, id).await?;
+        let key = lock(&mut tx, by, id).await?;
         let now = self.core.clock.now();
         tx.run("DELETE FROM personal_api_keys WHERE id = $1", args![id]).await?;
         if let Some(actor) = &by.actor {
@@ -282,7 +287,7 @@ impl Keys<'_> {
         tx.commit().await
     }
 
-    /// Everybody's keys with their owners' e-mail addresses.
+    /// The keys of all users, with their owners' email addresses.
     pub async fn list_all(self, window: Window) -> Result<Vec<(PersonalKey, String)>> {
         let sql = format!(
             "SELECT {}, u.email FROM personal_api_keys k JOIN users u ON u.id = k.user_id \
@@ -294,7 +299,7 @@ impl Keys<'_> {
     }
 }
 
-async fn locked(tx: &mut Tx, by: &KeyEditor<'_>, id: &str) -> Result<PersonalKey> {
+async fn lock(tx: &mut Tx, by: &KeyEditor<'_>, id: &str) -> Result<PersonalKey> {
     let lock = tx.dialect().for_update();
     let sql = format!(
         "SELECT {COLUMNS} FROM personal_api_keys k WHERE k.user_id = $1 AND k.id = $2{lock}"
@@ -304,7 +309,8 @@ async fn locked(tx: &mut Tx, by: &KeyEditor<'_>, id: &str) -> Result<PersonalKey
     Ok(key)
 }
 
-/// The owner's row is locked first, so that two requests cannot both make the last key.
+/// Locks the owner's row first, so that two concurrent requests cannot both create the last allowed
+/// key.
 pub(crate) async fn insert(
     tx: &mut Tx,
     owner: UserId,

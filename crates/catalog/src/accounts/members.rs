@@ -1,4 +1,4 @@
-//! Who belongs to an organization, and at which level.
+//! Memberships: which users belong to an organization, and at which level.
 
 use model::{Level, OrganizationId, Timestamp, User, UserId, Window};
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use crate::activity::{Actor, Logged};
 use crate::db::{Row, Tx, args, author};
 use crate::{Error, Result, access};
 
-/// A membership as the API shows it.
+/// A membership, as the API serializes it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Member {
     pub id: Uuid,
@@ -55,18 +55,18 @@ impl Logged for Member {
     }
 }
 
-/// How a user stands in an organization.
+/// A user's access to an organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberAccess {
     pub level: Level,
-    /// Whether the organization lets this user come with a personal key.
+    /// Whether the organization allows this user to authenticate with a personal API key.
     pub may_use_keys: bool,
 }
 
 const FROM: &str = "FROM memberships m JOIN users u ON u.id = m.user_id";
 
 impl Members<'_> {
-    /// None for a stranger.
+    /// None for non-members.
     pub async fn access(self, user: UserId, in_: OrganizationId) -> Result<Option<MemberAccess>> {
         let sql = "SELECT m.level, o.members_can_use_personal_api_keys AS keys \
                    FROM memberships m JOIN organizations o ON o.id = m.organization_id \
@@ -100,20 +100,21 @@ impl Members<'_> {
         Member::read(&self.core.db.one(sql, args![of, user]).await?)
     }
 
-    /// Makes a user and the membership at once: self-hosters have no mail server for invites.
+    /// Creates a user and a membership. There are no invitations, since most self-hosters have no
+    /// mail server.
     pub async fn add(self, actor: &Actor, new: NewUser, level: Level) -> Result<Member> {
         let mut tx = self.core.db.begin().await?;
-        check_adds(&mut tx, actor, level).await?;
+        check_may_add(&mut tx, actor, level).await?;
         let now = self.core.clock.now();
-        let user = newcomer(&mut tx, actor.organization, &new, now).await?;
+        let user = create_user(&mut tx, actor.organization, &new, now).await?;
         join(tx, actor, user, level, now).await
     }
 
-    /// An account that exists belongs to one organization more, with the password it has.
+    /// Adds an existing account to the organization; it keeps its password.
     ///
-    /// Nobody proved that the address is theirs, since there is no mail server: an administrator
-    /// elsewhere may have made the account for an address they do not own. So accounts of others
-    /// are added by staff, who know all organizations, or by who administers one they are in.
+    /// Without a mail server nobody has verified the address: an administrator elsewhere may have
+    /// created the account for an address they do not own. So only staff, or an administrator of
+    /// another organization of the account, may add it.
     pub async fn add_account(
         self,
         actor: &Actor,
@@ -122,27 +123,27 @@ impl Members<'_> {
         password: RequestPassword,
     ) -> Result<Member> {
         let mut tx = self.core.db.begin().await?;
-        check_adds(&mut tx, actor, level).await?;
+        check_may_add(&mut tx, actor, level).await?;
         let now = self.core.clock.now();
-        let user = known(&mut tx, actor, email, password).await?;
+        let user = find_addable(&mut tx, actor, email, password).await?;
         join(tx, actor, user, level, now).await
     }
 
-    /// Nobody raises anybody above themselves, or touches those who stand higher.
+    /// Nobody may grant a level above their actor_level, or change a member of a higher level.
     pub async fn set_level(self, actor: &Actor, user: Uuid, level: Level) -> Result<Member> {
         let mut tx = self.core.db.begin().await?;
-        organizations::locked(&mut tx, actor.organization).await?;
+        organizations::lock(&mut tx, actor.organization).await?;
         let now = self.core.clock.now();
-        let own = own_level(&mut tx, actor).await?;
+        let actor_level = actor_level(&mut tx, actor).await?;
         let before = find(&mut tx, actor.organization, "u.uuid = $2", args![user]).await?;
         if actor.user != Some(before.user.id) {
-            check_outranks(own, before.level)?;
+            check_outranks(actor_level, before.level)?;
         }
-        if level > own {
+        if level > actor_level {
             return Err(Error::Forbidden(ABOVE_ONESELF));
         }
         if before.level == Level::Owner && level < Level::Owner {
-            keep_an_owner(&mut tx, actor.organization, &before).await?;
+            check_not_last_owner(&mut tx, actor.organization, &before).await?;
         }
         let after = Member { level, updated_at: now, ..before.clone() };
         tx.run(
@@ -155,21 +156,21 @@ impl Members<'_> {
         Ok(after)
     }
 
-    /// Anybody may leave; sending others away takes an administrator.
+    /// Any member may leave; removing others takes an administrator.
     pub async fn remove(self, actor: &Actor, user: Uuid) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        organizations::locked(&mut tx, actor.organization).await?;
+        organizations::lock(&mut tx, actor.organization).await?;
         let now = self.core.clock.now();
-        let own = own_level(&mut tx, actor).await?;
+        let actor_level = actor_level(&mut tx, actor).await?;
         let member = find(&mut tx, actor.organization, "u.uuid = $2", args![user]).await?;
         if actor.user != Some(member.user.id) {
-            check_outranks(own, member.level)?;
+            check_outranks(actor_level, member.level)?;
         }
         if member.level == Level::Owner {
-            keep_an_owner(&mut tx, actor.organization, &member).await?;
+            check_not_last_owner(&mut tx, actor.organization, &member).await?;
         }
         tx.run("DELETE FROM memberships WHERE id = $1", args![member.id]).await?;
-        // Who comes back is invited anew.
+        // A member who joins again must be added as a collaborator again.
         tx.run(
             "DELETE FROM dashboard_collaborators WHERE user_id = $1 AND dashboard_id IN \
              (SELECT d.id FROM dashboards d JOIN projects p ON p.id = d.project_id \
@@ -188,12 +189,12 @@ impl Members<'_> {
     }
 }
 
-/// What an administrator says of an account that exists.
+/// Whether a request to add an existing account carries a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestPassword {
-    /// It joins with the password that it has.
+    /// The account keeps its password.
     Absent,
-    /// A password came with it, which is refused: it would be ignored, or somebody else's.
+    /// Refused: the password would be ignored, or be another person's.
     Present,
 }
 
@@ -201,17 +202,17 @@ const NOT_ADMIN: &str = "Your organization access level is insufficient.";
 const ABOVE_ONESELF: &str = "You cannot give an access level higher than your own.";
 const OUTRANKED: &str = "You cannot change a member whose access level is higher than yours.";
 
-fn check_outranks(own: Level, other: Level) -> Result<()> {
-    match own {
+fn check_outranks(actor_level: Level, other: Level) -> Result<()> {
+    match actor_level {
         Level::Member => Err(Error::Forbidden(NOT_ADMIN)),
-        _ if other > own => Err(Error::Forbidden(OUTRANKED)),
+        _ if other > actor_level => Err(Error::Forbidden(OUTRANKED)),
         _ => Ok(()),
     }
 }
 
-/// Read again under the organization's lock: who was just lowered decides nothing any more.
-/// The server itself may do everything.
-async fn own_level(tx: &mut Tx, actor: &Actor) -> Result<Level> {
+/// Reads the actor's level under the organization's lock, so that a concurrent demotion takes
+/// effect. The server itself acts as owner.
+async fn actor_level(tx: &mut Tx, actor: &Actor) -> Result<Level> {
     let Some(user) = actor.user else { return Ok(Level::Owner) };
     let sql = "SELECT level FROM memberships WHERE organization_id = $1 AND user_id = $2";
     match tx.optional(sql, args![actor.organization, user]).await? {
@@ -220,8 +221,8 @@ async fn own_level(tx: &mut Tx, actor: &Actor) -> Result<Level> {
     }
 }
 
-/// Refuses to take away the last owner, who alone can name another.
-async fn keep_an_owner(tx: &mut Tx, of: OrganizationId, leaving: &Member) -> Result<()> {
+/// Refuses to remove the last owner; only an owner can appoint another.
+async fn check_not_last_owner(tx: &mut Tx, of: OrganizationId, leaving: &Member) -> Result<()> {
     let sql = format!(
         "SELECT COUNT(*) AS others {FROM} WHERE m.organization_id = $1 AND m.level = $2 \
          AND u.is_active AND m.id <> $3"
@@ -240,14 +241,14 @@ const UNCONFIRMED: &str = "The owner of this account changed its email address, 
 const FOREIGN: &str = "This account belongs to another organization. Staff of this instance add \
      it, or somebody who administers an organization that it belongs to.";
 
-/// Refuses whoever adds nobody, or nobody so high; locks the organization.
-async fn check_adds(tx: &mut Tx, actor: &Actor, level: Level) -> Result<()> {
-    organizations::locked(tx, actor.organization).await?;
-    let own = own_level(tx, actor).await?;
-    if own < Level::Admin {
+/// Checks that the actor may add a member of this level, and locks the organization.
+async fn check_may_add(tx: &mut Tx, actor: &Actor, level: Level) -> Result<()> {
+    organizations::lock(tx, actor.organization).await?;
+    let actor_level = actor_level(tx, actor).await?;
+    if actor_level < Level::Admin {
         return Err(Error::Forbidden(NOT_ADMIN));
     }
-    if level > own {
+    if level > actor_level {
         return Err(Error::Forbidden(ABOVE_ONESELF));
     }
     Ok(())
@@ -261,15 +262,15 @@ async fn join(
     now: Timestamp,
 ) -> Result<Member> {
     let membership = insert(&mut tx, actor.organization, user, level, now).await?;
-    roles::give_default(&mut tx, actor.organization, membership, now).await?;
+    roles::assign_default(&mut tx, actor.organization, membership, now).await?;
     let member = find(&mut tx, actor.organization, "u.id = $2", args![user]).await?;
     tx.log_created(actor, &member, now).await?;
     tx.commit().await?;
     Ok(member)
 }
 
-/// An account that may join.
-async fn known(
+/// The existing account with this email address, if the actor may add it.
+async fn find_addable(
     tx: &mut Tx,
     actor: &Actor,
     email: &str,
@@ -288,7 +289,7 @@ async fn known(
         return Err(Error::refused(Some("password"), HAS_PASSWORD));
     }
     let user = row.get("id")?;
-    if !vouches(tx, actor, user).await? {
+    if !can_vouch(tx, actor, user).await? {
         return Err(Error::Forbidden(FOREIGN));
     }
     if !row.get::<bool>("is_active")? {
@@ -300,8 +301,9 @@ async fn known(
     Ok(user)
 }
 
-/// Whether the actor can know whose account this is.
-async fn vouches(tx: &mut Tx, actor: &Actor, account: UserId) -> Result<bool> {
+/// Whether the actor can vouch for the owner of an account: staff, or administrators of one of its
+/// organizations.
+async fn can_vouch(tx: &mut Tx, actor: &Actor, account: UserId) -> Result<bool> {
     let Some(user) = actor.user else { return Ok(true) };
     let sql = "SELECT 1 AS vouches FROM users s WHERE s.id = $1 AND (s.is_staff OR EXISTS \
                (SELECT 1 FROM memberships own JOIN memberships theirs \
@@ -310,8 +312,9 @@ async fn vouches(tx: &mut Tx, actor: &Actor, account: UserId) -> Result<bool> {
     Ok(tx.optional(sql, args![user, account, i64::from(Level::Admin)]).await?.is_some())
 }
 
-/// A new user, who works in the oldest of the organization's projects that is open to everybody.
-async fn newcomer(
+/// Creates a user whose current project is the oldest one of the organization that is open to
+/// everyone.
+async fn create_user(
     tx: &mut Tx,
     organization: OrganizationId,
     new: &NewUser,

@@ -1,4 +1,4 @@
-//! Organizations: the roof over projects and people.
+//! Organizations, which own projects and have members.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::db::{Row, Tx, args};
 use crate::projects::{self, NewProject};
 use crate::{Error, Result};
 
-/// How often a name is tried with another number before its slug gets a random end.
+/// How many numbered slugs are tried before one with a random suffix.
 const SLUG_TRIES_MAX: usize = 100;
 
 #[derive(Clone, Debug, serde::Serialize)]
@@ -32,7 +32,7 @@ pub struct OrganizationRow {
     pub updated_at: Timestamp,
 }
 
-/// What an administrator may change; absent fields stay.
+/// A partial update by an administrator; absent fields stay unchanged.
 #[derive(Default)]
 pub struct OrganizationChange {
     pub name: Option<String>,
@@ -78,8 +78,8 @@ impl Organizations<'_> {
         OrganizationRow::read(&self.core.db.one(sql, args![id]).await?)
     }
 
-    /// The organizations a user belongs to, with the user's level in each, oldest first.
-    /// Through a key only those are seen that the key may enter.
+    /// The organizations of a user, with the user's level in each, oldest first. A key narrows them
+    /// to those it grants access to.
     pub async fn of_user(
         self,
         user: UserId,
@@ -117,7 +117,7 @@ impl Organizations<'_> {
         Ok((found, total))
     }
 
-    /// How many people each of several organizations has.
+    /// The number of active members of each organization.
     pub async fn member_counts(
         self,
         of: &[OrganizationId],
@@ -132,7 +132,8 @@ impl Organizations<'_> {
         rows.iter().map(|row| Ok((row.get("organization_id")?, row.get("total")?))).collect()
     }
 
-    /// Makes an organization with a first project, both owned by `owner`, who moves there.
+    /// Creates an organization with a first project, both owned by `owner`, and switches `owner` to
+    /// them.
     pub async fn create(self, owner: UserId, given: OrganizationChange) -> Result<OrganizationRow> {
         let now = self.core.clock.now();
         let mut tx = self.core.db.begin().await?;
@@ -164,7 +165,7 @@ impl Organizations<'_> {
         change: OrganizationChange,
     ) -> Result<OrganizationRow> {
         let mut tx = self.core.db.begin().await?;
-        let before = locked(&mut tx, actor.organization).await?;
+        let before = lock(&mut tx, actor.organization).await?;
         let now = self.core.clock.now();
         let mut after = before.clone();
         after.name = change.name.unwrap_or(after.name);
@@ -180,12 +181,12 @@ impl Organizations<'_> {
         Ok(after)
     }
 
-    /// Hides the organization and its projects, whose numbers stay taken.
+    /// Soft-deletes the organization and its projects; their ids are never reused.
     pub async fn delete(self, actor: &Actor) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        let organization = locked(&mut tx, actor.organization).await?;
+        let organization = lock(&mut tx, actor.organization).await?;
         let now = self.core.clock.now();
-        projects::hide_all(&mut tx, organization.id, now).await?;
+        projects::delete_all_of(&mut tx, organization.id, now).await?;
         for table in ["memberships", "roles"] {
             let sql = format!("DELETE FROM {table} WHERE organization_id = $1");
             tx.run(sql, args![organization.id]).await?;
@@ -205,7 +206,7 @@ impl Organizations<'_> {
         tx.commit().await
     }
 
-    /// Where an operator's new users go.
+    /// The oldest organization; the CLI adds users to it.
     pub async fn first(self) -> Result<OrganizationId> {
         let sql = "SELECT id FROM organizations WHERE deleted_at IS NULL \
                    ORDER BY created_at, id LIMIT 1";
@@ -213,9 +214,10 @@ impl Organizations<'_> {
     }
 }
 
-/// Whoever changes an organization's people or roles locks it first: rules that look at several
-/// rows (the last owner, the default role) then hold, and nobody waits in a circle.
-pub(crate) async fn locked(tx: &mut Tx, id: OrganizationId) -> Result<OrganizationRow> {
+/// Reads and locks an organization. Every change to its members or roles takes this lock first:
+/// rules over several rows (the last owner, the default role) hold, and lock order prevents
+/// deadlocks.
+pub(crate) async fn lock(tx: &mut Tx, id: OrganizationId) -> Result<OrganizationRow> {
     let lock = tx.dialect().for_update_of("o");
     let sql = format!(
         "SELECT {COLUMNS} FROM organizations o WHERE o.id = $1 AND o.deleted_at IS NULL{lock}"
@@ -223,7 +225,7 @@ pub(crate) async fn locked(tx: &mut Tx, id: OrganizationId) -> Result<Organizati
     OrganizationRow::read(&tx.one(sql, args![id]).await?)
 }
 
-/// One setting has a column too: every call with a key asks for it.
+/// Copies one setting into a column of its own, which every request with a key reads.
 async fn store(tx: &mut Tx, organization: &OrganizationRow) -> Result<()> {
     tx.run(
         "UPDATE organizations SET name = $2, members_can_use_personal_api_keys = $3, \
@@ -291,7 +293,7 @@ pub(crate) async fn insert(tx: &mut Tx, name: &str, now: Timestamp) -> Result<Or
     Err(Error::Duplicate { rule: "organizations.slug".into() })
 }
 
-/// Lower-case letters and digits, everything else one dash.
+/// Lower-case letters and digits; each run of other characters becomes one dash.
 fn slug(name: &str) -> String {
     const SLUG_CHARS_MAX: usize = 40;
     let mut slug = String::new();

@@ -24,7 +24,7 @@ pub struct RoleRow {
     pub created_by: Option<User>,
 }
 
-/// Somebody's place in a role, as the API shows it.
+/// A membership of a role, as the API serializes it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RoleMembership {
     pub id: Uuid,
@@ -35,7 +35,7 @@ pub struct RoleMembership {
     pub updated_at: Timestamp,
 }
 
-/// What an administrator may change; absent fields stay.
+/// A partial update by an administrator; absent fields stay unchanged.
 #[derive(Default)]
 pub struct RoleChange {
     pub name: Option<String>,
@@ -91,7 +91,7 @@ impl Logged for RoleRow {
 }
 
 impl Roles<'_> {
-    /// Roles by name.
+    /// The roles of an organization, by name.
     pub async fn list(self, of: OrganizationId, window: Window) -> Result<(Vec<RoleRow>, i64)> {
         let count = "SELECT COUNT(*) AS total FROM roles WHERE organization_id = $1";
         let total = self.core.db.one(count, args![of]).await?.get("total")?;
@@ -123,7 +123,7 @@ impl Roles<'_> {
         rows.iter().map(RoleRow::read).collect()
     }
 
-    /// Everybody in several roles at once, for lists that nest them.
+    /// The members of several roles at once, for lists that nest them.
     pub async fn members_of(self, roles: &[Uuid]) -> Result<HashMap<Uuid, Vec<RoleMembership>>> {
         let sql = format!(
             "SELECT {MEMBERSHIP}, {}, {} {MEMBERSHIP_FROM} WHERE x.role_id IN {} \
@@ -171,7 +171,7 @@ impl Roles<'_> {
     ) -> Result<RoleRow> {
         let id = Uuid::now_v7();
         let mut tx = self.core.db.begin().await?;
-        organizations::locked(&mut tx, actor.organization).await?;
+        organizations::lock(&mut tx, actor.organization).await?;
         let now = self.core.clock.now();
         tx.run(
             "INSERT INTO roles (id, organization_id, name, name_lower, \
@@ -197,7 +197,7 @@ impl Roles<'_> {
 
     pub async fn update(self, actor: &Actor, id: Uuid, change: RoleChange) -> Result<RoleRow> {
         let mut tx = self.core.db.begin().await?;
-        organizations::locked(&mut tx, actor.organization).await?;
+        organizations::lock(&mut tx, actor.organization).await?;
         let now = self.core.clock.now();
         let before = find(&mut tx, actor.organization, id).await?;
         let mut after = before.clone();
@@ -223,7 +223,7 @@ impl Roles<'_> {
 
     pub async fn delete(self, actor: &Actor, id: Uuid) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        organizations::locked(&mut tx, actor.organization).await?;
+        organizations::lock(&mut tx, actor.organization).await?;
         let now = self.core.clock.now();
         let role = find(&mut tx, actor.organization, id).await?;
         tx.run("DELETE FROM roles WHERE id = $1", args![id]).await?;
@@ -233,7 +233,7 @@ impl Roles<'_> {
 
     pub async fn add_member(self, actor: &Actor, id: Uuid, user: Uuid) -> Result<RoleMembership> {
         let mut tx = self.core.db.begin().await?;
-        organizations::locked(&mut tx, actor.organization).await?;
+        organizations::lock(&mut tx, actor.organization).await?;
         let now = self.core.clock.now();
         let role = find(&mut tx, actor.organization, id)
             .await
@@ -257,7 +257,7 @@ impl Roles<'_> {
 
     pub async fn remove_member(self, actor: &Actor, role: Uuid, id: Uuid) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        organizations::locked(&mut tx, actor.organization).await?;
+        organizations::lock(&mut tx, actor.organization).await?;
         let now = self.core.clock.now();
         let role = find(&mut tx, actor.organization, role).await?;
         let sql = membership_sql("x.role_id = $1 AND x.id = $2");
@@ -300,7 +300,7 @@ async fn find(tx: &mut Tx, of: OrganizationId, id: Uuid) -> Result<RoleRow> {
     RoleRow::read(&tx.one(sql, args![of, id]).await?)
 }
 
-/// None when the member is in the role already.
+/// None if the member already has the role.
 async fn insert(tx: &mut Tx, role: Uuid, member: Uuid, now: Timestamp) -> Result<Option<Uuid>> {
     let id = Uuid::now_v7();
     let made = tx
@@ -313,8 +313,8 @@ async fn insert(tx: &mut Tx, role: Uuid, member: Uuid, now: Timestamp) -> Result
     Ok((made == 1).then_some(id))
 }
 
-/// A new member starts in the organization's default role, if it has one.
-pub(crate) async fn give_default(
+/// Gives a new member the organization's default role, if it has one.
+pub(crate) async fn assign_default(
     tx: &mut Tx,
     organization: OrganizationId,
     member: Uuid,

@@ -1,4 +1,4 @@
-//! Browser sessions: a random value in a cookie, its hash here.
+//! Browser sessions: the cookie holds a random value, the catalog its hash.
 
 use model::UserId;
 
@@ -8,12 +8,12 @@ use crate::Result;
 use crate::db::args;
 use crate::db::secret::{Secret, hash_token};
 
-/// Logging in once more ends the oldest; nobody has so many browsers.
+/// A further login ends the oldest session.
 const SESSIONS_PER_USER_MAX: i64 = 100;
-/// Past it the one that was used longest ago is forgotten.
+/// A further network evicts the least recently used one.
 const NETWORKS_PER_USER_MAX: i64 = 20;
 
-/// Where people live is nobody's business who reads the catalog.
+/// Networks are hashed, so that the catalog does not reveal where users log in from.
 fn network_hash(network: &str) -> String {
     hash_token(&format!("login-network:{network}"))
 }
@@ -40,8 +40,8 @@ impl Sessions<'_> {
         Ok(value)
     }
 
-    /// Whether the account of an address was entered from this network before. One statement,
-    /// whether there is such an account or not.
+    /// Whether the account with this email address has logged in from this network before. Runs one
+    /// statement whether or not the account exists, against timing attacks.
     pub async fn knows_network(self, email: &str, network: &str) -> Result<bool> {
         let sql = "SELECT 1 AS known FROM login_networks n JOIN users u ON u.id = n.user_id \
                    WHERE u.email_lower = $1 AND n.network_hash = $2";
@@ -49,7 +49,7 @@ impl Sessions<'_> {
         Ok(self.core.db.optional(sql, values).await?.is_some())
     }
 
-    /// Notes that the account was entered from this network.
+    /// Records a login from this network.
     pub async fn record_network(self, user: UserId, network: &str) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         tx.run(
@@ -68,7 +68,7 @@ impl Sessions<'_> {
         tx.commit().await
     }
 
-    /// Whose session this is; none when it ended or its user was deactivated.
+    /// The session's user; none if it has expired or the user is deactivated.
     pub async fn user(self, value: &Secret) -> Result<Option<UserRow>> {
         let sql = format!(
             "SELECT {} FROM sessions s JOIN users u ON u.id = s.user_id \

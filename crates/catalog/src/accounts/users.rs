@@ -1,4 +1,4 @@
-//! Users: who they are and where they are working.
+//! User accounts, and the organization and project that each user works in.
 
 use model::{OrganizationId, ProjectId, Timestamp, User, UserId, UserSettings, UserSettingsChange};
 use serde_json::Value;
@@ -9,8 +9,8 @@ use crate::db::secret::Secret;
 use crate::db::{Row, Tx, args, author};
 use crate::{Error, Result};
 
-/// Somebody whose project or organization went away works in the oldest that is left.
-const OWN: &str = "u.password_hash, u.is_active, u.is_staff, u.settings, u.date_joined, u.last_login, \
+/// A user whose current project or organization was deleted falls back to the oldest one left.
+const ROW_COLUMNS: &str = "u.password_hash, u.is_active, u.is_staff, u.settings, u.date_joined, u.last_login, \
      COALESCE(u.current_organization_id, (SELECT m.organization_id FROM memberships m \
        WHERE m.user_id = u.id ORDER BY m.joined_at, m.id LIMIT 1)) AS current_organization_id, \
      COALESCE(u.current_project_id, (SELECT MIN(p.id) FROM projects p \
@@ -37,33 +37,33 @@ pub struct NewUser {
     pub password_hash: Option<String>,
 }
 
-/// What a user may change; absent fields stay.
+/// A partial update by the user; absent fields stay unchanged.
 #[derive(Default)]
 pub struct UserChange {
     pub email: Option<NewEmail>,
     pub first_name: Option<String>,
     pub last_name: Option<String>,
     pub password: Option<NewPassword>,
-    /// Where the user works from now on; without a project, in the organization's oldest.
-    pub workplace: Option<(OrganizationId, Option<ProjectId>)>,
+    /// The user's current organization and project; without a project, the organization's oldest.
+    pub current_project: Option<(OrganizationId, Option<ProjectId>)>,
     pub settings: UserSettingsChange,
 }
 
 pub struct NewEmail {
     pub address: String,
-    /// Whether somebody other than the account's owner vouches for it.
+    /// Whether somebody other than the account's owner has confirmed the address.
     pub is_verified: bool,
 }
 
-/// Ends every session but the one it was changed in.
+/// A new password ends every session but `keep_session`.
 pub struct NewPassword {
     pub hash: String,
-    pub keep: Option<Secret>,
+    pub keep_session: Option<Secret>,
 }
 
 /// Columns that [`UserRow::read`] needs, for a table joined as `u`.
 pub(crate) fn columns() -> String {
-    format!("{}, {OWN}", author::COLUMNS)
+    format!("{}, {ROW_COLUMNS}", author::COLUMNS)
 }
 
 impl UserRow {
@@ -105,13 +105,13 @@ impl Users<'_> {
         }
         user.first_name = change.first_name.unwrap_or(std::mem::take(&mut user.first_name));
         user.last_name = change.last_name.unwrap_or(std::mem::take(&mut user.last_name));
-        if let Some(NewPassword { hash, keep }) = change.password {
+        if let Some(NewPassword { hash, keep_session }) = change.password {
             row.password_hash = Some(hash);
-            let keep = keep.map_or_else(String::new, |session| session.hash());
+            let keep = keep_session.map_or_else(String::new, |session| session.hash());
             let others = "DELETE FROM sessions WHERE user_id = $1 AND hash <> $2";
             tx.run(others, args![id, keep]).await?;
         }
-        if let Some((organization, project)) = change.workplace {
+        if let Some((organization, project)) = change.current_project {
             row.current_organization = Some(organization);
             row.current_project = project;
         }
@@ -141,7 +141,7 @@ impl Users<'_> {
 }
 
 impl Users<'_> {
-    /// A deactivated user cannot log in; sessions end and keys stop working.
+    /// A deactivated user cannot log in; sessions end, and keys stop working.
     pub async fn set_active(self, id: UserId, active: bool) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         let sql = "UPDATE users SET is_active = $2 WHERE id = $1";
@@ -156,12 +156,12 @@ impl Users<'_> {
 }
 
 impl Users<'_> {
-    /// The operator says that the account's address is its owner's.
+    /// Records that the operator has confirmed the account's address.
     pub async fn confirm_email(self, id: UserId) -> Result<()> {
         self.set_flag("UPDATE users SET is_email_verified = $2 WHERE id = $1", id, true).await
     }
 
-    /// Staff make organizations, and add accounts of one to another.
+    /// Staff may create organizations, and add accounts to other organizations.
     pub async fn set_staff(self, id: UserId, staff: bool) -> Result<()> {
         self.set_flag("UPDATE users SET is_staff = $2 WHERE id = $1", id, staff).await
     }

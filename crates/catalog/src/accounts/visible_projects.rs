@@ -7,14 +7,14 @@ use model::{Level, OrganizationId, ProjectId, UserId, Window};
 use super::Users;
 use super::keys::PersonalKey;
 use crate::Result;
-use crate::access::enters;
+use crate::access::may_enter;
 use crate::db::args;
 use crate::db::dialect::placeholders;
 use crate::projects::{ProjectRow, columns};
 
 impl Users<'_> {
-    /// The projects that a user may enter, of every organization they belong to. Through a key
-    /// only those are seen that the key may enter.
+    /// The projects of all the user's organizations that the user may enter. A key narrows them to
+    /// those it grants access to.
     pub async fn projects(
         self,
         user: UserId,
@@ -25,7 +25,7 @@ impl Users<'_> {
             "FROM projects p JOIN memberships m ON m.organization_id = p.organization_id \
              JOIN organizations o ON o.id = p.organization_id \
              WHERE m.user_id = $1 AND p.deleted_at IS NULL AND {}",
-            enters()
+            may_enter()
         );
         let mut values = args![user];
         if by.is_some() {
@@ -40,7 +40,7 @@ impl Users<'_> {
         self.page_of_projects(from, values, window).await
     }
 
-    /// Those of one organization that a user may enter.
+    /// The projects of one organization that the user may enter.
     pub async fn projects_within(
         self,
         organization: OrganizationId,
@@ -50,7 +50,7 @@ impl Users<'_> {
         let from = format!(
             "FROM projects p JOIN memberships m ON m.organization_id = p.organization_id \
              WHERE p.organization_id = $1 AND m.user_id = $2 AND p.deleted_at IS NULL AND {}",
-            enters()
+            may_enter()
         );
         self.page_of_projects(from, args![organization, user], window).await
     }
@@ -71,7 +71,7 @@ impl Users<'_> {
         Ok((rows.iter().map(ProjectRow::read).collect::<Result<_>>()?, total))
     }
 
-    /// The projects of several organizations that a user may enter, for lists that nest them.
+    /// The projects of several organizations that the user may enter, for lists that nest them.
     pub async fn projects_in(
         self,
         organizations: &[OrganizationId],
@@ -84,14 +84,14 @@ impl Users<'_> {
              ON m.organization_id = p.organization_id AND m.user_id = $1 \
              WHERE p.organization_id IN {marks} AND p.deleted_at IS NULL AND {} ORDER BY p.id",
             columns(),
-            enters(),
+            may_enter(),
         );
         values.extend(organizations.iter().map(|id| (*id).into()));
         self.core.db.all(sql, values).await?.iter().map(ProjectRow::read).collect()
     }
 
-    /// Every project a user may enter and every organization they belong to: where their keys may
-    /// reach.
+    /// All projects the user may enter and all the user's organizations: the most that a key of
+    /// theirs can be scoped to.
     pub async fn reach(
         self,
         user: UserId,
@@ -100,7 +100,7 @@ impl Users<'_> {
             "SELECT p.id FROM projects p \
              JOIN memberships m ON m.organization_id = p.organization_id \
              WHERE m.user_id = $1 AND p.deleted_at IS NULL AND {}",
-            enters()
+            may_enter()
         );
         let rows = self.core.db.all(sql, args![user]).await?;
         let projects = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;

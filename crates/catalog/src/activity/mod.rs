@@ -1,4 +1,4 @@
-//! The activity log: who changed what, written in the same transaction as the change.
+//! The activity log: who changed what, written in the transaction of the change.
 
 mod redact;
 
@@ -20,7 +20,7 @@ handle! {
     Activity
 }
 
-/// Who acts, and where the change is shown.
+/// Who makes a change, and in which organization and project the log shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// None when the server itself acts.
@@ -36,29 +36,29 @@ impl Actor {
     }
 }
 
-/// An object whose changes are logged, by the fields of its public form.
+/// An object whose changes are logged, as a diff of its serialized fields.
 pub trait Logged: Serialize {
     const SCOPE: &'static str;
-    /// The log's word for a change.
+    /// The activity that an update is logged as.
     const UPDATED: &'static str = "updated";
-    /// Fields that change by themselves, or must not be shown.
+    /// Fields that the diff leaves out: derived, or secret.
     const UNLOGGED: &'static [&'static str] = &[];
 
     fn item_id(&self) -> String;
     fn item_name(&self) -> Option<String>;
 
-    /// The name that links to it use, if it has one.
+    /// The short id in its URLs, if it has one.
     fn short_id(&self) -> Option<String> {
         None
     }
 
-    /// Changes that its fields do not tell of.
+    /// Changes that the diff of the fields does not show.
     fn further_changes(_before: &Self, _after: &Self) -> Vec<Change> {
         Vec::new()
     }
 }
 
-/// What the log says an entry is about.
+/// The object that an entry is about.
 pub(crate) struct Item {
     pub scope: &'static str,
     pub id: String,
@@ -101,13 +101,13 @@ pub struct Detail {
     pub name: Option<String>,
     pub short_id: Option<String>,
     pub trigger: Option<Value>,
-    /// Merges are told by events here, never by people; clients look for the key.
+    /// Always null: only events merge persons here. Clients expect the key.
     pub merge: Option<Value>,
     #[serde(rename = "type")]
     pub kind: Option<String>,
 }
 
-/// One line of the log, as the API shows it.
+/// An entry of the log, as the API serializes it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Entry {
     pub id: Uuid,
@@ -115,7 +115,7 @@ pub struct Entry {
     pub activity: String,
     pub scope: String,
     pub item_id: String,
-    /// As it was written: whatever people once stored, the log stays readable.
+    /// The stored JSON verbatim, so that entries of older releases stay readable.
     #[schemars(with = "Detail")]
     pub detail: Box<RawValue>,
     pub created_at: Timestamp,
@@ -125,7 +125,7 @@ pub struct Entry {
     pub unread: bool,
 }
 
-/// Which lines of a project's log are asked for; absent filters let everything through.
+/// Filters of a project's log; an absent filter matches everything.
 #[derive(Clone, Debug)]
 pub struct ActivityFilter {
     pub organization: OrganizationId,
@@ -133,11 +133,11 @@ pub struct ActivityFilter {
     pub scopes: Vec<String>,
     pub item_id: Option<String>,
     pub user: Option<Uuid>,
-    /// What the reader sees of each kind.
+    /// What the reader may see of each kind of object.
     pub seen: Sights,
 }
 
-/// A place between two lines of the log, for cursor pages.
+/// A position in the log, for cursor pagination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogCursor {
     pub created_at: Timestamp,
@@ -146,12 +146,12 @@ pub struct LogCursor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Towards the past: the natural order, newest first.
+    /// Towards the past, the default order.
     Older,
     Newer,
 }
 
-/// How the log names annotations, which are hidden together with what they are drawn on.
+/// The scope of annotations, which are hidden with the object they are attached to.
 pub(crate) const ANNOTATION_SCOPE: &str = "Annotation";
 
 const COLUMNS: &str = "a.id, a.organization_id, a.activity, a.scope, a.item_id, a.detail, \
@@ -175,7 +175,7 @@ impl Entry {
     }
 }
 
-/// The fields that differ between two public forms of one object.
+/// The fields that differ between two serialized versions of an object.
 fn changes_between<T: Logged>(before: &T, after: &T) -> Result<Vec<Change>> {
     let form = |object: &T| match serde_json::to_value(object) {
         Ok(Value::Object(fields)) => Ok(fields),
@@ -215,7 +215,7 @@ impl Tx {
         self.log(actor, "created", object, Vec::new(), now).await
     }
 
-    /// Writes nothing when nothing changed. Soft delete and restore have words of their own.
+    /// Writes nothing if nothing changed. Soft delete and restore are activities of their own.
     pub(crate) async fn log_updated<T: Logged>(
         &mut self,
         actor: &Actor,
@@ -246,7 +246,7 @@ impl Tx {
         self.log(actor, "deleted", object, Vec::new(), now).await
     }
 
-    /// A change of something secret: that it happened, and nothing of what it was.
+    /// Logs that a secret changed, without its values.
     pub(crate) async fn log_hidden_change<T: Logged>(
         &mut self,
         actor: &Actor,
@@ -264,7 +264,7 @@ impl Tx {
         self.log(actor, "updated", object, vec![change], now).await
     }
 
-    /// For the activities that have a word of their own.
+    /// Logs an activity by name.
     pub(crate) async fn log<T: Logged>(
         &mut self,
         actor: &Actor,
@@ -276,7 +276,7 @@ impl Tx {
         self.log_item(actor, activity, &Item::of(object), changes, now).await
     }
 
-    /// The same for an object that was not read.
+    /// Like [`Tx::log`], for an object that was not loaded.
     pub(crate) async fn log_item(
         &mut self,
         actor: &Actor,
@@ -318,7 +318,7 @@ impl Tx {
 }
 
 impl Activity<'_> {
-    /// One numbered page, newest first, with the total.
+    /// One page, newest first, with the total count.
     pub async fn page(self, filter: &ActivityFilter, window: Window) -> Result<(Vec<Entry>, i64)> {
         let (condition, mut values) = condition(filter);
         let count = format!("SELECT COUNT(*) AS total FROM activity_log a WHERE {condition}");
@@ -337,7 +337,7 @@ impl Activity<'_> {
         Ok((entries, total))
     }
 
-    /// Up to `limit` lines beyond `from`, always answered newest first.
+    /// Up to `limit` entries beyond the cursor, newest first in either direction.
     pub async fn from_cursor(
         self,
         filter: &ActivityFilter,
@@ -372,8 +372,8 @@ impl Activity<'_> {
     }
 }
 
-/// What concerns the whole organization (members, roles, deleted projects) is shown in each of
-/// its projects.
+/// Entries without a project (members, roles, deleted projects) are shown in every project of the
+/// organization.
 fn condition(filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
     let mut values = args![filter.organization, filter.project];
     let mut condition =
@@ -393,7 +393,7 @@ fn condition(filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
         values.extend(args![user]);
     }
     for (kind, sight) in filter.seen.iter() {
-        let Some(seen) = select::within(sight, "o", &mut values) else { continue };
+        let Some(seen) = select::visible(sight, "o", &mut values) else { continue };
         let ObjectTable { table, scope, .. } = ObjectTable::of(kind);
         condition += &format!(
             " AND (a.scope <> '{scope}' OR EXISTS (SELECT 1 FROM {table} o \

@@ -1,4 +1,4 @@
-//! What the log tells of objects that are hidden from its reader: not even their numbers.
+//! Removes the ids of objects that are hidden from the reader from log entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use super::{Activity, Entry};
 use crate::access::AccessControl;
 use crate::{Error, Result};
 
-/// Fields of changes that hold numbers of other objects.
-const NUMBERS: &[(&str, ObjectKind)] = &[
+/// Fields whose values are ids of other objects, and the kind of these.
+const ID_FIELDS: &[(&str, ObjectKind)] = &[
     ("analytics_dashboards", ObjectKind::Dashboard),
     ("dashboard_id", ObjectKind::Dashboard),
     ("dashboard_item", ObjectKind::Insight),
@@ -22,11 +22,11 @@ const NUMBERS: &[(&str, ObjectKind)] = &[
     ("usage_dashboard", ObjectKind::Dashboard),
 ];
 
-/// Everything else stays as it was written, however deep it is.
-type Raw = BTreeMap<String, Box<RawValue>>;
+/// A JSON object whose members stay verbatim unless they are redacted.
+type RawObject = BTreeMap<String, Box<RawValue>>;
 
-/// A change, and the kind of object whose numbers it holds.
-type Told = (Raw, Option<ObjectKind>);
+/// A change, and the kind of object whose ids it contains.
+type ParsedChange = (RawObject, Option<ObjectKind>);
 
 fn corrupt(why: serde_json::Error) -> Error {
     Error::corrupt("detail", why)
@@ -36,41 +36,41 @@ fn raw(value: &impl Serialize) -> Result<Box<RawValue>> {
     to_raw_value(value).map_err(corrupt)
 }
 
-/// The detail of an entry, and its changes.
-fn changes(entry: &Entry) -> Result<(Raw, Vec<Told>)> {
-    let detail: Raw = serde_json::from_str(entry.detail.get()).map_err(corrupt)?;
+/// An entry's detail, and its changes.
+fn changes(entry: &Entry) -> Result<(RawObject, Vec<ParsedChange>)> {
+    let detail: RawObject = serde_json::from_str(entry.detail.get()).map_err(corrupt)?;
     let listed = detail.get("changes").map_or("[]", |listed| listed.get());
-    let listed: Vec<Raw> = serde_json::from_str(listed).map_err(corrupt)?;
-    let kind = |change: &Raw| {
+    let listed: Vec<RawObject> = serde_json::from_str(listed).map_err(corrupt)?;
+    let kind = |change: &RawObject| {
         let field: Option<String> = serde_json::from_str(change.get("field")?.get()).ok()?;
         let field = field?;
-        NUMBERS.iter().find(|(name, _)| *name == field).map(|(_, kind)| *kind)
+        ID_FIELDS.iter().find(|(name, _)| *name == field).map(|(_, kind)| *kind)
     };
-    let told = listed.into_iter().map(|change| {
+    let changes_of_entry = listed.into_iter().map(|change| {
         let kind = kind(&change);
         (change, kind)
     });
-    Ok((detail, told.collect()))
+    Ok((detail, changes_of_entry.collect()))
 }
 
-fn side(change: &Raw, name: &str) -> Value {
+fn side(change: &RawObject, name: &str) -> Value {
     change.get(name).and_then(|text| serde_json::from_str(text.get()).ok()).unwrap_or_default()
 }
 
-/// The object that a number, or a tile, stands for.
-fn number(value: &Value) -> Option<i64> {
+/// The id of the object that a value refers to: the value itself, or a tile's insight.
+fn object_id(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.get("insight")?.as_i64())
 }
 
-fn numbers(value: &Value) -> Vec<i64> {
+fn object_ids(value: &Value) -> Vec<i64> {
     match value {
-        Value::Array(all) => all.iter().filter_map(number).collect(),
-        one => number(one).into_iter().collect(),
+        Value::Array(all) => all.iter().filter_map(object_id).collect(),
+        one => object_id(one).into_iter().collect(),
     }
 }
 
 fn without(value: Value, hidden: &BTreeSet<i64>) -> Value {
-    let is_hidden = |value: &Value| number(value).is_some_and(|id| hidden.contains(&id));
+    let is_hidden = |value: &Value| object_id(value).is_some_and(|id| hidden.contains(&id));
     match value {
         Value::Array(mut all) => {
             all.retain(|one| !is_hidden(one));
@@ -82,7 +82,7 @@ fn without(value: Value, hidden: &BTreeSet<i64>) -> Value {
 }
 
 impl Activity<'_> {
-    /// Takes the numbers of hidden objects out of entries.
+    /// Removes ids of hidden objects from the entries, and changes that consist only of them.
     pub(crate) async fn redact(
         self,
         project: ProjectId,
@@ -97,8 +97,8 @@ impl Activity<'_> {
             for entry in entries.iter() {
                 for (change, of) in changes(entry)?.1 {
                     if of == Some(kind) {
-                        named.extend(numbers(&side(&change, "before")));
-                        named.extend(numbers(&side(&change, "after")));
+                        named.extend(object_ids(&side(&change, "before")));
+                        named.extend(object_ids(&side(&change, "after")));
                     }
                 }
             }
@@ -109,9 +109,9 @@ impl Activity<'_> {
                 continue;
             }
             for entry in entries.iter_mut() {
-                let (mut detail, told) = changes(entry)?;
+                let (mut detail, changes_of_entry) = changes(entry)?;
                 let mut left = Vec::new();
-                for (mut change, of) in told {
+                for (mut change, of) in changes_of_entry {
                     if of == Some(kind) {
                         let sides = ["before", "after"].map(|name| side(&change, name));
                         let [before, after] = sides.map(|side| without(side, &hidden));

@@ -1,8 +1,8 @@
-//! Finding out who belongs to a cohort, by looking at every person.
+//! Calculates the members of dynamic cohorts by evaluating every person.
 //!
-//! A calculation writes the members of a new version beside those of the old one, part by part,
-//! and then makes it the one that counts: readers see either, and no transaction is long. What
-//! people did is told by whoever knows events.
+//! A calculation inserts the members under a new version next to the current one, batch by batch,
+//! and then switches the cohort to it. Readers see either version, and every transaction is short.
+//! The caller evaluates behavioral filters, since only it can read events.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -14,92 +14,92 @@ use model::{CohortId, ProjectId, Timestamp, stored_cohort_tree};
 use serde_json::{Map, Value as Json};
 
 use super::Cohorts;
-use super::members::{LISTED, PERSONS_AT_ONCE, write_members};
-use super::references::reached;
+use super::members::{BATCH_PERSONS, STATIC_VERSION, write_members};
+use super::references::referenced;
 use crate::db::{Row, Value, args};
 use crate::persons::Persons;
 use crate::{Error, Result};
 
-/// Persons come and go and their properties change; a cohort is checked through again after this.
+/// A cohort is recalculated after this time, since persons and their properties change.
 const STALE_SECONDS: i64 = 24 * 3_600;
 
-/// A cohort that waits to be calculated, with all that it reaches.
+/// A cohort that is due for calculation, with the filters of all cohorts it references.
 #[derive(Debug)]
 pub struct DueCohort {
     pub id: CohortId,
     pub project: ProjectId,
-    /// The version its members will be; one asked for later means another tree.
+    /// The version that this calculation writes. A request that arrives later gets the next one.
     next: i64,
     trees: HashMap<CohortId, Node>,
-    /// Which of the persons at hand each list names.
+    /// Members of each static cohort among the current batch of persons.
     listed: HashMap<CohortId, HashSet<PersonNo>>,
 }
 
-/// Says whether somebody did something.
-type Did<'d> = dyn Fn(&Behaviour, PersonNo) -> bool + Send + Sync + 'd;
+/// Whether a person matches a behavioral filter.
+type BehaviorTest<'d> = dyn Fn(&Behaviour, PersonNo) -> bool + Send + Sync + 'd;
 
 impl DueCohort {
-    /// What must be known of events to calculate it, each once.
-    pub fn behaviours(&self) -> HashSet<&Behaviour> {
+    /// The behavioral filters that the calculation evaluates, each once.
+    pub fn behavioral_filters(&self) -> HashSet<&Behaviour> {
         let mut found = Vec::new();
         self.trees.values().for_each(|tree| tree.behaviours(&mut found));
         found.into_iter().collect()
     }
 
-    fn holds(&self, id: CohortId, person: &CheckedInsights<'_>, depth: usize) -> bool {
+    fn contains(&self, id: CohortId, person: &PersonEvaluation<'_>, depth: usize) -> bool {
         if let Some(listed) = self.listed.get(&id) {
             return listed.contains(&person.no);
         }
         let Some(tree) = self.trees.get(&id).filter(|_| depth <= DEPTH_MAX) else { return false };
-        // Cohorts may ask for one another many times over, on every level.
-        if let Some(known) = person.known.borrow().get(&id) {
+        // Memoized: cohorts may reference each other many times, on every level.
+        if let Some(known) = person.memo.borrow().get(&id) {
             return *known;
         }
         let mut ask = |asked: Elsewhere<'_>| -> std::result::Result<bool, Infallible> {
             Ok(match asked {
-                Elsewhere::Cohort(other) => self.holds(other, person, depth + 1),
-                Elsewhere::Behaviour(behaviour) => (person.did)(behaviour, person.no),
+                Elsewhere::Cohort(other) => self.contains(other, person, depth + 1),
+                Elsewhere::Behaviour(behaviour) => (person.matches_behavior)(behaviour, person.no),
             })
         };
         let Ok(holds) = tree.matches(person.properties, person.now, &mut ask);
-        person.known.borrow_mut().insert(id, holds);
+        person.memo.borrow_mut().insert(id, holds);
         holds
     }
 }
 
-/// A person while it is checked at.
-struct CheckedInsights<'p> {
+/// A person being evaluated.
+struct PersonEvaluation<'p> {
     no: PersonNo,
     properties: &'p Map<String, Json>,
     now: Timestamp,
-    did: &'p Did<'p>,
-    /// What is known of the cohorts that were asked for.
-    known: RefCell<HashMap<CohortId, bool>>,
+    matches_behavior: &'p BehaviorTest<'p>,
+    /// Memoized results by cohort.
+    memo: RefCell<HashMap<CohortId, bool>>,
 }
 
-impl<'p> CheckedInsights<'p> {
+impl<'p> PersonEvaluation<'p> {
     fn new(
         no: PersonNo,
         properties: &'p Map<String, Json>,
         now: Timestamp,
-        did: &'p Did<'p>,
+        matches_behavior: &'p BehaviorTest<'p>,
     ) -> Self {
-        Self { no, properties, now, did, known: RefCell::default() }
+        Self { no, properties, now, matches_behavior, memo: RefCell::default() }
     }
 }
 
 impl Cohorts<'_> {
-    pub(crate) fn wake_cohorts(self) {
+    pub(crate) fn notify_calculator(self) {
         self.requested.notify_one();
     }
 
-    /// Returns when somebody wants a cohort calculated.
+    /// Returns when a calculation is requested.
     pub async fn calculation_requested(self) {
         self.requested.notified().await;
     }
 
-    /// The cohort that has waited longest. Those that ask for what is gone are noted as failed on
-    /// the way.
+    /// The cohort that has been due longest. Cohorts that reference a deleted one are marked as
+    /// failed on the way.
     pub async fn next_due(self) -> Result<Option<DueCohort>> {
         let stale = self.core.clock.now().plus_seconds(-STALE_SECONDS);
         let sql = "SELECT h.id, h.project_id, h.is_calculating, COALESCE(h.version, 0) AS version, \
@@ -111,25 +111,25 @@ impl Cohorts<'_> {
         while let Some(row) = self.core.db.optional(sql, args![stale]).await? {
             let (id, project) = (row.get("id")?, row.get("project_id")?);
             if !row.get::<bool>("is_calculating")? {
-                self.want_again(id).await?;
+                self.request_recalculation(id).await?;
                 continue;
             }
-            let row = self.first_of(project, row).await?;
+            let row = self.first_due_reference(project, row).await?;
             let id = row.get("id")?;
             let next = row.get::<i64>("pending_version")?.max(row.get::<i64>("version")? + 1);
-            match self.trees(project, id, next).await {
+            match self.load(project, id, next).await {
                 Ok(due) => return Ok(Some(due)),
-                Err(Error::Refused { detail, .. }) => self.failed(id, next, &detail).await?,
+                Err(Error::Refused { detail, .. }) => self.mark_failed(id, next, &detail).await?,
                 Err(error @ Error::Unavailable(_)) => return Err(error),
-                Err(error) => self.cannot_calculate(id, next, &error).await?,
+                Err(error) => self.record_unexpected_failure(id, next, &error).await?,
             }
         }
         Ok(None)
     }
 
-    /// What events are asked for is read from the members of cohorts: those that wait themselves go
-    /// first.
-    async fn first_of(self, project: ProjectId, due: Row) -> Result<Row> {
+    /// Behavioral filters read the stored members of referenced cohorts, so those that are due
+    /// themselves are calculated first.
+    async fn first_due_reference(self, project: ProjectId, due: Row) -> Result<Row> {
         let sql = "SELECT id, COALESCE(version, 0) AS version, \
                    COALESCE(pending_version, 0) AS pending_version FROM cohorts \
                    WHERE project_id = $1 AND is_calculating AND NOT deleted AND NOT is_static \
@@ -137,10 +137,10 @@ impl Cohorts<'_> {
         let (mut first, mut tx) = (due, self.core.db.begin().await?);
         for _ in 0..DEPTH_MAX {
             let id: CohortId = first.get("id")?;
-            let named: Vec<Value> = match reached(&mut tx, project, id).await {
+            let named: Vec<Value> = match referenced(&mut tx, project, id).await {
                 Ok(named) => named.into_iter().map(Into::into).collect(),
                 Err(error @ Error::Unavailable(_)) => return Err(error),
-                // It is told when that one is calculated.
+                // The calculation of that cohort reports the error.
                 Err(_) => break,
             };
             match tx.all_in(sql, args![project, id], &named).await?.pop() {
@@ -151,8 +151,8 @@ impl Cohorts<'_> {
         Ok(first)
     }
 
-    /// Gives what grew stale a version of its own: whoever asks for one meanwhile means the next.
-    async fn want_again(self, id: CohortId) -> Result<()> {
+    /// Requests a calculation of a stale cohort under a version of its own.
+    async fn request_recalculation(self, id: CohortId) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         let sql = "UPDATE cohorts SET is_calculating = TRUE, \
                    pending_version = COALESCE(pending_version, version, 0) + 1 \
@@ -161,25 +161,38 @@ impl Cohorts<'_> {
         tx.commit().await
     }
 
-    /// One that cannot be calculated must not keep the others waiting.
-    async fn cannot_calculate(self, id: CohortId, version: i64, error: &Error) -> Result<()> {
+    /// Marks a cohort as failed, so that it does not block the others.
+    async fn record_unexpected_failure(
+        self,
+        id: CohortId,
+        version: i64,
+        error: &Error,
+    ) -> Result<()> {
         tracing::warn!(cohort.id = %id, %error, "cannot calculate a cohort");
-        self.failed(id, version, "The cohort could not be calculated.").await
+        self.mark_failed(id, version, "The cohort could not be calculated.").await
     }
 
-    /// Finds out who belongs to it; `did` knows of each of its behaviours.
-    pub async fn calculate(self, due: DueCohort, did: &Did<'_>) -> Result<()> {
+    /// Calculates the members; `matches_behavior` evaluates the behavioral filters.
+    pub async fn calculate(
+        self,
+        due: DueCohort,
+        matches_behavior: &BehaviorTest<'_>,
+    ) -> Result<()> {
         let (id, next) = (due.id, due.next);
-        match self.write_version(due, did).await {
+        match self.write_version(due, matches_behavior).await {
             Err(error @ Error::Unavailable(_)) => Err(error),
-            Err(error) => self.cannot_calculate(id, next, &error).await,
+            Err(error) => self.record_unexpected_failure(id, next, &error).await,
             Ok(()) => Ok(()),
         }
     }
 
-    async fn write_version(self, mut due: DueCohort, did: &Did<'_>) -> Result<()> {
+    async fn write_version(
+        self,
+        mut due: DueCohort,
+        matches_behavior: &BehaviorTest<'_>,
+    ) -> Result<()> {
         let DueCohort { id, project, next, .. } = due;
-        // A version that was begun once may have left members behind.
+        // An interrupted calculation may have left rows of this version.
         let mut tx = self.core.db.begin().await?;
         let sql = "DELETE FROM cohort_people WHERE cohort_id = $1 AND version = $2";
         tx.run(sql, args![id, next]).await?;
@@ -187,15 +200,19 @@ impl Cohorts<'_> {
         let (mut after, mut count) = (None, 0);
         loop {
             let persons =
-                Persons::new(self.core).scan_properties(project, after, PERSONS_AT_ONCE).await?;
+                Persons::new(self.core).scan_properties(project, after, BATCH_PERSONS).await?;
             let (Some(first), Some(last)) = (persons.first(), persons.last()) else { break };
             let reach = (first.0, last.0);
             after = Some(last.0);
-            self.read_listed(&mut due, reach).await?;
+            self.load_static_members(&mut due, reach).await?;
             let now = self.core.clock.now();
             let mut found: Vec<PersonNo> = Vec::new();
             for (no, properties) in &persons {
-                if due.holds(id, &CheckedInsights::new(*no, properties, now, did), 0) {
+                if due.contains(
+                    id,
+                    &PersonEvaluation::new(*no, properties, now, matches_behavior),
+                    0,
+                ) {
                     found.push(*no);
                 }
             }
@@ -207,8 +224,8 @@ impl Cohorts<'_> {
         self.finish(id, next, count).await
     }
 
-    /// Every cohort that this one reaches.
-    async fn trees(self, project: ProjectId, id: CohortId, next: i64) -> Result<DueCohort> {
+    /// Loads the filters of a cohort and of all cohorts it references.
+    async fn load(self, project: ProjectId, id: CohortId, next: i64) -> Result<DueCohort> {
         let (trees, listed) = (HashMap::new(), HashMap::new());
         let mut due = DueCohort { id, project, next, trees, listed };
         let mut wanted = vec![id];
@@ -220,7 +237,7 @@ impl Cohorts<'_> {
             let rows = self.core.db.all_in(sql, args![project], &ids).await?;
             let there: BTreeSet<CohortId> =
                 rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
-            // As flags do: whatever it would answer without the missing one would be a guess.
+            // Without the missing cohort any result would be a guess; flags fail likewise.
             if let Some(gone) = asked.difference(&there).next() {
                 let detail = format!("It asks for cohort {gone}, which is deleted.");
                 return Err(Error::refused(Some("filters"), detail));
@@ -242,12 +259,16 @@ impl Cohorts<'_> {
         Ok(due)
     }
 
-    async fn read_listed(self, due: &mut DueCohort, reach: (PersonNo, PersonNo)) -> Result<()> {
+    async fn load_static_members(
+        self,
+        due: &mut DueCohort,
+        reach: (PersonNo, PersonNo),
+    ) -> Result<()> {
         let ids: Vec<Value> = due.listed.keys().map(|id| (*id).into()).collect();
         due.listed.values_mut().for_each(HashSet::clear);
         let sql = "SELECT cohort_id, person_no FROM cohort_people \
                    WHERE version = $1 AND person_no BETWEEN $2 AND $3 AND cohort_id IN {list}";
-        for row in self.core.db.all_in(sql, args![LISTED, reach.0, reach.1], &ids).await? {
+        for row in self.core.db.all_in(sql, args![STATIC_VERSION, reach.0, reach.1], &ids).await? {
             if let Some(listed) = due.listed.get_mut(&row.get("cohort_id")?) {
                 listed.insert(row.get("person_no")?);
             }
@@ -271,12 +292,12 @@ impl Cohorts<'_> {
         tx.commit().await
     }
 
-    /// The cohort stays as it was, and says why.
+    /// Keeps the current members and records the error.
     pub async fn record_failure(self, due: &DueCohort, why: &str) -> Result<()> {
-        self.failed(due.id, due.next, why).await
+        self.mark_failed(due.id, due.next, why).await
     }
 
-    async fn failed(self, id: CohortId, version: i64, why: &str) -> Result<()> {
+    async fn mark_failed(self, id: CohortId, version: i64, why: &str) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         tx.run(
             "UPDATE cohorts SET is_calculating = COALESCE(pending_version, 0) > $2, \
@@ -297,9 +318,9 @@ mod tests {
 
     use super::*;
 
-    /// How often a person's events are checked at when each of `levels` cohorts asks three times for
-    /// the one below.
-    fn looks(levels: i64) -> usize {
+    /// How often the behavioral filter is evaluated for one person if each of `levels` cohorts
+    /// references the one below three times.
+    fn evaluations(levels: i64) -> usize {
         let cohort = |id: i64| json!({ "type": "cohort", "key": "id", "value": id });
         let behaviour = json!({
             "type": "behavioral", "key": "$pageview", "event_type": "events",
@@ -320,18 +341,22 @@ mod tests {
             trees: (0..=levels).map(|level| (CohortId(level), tree(level))).collect(),
             listed: HashMap::new(),
         };
-        let looks = AtomicUsize::new(0);
-        let did = |_: &Behaviour, _: PersonNo| {
-            looks.fetch_add(1, Ordering::Relaxed);
+        let evaluations = AtomicUsize::new(0);
+        let matches_behavior = |_: &Behaviour, _: PersonNo| {
+            evaluations.fetch_add(1, Ordering::Relaxed);
             true
         };
         let (properties, now) = (Map::new(), Timestamp::from_micros(0));
-        assert!(due.holds(due.id, &CheckedInsights::new(PersonNo(1), &properties, now, &did), 0));
-        looks.into_inner()
+        assert!(due.contains(
+            due.id,
+            &PersonEvaluation::new(PersonNo(1), &properties, now, &matches_behavior),
+            0
+        ));
+        evaluations.into_inner()
     }
 
     #[test]
     fn cohorts_that_ask_for_one_another_are_looked_at_once() {
-        assert_eq!((looks(1), looks(15)), (1, 1));
+        assert_eq!((evaluations(1), evaluations(15)), (1, 1));
     }
 }

@@ -1,17 +1,17 @@
-//! Lists that are made of whom a flag reaches: asked for in one request, filled afterwards, and
-//! begun again where a restart interrupted it.
+//! Fills static cohorts with the persons for whom a flag is on. The API requests it; a background
+//! job does it, and restarts it after a crash.
 
 use model::person::PersonNo;
 use model::{CohortId, FlagId, ProjectId};
 
 use super::Cohorts;
-use super::members::{LISTED, write_members};
-use super::references::recalculate_those_asking;
+use super::members::{STATIC_VERSION, write_members};
+use super::references::recalculate_dependents;
 use crate::Result;
 use crate::db::args;
 use crate::objects::lock_dashboards;
 
-/// A list that waits for the persons of a flag.
+/// A static cohort that waits for the persons of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CohortFromFlag {
     pub cohort: CohortId,
@@ -20,7 +20,7 @@ pub struct CohortFromFlag {
 }
 
 impl Cohorts<'_> {
-    /// The list that has waited longest.
+    /// The cohort that has waited longest.
     pub async fn next_to_fill(self) -> Result<Option<CohortFromFlag>> {
         let sql = "SELECT h.id, h.project_id, h.fill_from_flag FROM cohorts h \
                    JOIN projects p ON p.id = h.project_id \
@@ -34,14 +34,14 @@ impl Cohorts<'_> {
         }))
     }
 
-    /// Adds some of the persons; naming one twice does no harm.
+    /// Adds a batch of persons; idempotent.
     pub async fn fill(self, list: &CohortFromFlag, persons: &[PersonNo]) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        write_members(&mut tx, list.project, list.cohort, LISTED, persons).await?;
+        write_members(&mut tx, list.project, list.cohort, STATIC_VERSION, persons).await?;
         tx.commit().await
     }
 
-    /// All of them are on the list.
+    /// Marks the fill as finished.
     pub async fn finish_fill(self, list: &CohortFromFlag) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         lock_dashboards(&mut tx, list.project).await?;
@@ -50,16 +50,16 @@ impl Cohorts<'_> {
              last_calculation = $2, count = (SELECT COUNT(*) FROM cohort_people m \
              JOIN persons p ON p.project_id = m.project_id AND p.no = m.person_no \
              WHERE m.cohort_id = $1 AND m.version = $3) WHERE id = $1",
-            args![list.cohort, self.core.clock.now(), LISTED],
+            args![list.cohort, self.core.clock.now(), STATIC_VERSION],
         )
         .await?;
-        recalculate_those_asking(&mut tx, list.project, list.cohort).await?;
+        recalculate_dependents(&mut tx, list.project, list.cohort).await?;
         tx.commit().await?;
-        self.wake_cohorts();
+        self.notify_calculator();
         Ok(())
     }
 
-    /// The list stays as it is, and says why.
+    /// Ends the fill, keeps the members so far, and records the error.
     pub async fn fail_fill(self, list: &CohortFromFlag, why: &str) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         tx.run(

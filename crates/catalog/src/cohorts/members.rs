@@ -1,4 +1,4 @@
-//! Who belongs to a cohort: listed by people, or as it was last calculated.
+//! Members of cohorts: listed in static cohorts, calculated in dynamic ones.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
 use super::Cohorts;
-use super::references::recalculate_those_asking;
+use super::references::recalculate_dependents;
 use crate::activity::{Actor, Change, ChangeAction, Logged};
 use crate::db::bulk::Rows;
 use crate::db::select::Condition;
@@ -19,12 +19,12 @@ use crate::persons::identities::{PERSON_COLUMNS, read_person};
 use crate::persons::{PersonWithIds, Persons};
 use crate::{Error, Result};
 
-/// Persons that are checked at before others get a turn.
-pub(crate) const PERSONS_AT_ONCE: i64 = 1_000;
-/// Members of a list are all of this version.
-pub(crate) const LISTED: i64 = 0;
+/// Persons per batch of a scan.
+pub(crate) const BATCH_PERSONS: i64 = 1_000;
+/// The version of all members of static cohorts.
+pub(crate) const STATIC_VERSION: i64 = 0;
 
-/// How somebody names the members of a list.
+/// What the strings are that name new members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PersonIdKind {
     PersonUuid,
@@ -33,14 +33,14 @@ pub enum PersonIdKind {
 }
 
 impl Cohorts<'_> {
-    /// The members of a cohort that was found before, by their numbers.
+    /// The members of a cohort, by dense id.
     pub async fn members(
         self,
         cohort: &Cohort,
         search: Option<&str>,
         window: Window,
     ) -> Result<(Vec<PersonWithIds>, i64)> {
-        // A calculation may have ended since it was found.
+        // A calculation may have finished since the caller loaded the cohort.
         let which = "m.cohort_id = $1 AND p.project_id = $2 AND m.version = \
                      (SELECT COALESCE(h.version, 0) FROM cohorts h WHERE h.id = $1)";
         let mut condition = Condition::new(which, args![cohort.id, cohort.team_id]);
@@ -56,14 +56,14 @@ impl Cohorts<'_> {
             members.push(PersonWithIds { person: read_person(row)?, distinct_ids: Vec::new() });
         }
         let nos: Vec<PersonNo> = members.iter().map(|member| member.person.no).collect();
-        let mut ids = Persons::new(self.core).shown_ids(cohort.team_id, &nos).await?;
+        let mut ids = Persons::new(self.core).first_distinct_ids(cohort.team_id, &nos).await?;
         for member in &mut members {
             member.distinct_ids = ids.remove(&member.person.no).unwrap_or_default();
         }
         Ok((members, total))
     }
 
-    /// Puts persons on a list; names that nobody has are passed over.
+    /// Adds persons to a static cohort; unknown ids are skipped.
     pub async fn add_members(
         self,
         actor: &Actor,
@@ -72,41 +72,41 @@ impl Cohorts<'_> {
         names: &[String],
     ) -> Result<Cohort> {
         let project = actor.project_id()?;
-        let found = self.persons_named(project, by, names).await?;
+        let found = self.resolve_persons(project, by, names).await?;
         let mut tx = self.core.db.begin().await?;
-        let cohort = list(&mut tx, actor, id).await?;
-        write_members(&mut tx, project, id, LISTED, &found).await?;
+        let cohort = lock_static(&mut tx, actor, id).await?;
+        write_members(&mut tx, project, id, STATIC_VERSION, &found).await?;
         let cohort = self.recount_and_log(&mut tx, actor, cohort).await?;
         tx.commit().await?;
-        self.wake_cohorts();
+        self.notify_calculator();
         Ok(cohort)
     }
 
-    /// Takes a person off a list; [`Error::NotFound`] when it is not on it.
+    /// Removes a person from a static cohort; [`Error::NotFound`] if it is no member.
     pub async fn remove_member(self, actor: &Actor, id: CohortId, uuid: Uuid) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        let cohort = list(&mut tx, actor, id).await?;
+        let cohort = lock_static(&mut tx, actor, id).await?;
         let sql = "DELETE FROM cohort_people WHERE cohort_id = $1 AND version = $2 AND person_no = \
                    (SELECT no FROM persons WHERE project_id = $3 AND uuid = $4)";
-        if tx.run(sql, args![id, LISTED, cohort.team_id, uuid]).await? == 0 {
+        if tx.run(sql, args![id, STATIC_VERSION, cohort.team_id, uuid]).await? == 0 {
             return Err(Error::NotFound);
         }
         self.recount_and_log(&mut tx, actor, cohort).await?;
         tx.commit().await?;
-        self.wake_cohorts();
+        self.notify_calculator();
         Ok(())
     }
 
-    /// Fills a new list with whoever belongs to another cohort now.
+    /// Copies the current members of a cohort into a new static one.
     pub async fn copy_members(self, actor: &Actor, from: CohortId, to: CohortId) -> Result<Cohort> {
         let mut tx = self.core.db.begin().await?;
-        let cohort = list(&mut tx, actor, to).await?;
+        let cohort = lock_static(&mut tx, actor, to).await?;
         tx.run(
             "INSERT INTO cohort_people (cohort_id, version, person_no, project_id) \
              SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), person_no, project_id \
              FROM cohort_people WHERE cohort_id = $3 AND version = \
              (SELECT COALESCE(version, CAST($2 AS BIGINT)) FROM cohorts WHERE id = $3)",
-            args![to, LISTED, from],
+            args![to, STATIC_VERSION, from],
         )
         .await?;
         let cohort = self.recount(&mut tx, actor, cohort).await?;
@@ -114,7 +114,7 @@ impl Cohorts<'_> {
         Ok(cohort)
     }
 
-    /// The log tells how many there are, and not who: it outlives a deleted person.
+    /// Logs the count, but not who was added or removed: the log outlives deleted persons.
     async fn recount_and_log(self, tx: &mut Tx, actor: &Actor, before: Cohort) -> Result<Cohort> {
         let after = self.recount(tx, actor, before.clone()).await?;
         if after.count != before.count {
@@ -126,7 +126,7 @@ impl Cohorts<'_> {
                 after: Some(after.count.into()),
             };
             tx.log(actor, Cohort::UPDATED, &after, vec![change], self.core.clock.now()).await?;
-            recalculate_those_asking(tx, after.team_id, after.id).await?;
+            recalculate_dependents(tx, after.team_id, after.id).await?;
         }
         Ok(after)
     }
@@ -134,11 +134,11 @@ impl Cohorts<'_> {
     async fn recount(self, tx: &mut Tx, actor: &Actor, cohort: Cohort) -> Result<Cohort> {
         let sql = "UPDATE cohorts SET last_calculation = $2, count = (SELECT COUNT(*) \
                    FROM cohort_people WHERE cohort_id = $1 AND version = $3) WHERE id = $1";
-        tx.run(sql, args![cohort.id, self.core.clock.now(), LISTED]).await?;
+        tx.run(sql, args![cohort.id, self.core.clock.now(), STATIC_VERSION]).await?;
         Cohort::lock(tx, actor, cohort.id).await
     }
 
-    async fn persons_named(
+    async fn resolve_persons(
         self,
         project: ProjectId,
         by: PersonIdKind,
@@ -163,7 +163,7 @@ impl Cohorts<'_> {
         Ok(found)
     }
 
-    /// Properties have no index, so everybody is checked at.
+    /// Scans all persons, since properties have no index.
     async fn persons_with_email(
         self,
         project: ProjectId,
@@ -173,7 +173,7 @@ impl Cohorts<'_> {
         let (mut after, mut found) = (None, Vec::new());
         loop {
             let persons =
-                Persons::new(self.core).scan_properties(project, after, PERSONS_AT_ONCE).await?;
+                Persons::new(self.core).scan_properties(project, after, BATCH_PERSONS).await?;
             let Some((last, _)) = persons.last() else { return Ok(found) };
             after = Some(*last);
             let named = persons.iter().filter(|(_, fields)| {
@@ -186,7 +186,7 @@ impl Cohorts<'_> {
         }
     }
 
-    /// Every live cohort of a project, as flags look at them.
+    /// The definition of every live cohort, for flag evaluation.
     pub async fn definitions(self, project: ProjectId) -> Result<Vec<CohortDefinition>> {
         let sql =
             "SELECT id, is_static, filters FROM cohorts WHERE project_id = $1 AND NOT deleted";
@@ -203,7 +203,7 @@ impl Cohorts<'_> {
         rows.iter().map(read).collect()
     }
 
-    /// The lists that a person is on.
+    /// The static cohorts of a person.
     pub async fn static_of_person(
         self,
         project: ProjectId,
@@ -213,7 +213,7 @@ impl Cohorts<'_> {
         Ok(found.remove(&person).unwrap_or_default())
     }
 
-    /// The lists that persons are on, from one number to another.
+    /// The static cohorts of each person in a range of dense ids.
     pub async fn static_of_range(
         self,
         project: ProjectId,
@@ -231,7 +231,7 @@ impl Cohorts<'_> {
         Ok(found)
     }
 
-    /// The live cohorts of a project: number, name, whether they are lists.
+    /// The live cohorts of a project: id, name, whether static.
     pub async fn live(self, project: ProjectId) -> Result<Vec<(CohortId, String, bool)>> {
         let sql = "SELECT id, name, is_static FROM cohorts WHERE project_id = $1 AND NOT deleted";
         let rows = self.core.db.all(sql, args![project]).await?;
@@ -242,7 +242,7 @@ impl Cohorts<'_> {
         rows.iter().map(cohort).collect()
     }
 
-    /// Members of a cohort behind `after`, as far as it was calculated.
+    /// Members of a cohort after `after`, by dense id, as last calculated.
     pub async fn member_nos(
         self,
         cohort: CohortId,
@@ -258,8 +258,8 @@ impl Cohorts<'_> {
     }
 }
 
-/// A list that is there, held until the transaction ends.
-async fn list(tx: &mut Tx, actor: &Actor, id: CohortId) -> Result<Cohort> {
+/// Locks a live static cohort.
+async fn lock_static(tx: &mut Tx, actor: &Actor, id: CohortId) -> Result<Cohort> {
     let cohort = Cohort::lock(tx, actor, id).await?;
     match (cohort.deleted, cohort.is_static) {
         (true, _) => Err(Error::NotFound),
@@ -283,55 +283,60 @@ pub(crate) async fn write_members(
     tx.write(head, rows, "ON CONFLICT (cohort_id, version, person_no) DO NOTHING").await
 }
 
-/// Lists follow persons that became another one. Other cohorts look at everybody again anyway.
-pub(crate) async fn follow(
+/// Moves static memberships of merged persons to the persons they were merged into. Dynamic cohorts
+/// are recalculated anyway.
+pub(crate) async fn move_merged(
     tx: &mut Tx,
     project: ProjectId,
     ends: &HashMap<PersonNo, PersonNo>,
 ) -> Result<()> {
     let gone: Vec<Value> = ends.keys().map(|gone| (*gone).into()).collect();
-    let mut moved = on_lists(tx, project, &gone).await?;
-    let lists = hold_lists(tx, moved.iter().map(|(cohort, _)| *cohort)).await?;
+    let mut moved = static_memberships(tx, project, &gone).await?;
+    let lists = lock_cohorts(tx, moved.iter().map(|(cohort, _)| *cohort)).await?;
     for (_, person) in &mut moved {
         *person = ends.get(person).copied().unwrap_or(*person);
     }
-    // In one order, as everybody writes them: nobody waits in a circle.
+    // Sorted, since all writers insert in this order, which prevents deadlocks.
     moved.sort_unstable();
     let mut rows = Rows::new(4);
     for (cohort, person) in moved {
-        rows.push(args![cohort, LISTED, person, project]);
+        rows.push(args![cohort, STATIC_VERSION, person, project]);
     }
     let head = "INSERT INTO cohort_people (cohort_id, version, person_no, project_id)";
     tx.write(head, rows, "ON CONFLICT (cohort_id, version, person_no) DO NOTHING").await?;
-    take_off(tx, project, &gone).await?;
-    // Of two persons on a list, one is left.
-    count_again(tx, &lists).await
+    delete_static(tx, project, &gone).await?;
+    // If both persons were members, one is left.
+    recount_static(tx, &lists).await
 }
 
-/// Takes persons that are deleted off the lists.
-pub(crate) async fn forget(tx: &mut Tx, project: ProjectId, persons: &[PersonNo]) -> Result<()> {
+/// Removes deleted persons from static cohorts.
+pub(crate) async fn remove_deleted(
+    tx: &mut Tx,
+    project: ProjectId,
+    persons: &[PersonNo],
+) -> Result<()> {
     let gone: Vec<Value> = persons.iter().map(|gone| (*gone).into()).collect();
-    let rows = on_lists(tx, project, &gone).await?;
-    let lists = hold_lists(tx, rows.iter().map(|(cohort, _)| *cohort)).await?;
-    take_off(tx, project, &gone).await?;
-    count_again(tx, &lists).await
+    let rows = static_memberships(tx, project, &gone).await?;
+    let lists = lock_cohorts(tx, rows.iter().map(|(cohort, _)| *cohort)).await?;
+    delete_static(tx, project, &gone).await?;
+    recount_static(tx, &lists).await
 }
 
-/// Which of the persons are on which lists.
-async fn on_lists(
+/// The static cohorts that these persons are members of.
+async fn static_memberships(
     tx: &mut Tx,
     project: ProjectId,
     persons: &[Value],
 ) -> Result<Vec<(CohortId, PersonNo)>> {
     let sql = "SELECT cohort_id, person_no FROM cohort_people \
                WHERE project_id = $1 AND version = $2 AND person_no IN {list}";
-    let found = tx.all_in(sql, args![project, LISTED], persons).await?;
+    let found = tx.all_in(sql, args![project, STATIC_VERSION], persons).await?;
     found.iter().map(|row| Ok((row.get("cohort_id")?, row.get("person_no")?))).collect()
 }
 
-/// Holds lists before anything on them is touched, as people do who change one; those that are
-/// calculated have no version of this number.
-async fn hold_lists(tx: &mut Tx, ids: impl Iterator<Item = CohortId>) -> Result<Vec<Value>> {
+/// Locks static cohorts before their members change, as edits do. Dynamic cohorts have no members
+/// of this version.
+async fn lock_cohorts(tx: &mut Tx, ids: impl Iterator<Item = CohortId>) -> Result<Vec<Value>> {
     let ids: BTreeSet<CohortId> = ids.collect();
     let ids: Vec<Value> = ids.into_iter().map(Into::into).collect();
     let lock = tx.dialect().for_update();
@@ -341,15 +346,15 @@ async fn hold_lists(tx: &mut Tx, ids: impl Iterator<Item = CohortId>) -> Result<
     Ok(ids)
 }
 
-async fn take_off(tx: &mut Tx, project: ProjectId, persons: &[Value]) -> Result<()> {
+async fn delete_static(tx: &mut Tx, project: ProjectId, persons: &[Value]) -> Result<()> {
     let sql = "DELETE FROM cohort_people WHERE project_id = $1 AND version = $2 \
                AND person_no IN {list}";
-    tx.run_in(sql, args![project, LISTED], persons).await
+    tx.run_in(sql, args![project, STATIC_VERSION], persons).await
 }
 
-async fn count_again(tx: &mut Tx, lists: &[Value]) -> Result<()> {
+async fn recount_static(tx: &mut Tx, lists: &[Value]) -> Result<()> {
     let sql = "UPDATE cohorts SET count = (SELECT COUNT(*) FROM cohort_people m \
                WHERE m.cohort_id = cohorts.id AND m.version = $1) \
                WHERE is_static AND id IN {list}";
-    tx.run_in(sql, args![LISTED], lists).await
+    tx.run_in(sql, args![STATIC_VERSION], lists).await
 }

@@ -1,5 +1,5 @@
-//! Cohorts as rows: how they are described, found and changed. Who belongs to one is in
-//! `cohort_members.rs`.
+//! Cohorts: listing, creating and changing them. `members.rs` has their members, `calculation.rs`
+//! computes them.
 
 pub(crate) mod calculation;
 pub(crate) mod filling;
@@ -22,7 +22,7 @@ use crate::objects::edit::{Deleted, Editable, set};
 use crate::objects::lock_dashboards;
 use crate::{Error, Result};
 use references::{
-    check_references, check_unused, flags_reaching, recalculate_those_asking, touch_flags,
+    bump_flag_versions, check_references, check_unused, recalculate_dependents, referencing_flags,
 };
 
 /// Cohorts and their members.
@@ -41,16 +41,15 @@ pub struct NewCohort {
 }
 
 pub enum NewCohortKind {
-    /// A list, filled afterwards. Conditions that come with it are kept, and nobody is held
-    /// against them.
+    /// A static cohort, filled afterwards. Filters are stored but not evaluated.
     Static(Option<Map<String, Value>>),
-    /// A list of those for whom a flag is on now, filled in the background.
+    /// A static cohort of the persons for whom a flag is on now, filled in the background.
     OfFlag(FlagId),
-    /// FileCheck by [`model::cohort_tree`].
+    /// Validated by [`model::cohort_tree`].
     Dynamic(Map<String, Value>),
 }
 
-/// What may change; absent fields stay.
+/// A partial update; absent fields stay unchanged.
 #[derive(Default)]
 pub struct CohortChange {
     pub name: Option<Option<String>>,
@@ -59,7 +58,7 @@ pub struct CohortChange {
     pub deleted: Option<bool>,
 }
 
-/// Which cohorts are asked for; absent filters let everything through.
+/// Filters of a list; an absent filter matches everything.
 #[derive(Default)]
 pub struct CohortFilter {
     pub search: Option<String>,
@@ -101,7 +100,7 @@ fn read(row: &Row) -> Result<Cohort> {
 
 impl Logged for Cohort {
     const SCOPE: &'static str = "Cohort";
-    /// What calculating changes, people did not.
+    /// Changes by the calculation, not by a user.
     const UNLOGGED: &'static [&'static str] = &[
         "version",
         "pending_version",
@@ -161,12 +160,12 @@ impl Editable for Cohort {
         self.deleted
     }
 
-    /// Nothing shows when a cohort was changed.
+    /// Cohorts have no `updated_at`.
     fn set_updated_at(&mut self, _: Timestamp) {}
 }
 
-/// Asks for a calculation that has not begun.
-pub(crate) fn want_calculation(cohort: &mut Cohort) {
+/// Requests a calculation under the next version.
+pub(crate) fn request_calculation(cohort: &mut Cohort) {
     cohort.is_calculating = true;
     cohort.pending_version = Some(cohort.pending_version.or(cohort.version).unwrap_or(0) + 1);
 }
@@ -182,7 +181,7 @@ impl Cohorts<'_> {
         let which = "h.project_id = $1 AND NOT h.deleted";
         let mut condition = Condition::new(which, args![project]);
         if let Some(search) = &filter.search {
-            condition.and_found_in(&["h.name", "h.description"], None, search);
+            condition.and_search(&["h.name", "h.description"], None, search);
         }
         if let Some(is_static) = filter.is_static {
             condition.and("h.is_static = ?", is_static);
@@ -205,7 +204,7 @@ impl Cohorts<'_> {
         read(&self.core.db.one(sql, args![project, id]).await?)
     }
 
-    /// Names of those that have one, deleted ones too.
+    /// Names by id, of deleted cohorts too; cohorts without a name are left out.
     pub async fn names(
         self,
         project: ProjectId,
@@ -257,9 +256,9 @@ impl Cohorts<'_> {
             .get("id")?;
         let cohort = Cohort::lock(&mut tx, actor, id).await?;
         tx.log_created(actor, &cohort, now).await?;
-        tx.changes_project(project);
+        tx.invalidate_project(project);
         tx.commit().await?;
-        self.wake_cohorts();
+        self.notify_calculator();
         Ok(cohort)
     }
 
@@ -280,14 +279,14 @@ impl Cohorts<'_> {
             Some(row) => row.optional_json("filters")?,
             None => None,
         };
-        // As they stand there they may be sent along, whatever they name.
+        // Unchanged filters are accepted even if they reference something that is gone.
         let is_new = |sent: &&Map<String, Value>| Some(*sent) != stored.as_ref();
         if let Some(filters) = change.filters.as_ref().filter(|_| dynamic.is_some()).filter(is_new)
         {
             let asks_behaviour =
                 check_references(&mut tx, project, Some(id), filters, seen).await?;
-            if asks_behaviour && !flags_reaching(&mut tx, project, id).await?.is_empty() {
-                return Err(Error::unfit(Refused::behaviour()));
+            if asks_behaviour && !referencing_flags(&mut tx, project, id).await?.is_empty() {
+                return Err(Error::invalid_filters(Refused::behaviour()));
             }
         }
         if change.deleted == Some(true) {
@@ -305,35 +304,35 @@ impl Cohorts<'_> {
                 redefined = !cohort.is_static;
             }
             if redefined || (!cohort.is_static && was_deleted && !cohort.deleted) {
-                want_calculation(cohort);
+                request_calculation(cohort);
             }
             Ok(())
         };
         let cohort = self.core.edit_in(&mut tx, actor, id, apply).await?;
         if redefined {
-            touch_flags(&mut tx, project, id).await?;
+            bump_flag_versions(&mut tx, project, id).await?;
         }
         if redefined || came_or_went {
-            recalculate_those_asking(&mut tx, project, id).await?;
+            recalculate_dependents(&mut tx, project, id).await?;
         }
-        tx.changes_project(project);
+        tx.invalidate_project(project);
         tx.commit().await?;
-        self.wake_cohorts();
+        self.notify_calculator();
         Ok(cohort)
     }
 
-    /// Calculates a cohort anew, soon; a list is what it is.
+    /// Requests a calculation; does nothing for a static cohort.
     pub async fn recalculate(self, actor: &Actor, id: CohortId) -> Result<Cohort> {
         let mut tx = self.core.db.begin().await?;
         let apply = |cohort: &mut Cohort, _| {
             if !cohort.is_static && !cohort.is_calculating {
-                want_calculation(cohort);
+                request_calculation(cohort);
             }
             Ok(())
         };
         let cohort = self.core.edit_in(&mut tx, actor, id, apply).await?;
         tx.commit().await?;
-        self.wake_cohorts();
+        self.notify_calculator();
         Ok(cohort)
     }
 }

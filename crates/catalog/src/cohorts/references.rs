@@ -1,4 +1,4 @@
-//! What cohorts ask for, and what asks for them: other cohorts, actions and flags.
+//! References between cohorts, actions and flags: existence, cycles, and what to recalculate.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,8 +14,8 @@ use crate::{Error, Result};
 
 const LOOP: &str = "Cohorts cannot reference other cohorts in a loop.";
 
-/// Cohorts and actions that are named must be there, and cohorts must not lead back here. Tells
-/// whether it takes events to calculate.
+/// Checks that referenced cohorts and actions exist and form no cycle. Returns whether the cohort
+/// needs events, by itself or by reference.
 pub(crate) async fn check_references(
     tx: &mut Tx,
     project: ProjectId,
@@ -26,66 +26,66 @@ pub(crate) async fn check_references(
     let refused = |detail: &str| Err(Error::refused(Some("filters"), detail));
     let tree = tree(filters)?;
     check_actions(tx, project, actions(&tree), seen.of(ObjectKind::Action)).await?;
-    let reached = Reached::by(tx, project, &tree).await?;
-    if own.is_some_and(|own| reached.asked.contains(&own)) {
+    let references = References::of_tree(tx, project, &tree).await?;
+    if own.is_some_and(|own| references.cohorts.contains(&own)) {
         return refused(LOOP);
     }
-    if reached.missing {
+    if references.missing {
         return refused("There is no such cohort in this project.");
     }
-    if reached.too_deep {
+    if references.too_deep {
         return refused("Cohorts reference each other too deeply.");
     }
-    Ok(reached.asks_behaviour || tree.asks_behaviour())
+    Ok(references.asks_behaviour || tree.asks_behaviour())
 }
 
-/// An action that a cohort asks for must not ask for that cohort.
+/// Refuses action steps that would close a cycle through cohorts.
 pub(crate) async fn check_steps(
     tx: &mut Tx,
     project: ProjectId,
     own: ActionId,
     steps: &[ActionStep],
 ) -> Result<()> {
-    let reached = Reached::from(tx, project, step_cohorts(steps)).await?;
-    match reached.actions.contains(&own) {
+    let references = References::of_cohorts(tx, project, step_cohorts(steps)).await?;
+    match references.actions.contains(&own) {
         true => Err(Error::refused(Some("steps"), LOOP)),
         false => Ok(()),
     }
 }
 
-/// What there is to know of cohorts and of those they name, however far: by themselves, in what
-/// they ask of events, or by actions. Deleted ones may come back, so they are checked through too.
+/// The transitive closure of references of cohorts: direct, in behavioral filters, or through
+/// actions. It includes deleted cohorts, which may be restored.
 #[derive(Default)]
-struct Reached {
-    asked: BTreeSet<CohortId>,
+struct References {
+    cohorts: BTreeSet<CohortId>,
     actions: BTreeSet<ActionId>,
     missing: bool,
     asks_behaviour: bool,
     too_deep: bool,
 }
 
-impl Reached {
-    async fn by(tx: &mut Tx, project: ProjectId, tree: &Node) -> Result<Self> {
-        let mut reached = Self::default();
-        let wanted = reached.named(tx, project, std::slice::from_ref(tree)).await?;
-        reached.follow(tx, project, wanted).await?;
-        Ok(reached)
+impl References {
+    async fn of_tree(tx: &mut Tx, project: ProjectId, tree: &Node) -> Result<Self> {
+        let mut references = Self::default();
+        let wanted = references.direct(tx, project, std::slice::from_ref(tree)).await?;
+        references.resolve(tx, project, wanted).await?;
+        Ok(references)
     }
 
-    async fn from(tx: &mut Tx, project: ProjectId, wanted: Vec<CohortId>) -> Result<Self> {
-        let mut reached = Self::default();
-        reached.follow(tx, project, wanted).await?;
-        Ok(reached)
+    async fn of_cohorts(tx: &mut Tx, project: ProjectId, wanted: Vec<CohortId>) -> Result<Self> {
+        let mut references = Self::default();
+        references.resolve(tx, project, wanted).await?;
+        Ok(references)
     }
 
-    async fn follow(
+    async fn resolve(
         &mut self,
         tx: &mut Tx,
         project: ProjectId,
         mut wanted: Vec<CohortId>,
     ) -> Result<()> {
         for _ in 0..=DEPTH_MAX {
-            wanted.retain(|id| self.asked.insert(*id));
+            wanted.retain(|id| self.cohorts.insert(*id));
             if wanted.is_empty() {
                 return Ok(());
             }
@@ -97,7 +97,7 @@ impl Reached {
             let mut trees = Vec::new();
             for row in &rows {
                 self.missing |= row.get::<bool>("deleted")?;
-                // A list asks for nobody, whatever it was sent with.
+                // The filters of a static cohort are not evaluated.
                 let is_static: bool = row.get("is_static")?;
                 let filters = row.optional_json("filters")?;
                 if let Some(filters) = filters.filter(|_| !is_static) {
@@ -105,14 +105,14 @@ impl Reached {
                 }
             }
             self.asks_behaviour |= trees.iter().any(Node::asks_behaviour);
-            wanted = self.named(tx, project, &trees).await?;
+            wanted = self.direct(tx, project, &trees).await?;
         }
         self.too_deep = true;
         Ok(())
     }
 
-    /// The cohorts that these name, actions in between or not.
-    async fn named(
+    /// The cohorts that these filters reference, directly or through actions not visited yet.
+    async fn direct(
         &mut self,
         tx: &mut Tx,
         project: ProjectId,
@@ -129,7 +129,7 @@ impl Reached {
     }
 }
 
-/// The cohorts that a tree names, also in what it asks of events.
+/// The cohorts that a filter tree references, also in behavioral filters.
 fn cohorts(tree: &Node, found: &mut Vec<CohortId>) {
     let mut behaviours = Vec::new();
     tree.behaviours(&mut behaviours);
@@ -156,13 +156,13 @@ async fn actions_cohorts(
     rows.iter().map(read).collect()
 }
 
-/// Whether one of these cohorts, or one that they name, takes events to calculate.
-pub(crate) async fn ask_behaviour(
+/// Whether one of these cohorts, or one they reference, has a behavioral filter.
+pub(crate) async fn have_behavioral_filters(
     tx: &mut Tx,
     project: ProjectId,
     ids: Vec<CohortId>,
 ) -> Result<bool> {
-    Ok(Reached::from(tx, project, ids).await?.asks_behaviour)
+    Ok(References::of_cohorts(tx, project, ids).await?.asks_behaviour)
 }
 
 fn actions(tree: &Node) -> BTreeSet<ActionId> {
@@ -175,7 +175,7 @@ fn actions(tree: &Node) -> BTreeSet<ActionId> {
     behaviours.iter().filter_map(action).collect()
 }
 
-/// Actions must be there and within sight.
+/// Checks that actions exist and are visible to the author.
 async fn check_actions(
     tx: &mut Tx,
     project: ProjectId,
@@ -201,7 +201,7 @@ fn tree(filters: &Map<String, Value>) -> Result<Node> {
 }
 
 /// Whether all of these cohorts are live ones of the project.
-pub(crate) async fn are_there(tx: &mut Tx, project: ProjectId, ids: &[CohortId]) -> Result<bool> {
+pub(crate) async fn all_exist(tx: &mut Tx, project: ProjectId, ids: &[CohortId]) -> Result<bool> {
     let wanted: BTreeSet<CohortId> = ids.iter().copied().collect();
     let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
     let sql = "SELECT id FROM cohorts WHERE project_id = $1 AND NOT deleted AND id IN {list}";
@@ -210,17 +210,21 @@ pub(crate) async fn are_there(tx: &mut Tx, project: ProjectId, ids: &[CohortId])
     Ok(found == wanted)
 }
 
-/// The cohorts that one names, however far.
-pub(crate) async fn reached(
+/// The cohorts that a cohort references, transitively, and itself.
+pub(crate) async fn referenced(
     tx: &mut Tx,
     project: ProjectId,
     id: CohortId,
 ) -> Result<BTreeSet<CohortId>> {
-    Ok(Reached::from(tx, project, vec![id]).await?.asked)
+    Ok(References::of_cohorts(tx, project, vec![id]).await?.cohorts)
 }
 
-/// A cohort and those that ask for it, however far.
-async fn reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<crate::db::Value>> {
+/// A cohort and the live cohorts that reference it, transitively.
+async fn referencing(
+    tx: &mut Tx,
+    project: ProjectId,
+    id: CohortId,
+) -> Result<Vec<crate::db::Value>> {
     let sql = "SELECT id, filters FROM cohorts \
                WHERE project_id = $1 AND NOT deleted AND NOT is_static AND filters IS NOT NULL";
     let mut others: Vec<(CohortId, Vec<CohortId>)> = Vec::new();
@@ -253,35 +257,39 @@ async fn reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<c
     Ok(reaching.iter().map(|id| (*id).into()).collect())
 }
 
-/// Cohorts that ask for this one mean something else now, or nothing any more.
-pub(crate) async fn recalculate_those_asking(
+/// Requests a calculation of all cohorts that reference this one.
+pub(crate) async fn recalculate_dependents(
     tx: &mut Tx,
     project: ProjectId,
     id: CohortId,
 ) -> Result<()> {
-    let list = reaching(tx, project, id).await?;
+    let list = referencing(tx, project, id).await?;
     let sql = "UPDATE cohorts SET is_calculating = TRUE, \
                pending_version = COALESCE(pending_version, version, 0) + 1 \
                WHERE project_id = $1 AND id <> $2 AND NOT is_static AND id IN {list}";
     tx.run_in(sql, args![project, id], &list).await
 }
 
-/// For flags that reach a cohort, its change is one of theirs.
-pub(crate) async fn touch_flags(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
-    let list = reaching(tx, project, id).await?;
+/// Increments the version of each flag that references the cohort, transitively.
+pub(crate) async fn bump_flag_versions(
+    tx: &mut Tx,
+    project: ProjectId,
+    id: CohortId,
+) -> Result<()> {
+    let list = referencing(tx, project, id).await?;
     let sql = "UPDATE feature_flags SET version = version + 1 WHERE project_id = $1 \
                AND NOT deleted AND id IN (SELECT flag_id FROM feature_flag_cohorts \
                WHERE cohort_id IN {list})";
     tx.run_in(sql, args![project], &list).await
 }
 
-/// The flags that ask for a cohort, however far: numbers, keys and authors.
-pub(crate) async fn flags_reaching(
+/// The live flags that reference a cohort, transitively: id, key and author.
+pub(crate) async fn referencing_flags(
     tx: &mut Tx,
     project: ProjectId,
     id: CohortId,
 ) -> Result<Vec<(FlagId, String, Option<UserId>)>> {
-    let list = reaching(tx, project, id).await?;
+    let list = referencing(tx, project, id).await?;
     let sql = "SELECT DISTINCT f.id, f.key, f.created_by FROM feature_flag_cohorts c \
                JOIN feature_flags f ON f.id = c.flag_id \
                WHERE NOT f.deleted AND c.cohort_id IN {list} ORDER BY f.key";
@@ -289,14 +297,15 @@ pub(crate) async fn flags_reaching(
     rows.iter().map(|row| Ok((row.get("id")?, row.get("key")?, row.get("created_by")?))).collect()
 }
 
-/// A flag that asks for a cohort would go on asking; those out of sight are not named.
+/// Refuses to delete a cohort that flags reference; flags hidden from the user are counted but not
+/// named.
 pub(crate) async fn check_unused(
     tx: &mut Tx,
     project: ProjectId,
     id: CohortId,
     seen: &Sight,
 ) -> Result<()> {
-    let flags = flags_reaching(tx, project, id).await?;
+    let flags = referencing_flags(tx, project, id).await?;
     if flags.is_empty() {
         return Ok(());
     }

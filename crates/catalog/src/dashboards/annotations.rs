@@ -1,4 +1,4 @@
-//! Annotations, shown in their own project or throughout the organization.
+//! Annotations: dated notes on charts, of one project or of the whole organization.
 
 use model::{
     Annotation, AnnotationId, AnnotationScope, CreationType, DashboardId, InsightId, ObjectKind,
@@ -22,7 +22,7 @@ pub struct NewAnnotation {
     pub deleted: bool,
 }
 
-/// What may change; absent fields stay.
+/// A partial update; absent fields stay unchanged.
 #[derive(Default)]
 pub struct AnnotationChange {
     pub content: Option<Option<String>>,
@@ -34,7 +34,7 @@ pub struct AnnotationChange {
     pub deleted: Option<bool>,
 }
 
-/// Which annotations are asked for; absent filters let everything through.
+/// Filters of a list; an absent filter matches everything.
 #[derive(Default)]
 pub struct AnnotationFilter {
     pub created_before: Option<Timestamp>,
@@ -42,7 +42,7 @@ pub struct AnnotationFilter {
     pub scope: Option<AnnotationScope>,
     pub dashboard_item: Option<InsightId>,
     pub search: Option<String>,
-    /// What the reader sees of what they are drawn on.
+    /// Which dashboards and insights the reader may see; annotations on others are left out.
     pub seen: Sights,
 }
 
@@ -55,7 +55,7 @@ const FROM: &str = "annotations a JOIN projects p ON p.id = a.project_id \
      LEFT JOIN users u ON u.id = a.created_by \
      LEFT JOIN dashboards d ON d.id = a.dashboard_id \
      LEFT JOIN insights i ON i.id = a.insight_id";
-/// A project's own, and what its siblings show to the whole organization.
+/// A project's annotations, and those that other projects share with the organization.
 const VISIBLE: &str = "p.deleted_at IS NULL AND (a.project_id = $1 \
      OR (a.scope = 'organization' AND a.organization_id = \
      (SELECT own.organization_id FROM projects own WHERE own.id = $1)))";
@@ -88,7 +88,7 @@ fn read(row: &Row) -> Result<Annotation> {
 
 impl Logged for Annotation {
     const SCOPE: &'static str = ANNOTATION_SCOPE;
-    /// What it is drawn on is told by number: not everybody may see its name.
+    /// The log has the id of the annotated object but not its name, which not every reader may see.
     const UNLOGGED: &'static [&'static str] = &[
         "updated_at",
         "dashboard_name",
@@ -152,8 +152,8 @@ impl Editable for Annotation {
     }
 }
 
-/// What is drawn on one insight or dashboard names it.
-fn check_place(annotation: &Annotation) -> Result<()> {
+/// Checks that an annotation on one insight or dashboard names it.
+fn check_target(annotation: &Annotation) -> Result<()> {
     let missing = match annotation.scope {
         AnnotationScope::DashboardItem if annotation.dashboard_item.is_none() => "dashboard_item",
         AnnotationScope::Dashboard if annotation.dashboard_id.is_none() => "dashboard_id",
@@ -163,7 +163,7 @@ fn check_place(annotation: &Annotation) -> Result<()> {
 }
 
 impl Annotations<'_> {
-    /// Latest first, by the day they mark.
+    /// Latest first, by the annotated date.
     pub async fn list(
         self,
         project: ProjectId,
@@ -193,8 +193,8 @@ impl Annotations<'_> {
             (AnnotationScope::Dashboard, ObjectKind::Dashboard, "d"),
             (AnnotationScope::DashboardItem, ObjectKind::Insight, "i"),
         ] {
-            let seen = condition.hold_within(filter.seen.of(kind), alias);
-            condition.and_that(&format!(
+            let seen = condition.bind_visible(filter.seen.of(kind), alias);
+            condition.and_sql(&format!(
                 "(a.scope <> '{}' OR {alias}.id IS NULL OR {seen})",
                 scope.as_str()
             ));
@@ -250,7 +250,7 @@ impl Annotations<'_> {
         Ok(annotation)
     }
 
-    /// For whoever acts where it lives.
+    /// The actor's project must be the annotation's.
     pub async fn update(
         self,
         actor: &Actor,
@@ -266,10 +266,10 @@ impl Annotations<'_> {
             set(&mut annotation.dashboard_item, change.dashboard_item);
             set(&mut annotation.dashboard_id, change.dashboard_id);
             set(&mut annotation.deleted, change.deleted);
-            check_place(annotation)
+            check_target(annotation)
         };
         self.core.edit_in(&mut tx, actor, id, apply).await?;
-        // Once more, for the names of where it is now.
+        // Reads it again, for the name of the object it is attached to now.
         let annotation = Annotation::lock(&mut tx, actor, id).await?;
         tx.commit().await?;
         Ok(annotation)

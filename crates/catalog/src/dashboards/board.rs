@@ -1,7 +1,7 @@
-//! How dashboards change, together with what lies on them.
+//! Dashboards with their tiles: creating, changing, copying and reordering.
 //!
-//! Dashboards, tiles and insights refer to each other in circles. So that nobody waits in one,
-//! whoever writes any of them first takes the project's turn, which its row stands for.
+//! Rows of dashboards, tiles and insights reference each other in cycles. Every writer of one of
+//! them takes the lock of [`lock_dashboards`] first, which prevents deadlocks.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ use model::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::inherited_access::Reached;
-use super::insight_writes::{self, DashboardSource, Shown};
+use super::inherited_access::InheritedAccess;
+use super::insight_writes::{self, DashboardSource, SoftDelete};
 use super::insights::NewInsight;
 use super::revalidate::CheckedInsights;
 use super::tile_changes::{NewTile, TileChange, TileCopy};
-use super::tiles::{self, Content, TILES_MAX, TileState, Writing};
+use super::tiles::{self, Content, TILES_MAX, TileState, TileWriter};
 use super::{Dashboards, rows};
-use crate::access::{CANNOT_MAKE, CANNOT_VIEW};
+use crate::access::{CANNOT_CREATE, CANNOT_VIEW};
 use crate::activity::{Actor, Change, ChangeAction, Logged};
 use crate::db::{Tx, args};
 use crate::objects::edit::{Editable, set};
@@ -38,14 +38,14 @@ pub struct NewDashboard {
     pub contents: DashboardContents,
 }
 
-/// What a new dashboard starts with.
+/// The initial tiles of a dashboard.
 pub enum DashboardContents {
     Tiles(Vec<NewTile>),
-    /// What is on another one, and how that looks where nothing else is said.
+    /// The tiles of another dashboard, and its presentation where the request has none.
     CopyOf(DashboardSource),
 }
 
-/// What may change; absent fields stay.
+/// A partial update; absent fields stay unchanged.
 #[derive(Default)]
 pub struct DashboardChange {
     pub name: Option<Option<String>>,
@@ -61,7 +61,8 @@ pub struct DashboardChange {
     pub quick_filter_ids: Option<Vec<Value>>,
     pub tiles: Vec<TileChange>,
     pub copied_tiles: Vec<TileCopy>,
-    /// With `deleted`: insights that are on no other dashboard go too, if one may edit them.
+    /// With `deleted`: also deletes the insights that are on no other dashboard, if the viewer may
+    /// edit them.
     pub delete_insights: bool,
 }
 
@@ -71,14 +72,14 @@ const CANNOT_EDIT_DESTINATION: &str =
 const CANNOT_RESTRICT: &str = "Only the dashboard owner and project admins have the restriction \
      rights required to change the dashboard's restriction level.";
 
-/// A dashboard and all of its tiles, deleted ones too.
+/// A dashboard with all of its tiles, including deleted ones.
 #[derive(Clone, PartialEq, Serialize)]
 pub(crate) struct Board {
     #[serde(flatten)]
     pub dashboard: Dashboard,
     #[serde(skip)]
     pub tiles: Vec<TileState>,
-    /// Who changes it, and when.
+    /// Who changes the dashboard.
     #[serde(skip)]
     actor: Actor,
     #[serde(skip)]
@@ -97,10 +98,10 @@ impl Logged for Board {
         self.dashboard.head.name.clone()
     }
 
-    /// Only the tiles that differ: a dashboard may have hundreds.
+    /// Logs only the tiles that differ, since a dashboard may have hundreds.
     fn further_changes(before: &Self, after: &Self) -> Vec<Change> {
         let told = |own: &[TileState], other: &[TileState]| -> Vec<Value> {
-            own.iter().filter(|tile| !other.contains(tile)).map(TileState::told).collect()
+            own.iter().filter(|tile| !other.contains(tile)).map(TileState::log_value).collect()
         };
         let (old, new) = (told(&before.tiles, &after.tiles), told(&after.tiles, &before.tiles));
         if old.is_empty() && new.is_empty() {
@@ -149,14 +150,14 @@ impl Editable for Board {
             let (object, id) = (rows::OBJECT, head.id.to_string());
             tags::replace(tx, head.team_id, object, id, &head.tags).await?;
         }
-        let writing = Writing {
+        let writing = TileWriter {
             actor: &self.actor,
             project: head.team_id,
             dashboard: head.id,
             now: self.at.unwrap_or(head.created_at),
         };
         writing.save(tx, &before.tiles, &self.tiles).await?;
-        self.number_new_tiles(tx, before).await
+        self.assign_ids(tx, before).await
     }
 
     fn project(&self) -> ProjectId {
@@ -167,7 +168,7 @@ impl Editable for Board {
         self.dashboard.head.deleted
     }
 
-    /// Nothing shows when a dashboard was changed; its new tiles need the time.
+    /// Dashboards have no `updated_at`; new tiles use the time.
     fn set_updated_at(&mut self, now: Timestamp) {
         self.at = Some(now);
     }
@@ -181,21 +182,21 @@ impl Board {
         }
     }
 
-    /// Insights that are made with their tiles need no less than others.
-    pub(crate) fn check_may_make(&self, viewer: Viewer<'_>) -> Result<()> {
+    /// Creating insights together with their tiles takes the permission to create insights.
+    pub(crate) fn check_may_create(&self, viewer: Viewer<'_>) -> Result<()> {
         let is_made = |tile: &TileState| matches!(tile.content, Content::NewInsight(_));
         match self.tiles.iter().any(is_made) && !viewer.can_make(ObjectKind::Insight) {
-            true => Err(Error::Forbidden(CANNOT_MAKE)),
+            true => Err(Error::Forbidden(CANNOT_CREATE)),
             false => Ok(()),
         }
     }
 
-    /// `insights` are what copies of tiles show.
+    /// `insights` are the copies for contents_of tiles, by the insight they copy.
     fn apply(
         &mut self,
         change: DashboardChange,
         viewer: Viewer<'_>,
-        reached: &Reached,
+        access: &InheritedAccess,
         insights: &HashMap<InsightId, NewInsight>,
     ) -> Result<()> {
         self.check_may_edit(viewer, CANNOT_EDIT)?;
@@ -217,16 +218,16 @@ impl Board {
         set(&mut look.data_color_theme_id, change.data_color_theme_id);
         set(&mut look.quick_filter_ids, change.quick_filter_ids);
         for tile in change.tiles {
-            self.change_tile(tile, reached)?;
+            self.change_tile(tile, access)?;
         }
         for copy in change.copied_tiles {
-            self.copy_within(copy, reached, insights)?;
+            self.duplicate_tile(copy, access, insights)?;
         }
-        self.check_may_make(viewer)?;
-        self.check_room()
+        self.check_may_create(viewer)?;
+        self.check_tile_limit()
     }
 
-    pub(crate) fn check_room(&self) -> Result<()> {
+    pub(crate) fn check_tile_limit(&self) -> Result<()> {
         if self.tiles.iter().filter(|tile| !tile.deleted).count() > TILES_MAX {
             let detail = format!("A dashboard holds at most {TILES_MAX} tiles.");
             return Err(Error::refused(Some("tiles"), detail));
@@ -234,17 +235,17 @@ impl Board {
         Ok(())
     }
 
-    /// One that is there for whoever reached it.
-    fn live_tile(&mut self, id: TileId, reached: &Reached) -> Option<&mut TileState> {
+    /// A live tile that the viewer may see.
+    fn live_tile(&mut self, id: TileId, access: &InheritedAccess) -> Option<&mut TileState> {
         let is_it = |tile: &&mut TileState| {
-            tile.id == Some(id) && !tile.deleted && reached.sees(&tile.content)
+            tile.id == Some(id) && !tile.deleted && access.can_view(&tile.content)
         };
         self.tiles.iter_mut().find(is_it)
     }
 }
 
 impl Dashboards<'_> {
-    /// Answers the new dashboard's number; whoever wants more reads it.
+    /// Returns the id of the new dashboard.
     pub async fn create(
         self,
         actor: &Actor,
@@ -257,7 +258,7 @@ impl Dashboards<'_> {
         Ok(id)
     }
 
-    /// The same as a part of a larger change.
+    /// Like [`Dashboards::create`], in a transaction of the caller.
     pub(crate) async fn create_in(
         self,
         tx: &mut Tx,
@@ -273,7 +274,7 @@ impl Dashboards<'_> {
                 (new.look, tiles.into_iter().map(NewTile::into_state).collect())
             }
             DashboardContents::CopyOf(source) => {
-                let source = insight_writes::duplicated(tx, actor, viewer, source).await?;
+                let source = insight_writes::contents_of(tx, actor, viewer, source).await?;
                 let own = new.look.filters;
                 let filters = if own.is_empty() { source.0.filters } else { own };
                 (DashboardLook { filters, ..source.0 }, source.1)
@@ -307,8 +308,8 @@ impl Dashboards<'_> {
         let empty = Board::lock(tx, actor, id).await?;
         let mut board = empty.clone();
         (board.dashboard.head.tags, board.tiles) = (new.tags, tiles);
-        board.check_may_make(viewer)?;
-        board.check_room()?;
+        board.check_may_create(viewer)?;
+        board.check_tile_limit()?;
         board.save(tx, &empty).await?;
         tx.log_created(actor, &board, now).await?;
         Ok(id)
@@ -327,35 +328,48 @@ impl Dashboards<'_> {
         let mut was_deleted = false;
         let mut tx = self.core.db.begin().await?;
         let before = Board::lock(&mut tx, actor, id).await?;
-        let reached = Reached::on(&mut tx, &before, viewer).await?;
-        let copied = before.insights_on(&change.copied_tiles);
+        let access = InheritedAccess::of_board(&mut tx, &before, viewer).await?;
+        let copied = before.insights_to_duplicate(&change.copied_tiles);
         let (project, seen) = (before.project(), viewer.sight(ObjectKind::Insight));
         let copies = insight_writes::copies_of(&mut tx, project, actor.user, copied, &seen).await?;
         let apply = |board: &mut Board, _| {
             was_deleted = board.is_deleted();
-            board.apply(change, viewer, &reached, &copies)
+            board.apply(change, viewer, &access, &copies)
         };
         let after = self.core.edit_in(&mut tx, actor, id, apply).await?;
-        checked.check_joining(&mut tx, project, after.back_since(&before), &[id]).await?;
+        checked.revalidate_added(&mut tx, project, after.restored_since(&before), &[id]).await?;
         if deletes && !was_deleted {
             if with_insights {
-                let lonely = reached.editable(insight_writes::only_on(&mut tx, id).await?);
-                insight_writes::show(&mut tx, actor, lonely, Shown::No, self.core.clock.now())
-                    .await?;
+                let lonely = access.editable(insight_writes::exclusively_on(&mut tx, id).await?);
+                insight_writes::soft_delete(
+                    &mut tx,
+                    actor,
+                    lonely,
+                    SoftDelete::Delete,
+                    self.core.clock.now(),
+                )
+                .await?;
             }
-            projects::forget_dashboard(&mut tx, actor.project_id()?, id).await?;
+            projects::clear_primary_dashboard(&mut tx, actor.project_id()?, id).await?;
         }
         if restores && was_deleted {
-            // Now that it is back, it grants what it did before.
-            let reached = Reached::on(&mut tx, &before, viewer).await?;
-            let on_it = reached.editable(insight_writes::ever_on(&mut tx, id).await?);
-            insight_writes::keep_off_others(&mut tx, actor, viewer, &on_it).await?;
-            insight_writes::show(&mut tx, actor, on_it, Shown::Yes, self.core.clock.now()).await?;
+            // The restored dashboard grants access to its insights again.
+            let access = InheritedAccess::of_board(&mut tx, &before, viewer).await?;
+            let on_it = access.editable(insight_writes::deleted_on(&mut tx, id).await?);
+            insight_writes::remove_from_uneditable(&mut tx, actor, viewer, &on_it).await?;
+            insight_writes::soft_delete(
+                &mut tx,
+                actor,
+                on_it,
+                SoftDelete::Restore,
+                self.core.clock.now(),
+            )
+            .await?;
         }
         tx.commit().await
     }
 
-    /// Moves a tile, which keeps its number.
+    /// Moves a tile to another dashboard; its id stays.
     pub async fn move_tile(
         self,
         actor: &Actor,
@@ -366,17 +380,17 @@ impl Dashboards<'_> {
     ) -> Result<()> {
         let refused = || Error::refused(None, "Invalid request data for moving tile.");
         let mut tx = self.core.db.begin().await?;
-        let before = live(&mut tx, actor, from).await?;
+        let before = lock_live(&mut tx, actor, from).await?;
         before.check_may_edit(viewer, CANNOT_EDIT)?;
         let mut source = before.clone();
-        let reached = Reached::on(&mut tx, &before, viewer).await?;
-        let moved = source.live_tile(tile, &reached).ok_or(Error::NotFound)?.clone();
-        let target = live(&mut tx, actor, to).await?;
+        let access = InheritedAccess::of_board(&mut tx, &before, viewer).await?;
+        let moved = source.live_tile(tile, &access).ok_or(Error::NotFound)?.clone();
+        let target = lock_live(&mut tx, actor, to).await?;
         target.check_may_edit(viewer, CANNOT_EDIT_DESTINATION)?;
-        reached.check_may_edit(&moved.content)?;
+        access.check_may_edit(&moved.content)?;
         let shown = moved.insight().into_iter().collect();
-        checked.check_joining(&mut tx, before.project(), shown, &[to]).await?;
-        let same = |other: &&TileState| shows_same(&other.content, &moved.content);
+        checked.revalidate_added(&mut tx, before.project(), shown, &[to]).await?;
+        let same = |other: &&TileState| same_content(&other.content, &moved.content);
         if let Some(there) = target.tiles.iter().find(same) {
             if !there.deleted || from == to {
                 return Err(refused());
@@ -385,7 +399,7 @@ impl Dashboards<'_> {
         }
         let mut after = target.clone();
         after.tiles.push(moved);
-        after.check_room()?;
+        after.check_tile_limit()?;
         let sql = "UPDATE dashboard_tiles SET dashboard_id = $2 WHERE id = $1";
         tx.run(sql, args![tile, to]).await?;
         source.tiles.retain(|known| known.id != Some(tile));
@@ -395,7 +409,7 @@ impl Dashboards<'_> {
         tx.commit().await
     }
 
-    /// Puts what a tile of another dashboard shows on this one, too.
+    /// Copies a tile to another dashboard.
     pub async fn copy_tile(
         self,
         actor: &Actor,
@@ -408,23 +422,23 @@ impl Dashboards<'_> {
             return Err(Error::refused(None, "Cannot copy a tile to the dashboard it is on."));
         }
         let mut tx = self.core.db.begin().await?;
-        let mut source = live(&mut tx, actor, from).await?;
+        let mut source = lock_live(&mut tx, actor, from).await?;
         if !source.dashboard.head.guard().rights(viewer).can_view() {
             return Err(Error::Forbidden(CANNOT_VIEW));
         }
-        let reached = Reached::on(&mut tx, &source, viewer).await?;
-        let copied = source.live_tile(tile, &reached).ok_or(Error::NotFound)?.own();
+        let access = InheritedAccess::of_board(&mut tx, &source, viewer).await?;
+        let copied = source.live_tile(tile, &access).ok_or(Error::NotFound)?.detached_copy();
         if let Content::Insight(id) = copied.content {
             let sql = "SELECT id FROM insights WHERE id = $1 AND NOT deleted";
             tx.one(sql, args![id]).await?;
         }
-        // Whoever has it on a dashboard of their own may show it to everybody.
-        reached.check_may_edit(&copied.content)?;
+        // On a dashboard of their own the viewer could share the insight with everyone.
+        access.check_may_edit(&copied.content)?;
         let shown = copied.insight().into_iter().collect();
-        checked.check_joining(&mut tx, source.project(), shown, &[to]).await?;
+        checked.revalidate_added(&mut tx, source.project(), shown, &[to]).await?;
         let apply = |board: &mut Board, _| {
             board.check_may_edit(viewer, CANNOT_EDIT)?;
-            let same = |other: &&mut TileState| shows_same(&other.content, &copied.content);
+            let same = |other: &&mut TileState| same_content(&other.content, &copied.content);
             match board.tiles.iter_mut().find(same) {
                 Some(there) if !there.deleted => {
                     let detail = "This tile is already on the destination dashboard.";
@@ -433,13 +447,13 @@ impl Dashboards<'_> {
                 Some(there) => (there.deleted, there.look) = (false, copied.look),
                 None => board.tiles.push(copied),
             }
-            board.check_room()
+            board.check_tile_limit()
         };
         self.core.edit_in(&mut tx, actor, to, apply).await?;
         tx.commit().await
     }
 
-    /// Lays the tiles out in this order, two in a row; [`Error::NotFound`] when one is not there.
+    /// Lays the tiles out in this order, two per row; [`Error::NotFound`] if one is missing.
     pub async fn reorder_tiles(
         self,
         actor: &Actor,
@@ -448,12 +462,12 @@ impl Dashboards<'_> {
         order: &[TileId],
     ) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        let before = live(&mut tx, actor, id).await?;
-        let reached = Reached::on(&mut tx, &before, viewer).await?;
+        let before = lock_live(&mut tx, actor, id).await?;
+        let access = InheritedAccess::of_board(&mut tx, &before, viewer).await?;
         let apply = |board: &mut Board, _| {
             board.check_may_edit(viewer, CANNOT_EDIT)?;
             for (index, tile) in order.iter().enumerate() {
-                let tile = board.live_tile(*tile, &reached).ok_or(Error::NotFound)?;
+                let tile = board.live_tile(*tile, &access).ok_or(Error::NotFound)?;
                 let (row, column) = (index / 2 * 5, index % 2 * 6);
                 let wide = json!({ "x": column, "y": row, "w": 6, "h": 5 });
                 let narrow = json!({ "x": 0, "y": index * 5, "w": 1, "h": 5 });
@@ -467,13 +481,13 @@ impl Dashboards<'_> {
     }
 }
 
-/// A dashboard that is not deleted, held until the transaction ends.
-pub(crate) async fn live(tx: &mut Tx, actor: &Actor, id: DashboardId) -> Result<Board> {
+/// Locks a live dashboard.
+pub(crate) async fn lock_live(tx: &mut Tx, actor: &Actor, id: DashboardId) -> Result<Board> {
     let board = Board::lock(tx, actor, id).await?;
     if board.is_deleted() { Err(Error::NotFound) } else { Ok(board) }
 }
 
-pub(crate) fn shows_same(one: &Content, other: &Content) -> bool {
+pub(crate) fn same_content(one: &Content, other: &Content) -> bool {
     match (one, other) {
         (Content::Insight(one), Content::Insight(other)) => one == other,
         (Content::Note(Some(one), _), Content::Note(Some(other), _)) => one == other,

@@ -1,4 +1,4 @@
-//! Who may edit a restricted dashboard although nobody but its author and administrators may.
+//! Collaborators: users who may edit a restricted dashboard besides its author and administrators.
 
 use model::{DashboardId, Level, Privilege, ProjectId, Restriction, Timestamp, User, Viewer};
 use schemars::JsonSchema;
@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use super::Collaborators;
 use super::board::{self, Board, CANNOT_EDIT};
-use crate::access::standing_in;
+use crate::access::effective_access;
 use crate::activity::{Actor, Change, ChangeAction, Logged};
 use crate::db::{Row, Tx, args, author};
 use crate::{Error, Result};
 
-/// A collaborator as the API shows it.
+/// A collaborator, as the API serializes it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Collaborator {
     pub id: Uuid,
@@ -44,7 +44,7 @@ impl Collaborator {
 }
 
 impl Collaborators<'_> {
-    /// Of a dashboard that was found before, in the order they were added.
+    /// The collaborators of a dashboard, in the order they were added.
     pub async fn list(
         self,
         project: ProjectId,
@@ -69,7 +69,7 @@ impl Collaborators<'_> {
     ) -> Result<Collaborator> {
         let refused = |detail: &str| Err(Error::refused(None, detail));
         let mut tx = self.core.db.begin().await?;
-        let board = board::live(&mut tx, actor, dashboard).await?;
+        let board = board::lock_live(&mut tx, actor, dashboard).await?;
         board.check_may_edit(viewer, CANNOT_EDIT)?;
         if !is_restricted(&board) {
             return refused(
@@ -86,7 +86,7 @@ impl Collaborators<'_> {
         };
         let user = author::read(&row)?.ok_or(Error::NotFound)?;
         let project = board.dashboard.head.team_id;
-        let Some(standing) = standing_in(&mut tx, user.id, project).await? else {
+        let Some(standing) = effective_access(&mut tx, user.id, project).await? else {
             return refused("Cannot add collaborators that have no access to the project.");
         };
         let author = board.dashboard.head.guard().author;
@@ -122,7 +122,7 @@ impl Collaborators<'_> {
         user: Uuid,
     ) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        let board = board::live(&mut tx, actor, dashboard).await?;
+        let board = board::lock_live(&mut tx, actor, dashboard).await?;
         board.check_may_edit(viewer, CANNOT_EDIT)?;
         let collaborator = find(&mut tx, dashboard, user).await?;
         if !is_restricted(&board) {

@@ -1,7 +1,7 @@
-//! How far somebody goes with insights that they reach through a dashboard.
+//! The viewer's access to insights through the dashboard they are on.
 //!
-//! What rules hide is not there. What one may only see stays as it is: an insight that goes on a
-//! dashboard or off it is changed, as by its own list of dashboards.
+//! Insights that access rules hide count as missing. Adding an insight to a dashboard or removing
+//! it changes the insight, so it takes edit access to the insight too.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,15 +15,15 @@ use crate::objects::edit::Editable as _;
 use crate::{Error, Result};
 
 #[derive(Default)]
-pub(crate) struct Reached(HashMap<InsightId, AccessLevel>);
+pub(crate) struct InheritedAccess(HashMap<InsightId, AccessLevel>);
 
-impl Reached {
-    /// Through the tiles of a dashboard, deleted ones too.
-    pub(crate) async fn on(tx: &mut Tx, board: &Board, viewer: Viewer<'_>) -> Result<Self> {
-        Self::through(tx, board.project(), &board.tiles, viewer).await
+impl InheritedAccess {
+    /// For the insights on the tiles of a dashboard, including deleted tiles.
+    pub(crate) async fn of_board(tx: &mut Tx, board: &Board, viewer: Viewer<'_>) -> Result<Self> {
+        Self::of_tiles(tx, board.project(), &board.tiles, viewer).await
     }
 
-    pub(crate) async fn through(
+    pub(crate) async fn of_tiles(
         tx: &mut Tx,
         project: ProjectId,
         tiles: &[TileState],
@@ -36,7 +36,7 @@ impl Reached {
         Ok(Self(levels.collect()))
     }
 
-    /// Notes and links belong to whoever may edit the dashboard.
+    /// Texts and buttons have the access of their dashboard, which the caller has checked.
     fn level(&self, content: &Content) -> AccessLevel {
         match content {
             Content::Insight(id) => self.0.get(id).copied().unwrap_or(AccessLevel::None),
@@ -46,7 +46,7 @@ impl Reached {
         }
     }
 
-    pub(crate) fn sees(&self, content: &Content) -> bool {
+    pub(crate) fn can_view(&self, content: &Content) -> bool {
         self.level(content) > AccessLevel::None
     }
 
@@ -57,7 +57,7 @@ impl Reached {
         }
     }
 
-    /// Those among them that the viewer may edit.
+    /// Those of the insights that the viewer may edit.
     pub(crate) fn editable(&self, mut ids: Vec<InsightId>) -> Vec<InsightId> {
         ids.retain(|id| self.0.get(id).is_some_and(|level| *level >= AccessLevel::Editor));
         ids

@@ -1,4 +1,4 @@
-//! Lists of insights, and who checked at them when.
+//! Lists of insights, and when each user last viewed one.
 
 use std::collections::BTreeSet;
 
@@ -14,32 +14,31 @@ use crate::db::args;
 use crate::db::dialect::placeholders;
 use crate::db::select::Condition;
 
-/// Which insights are asked for; absent filters let everything through.
+/// Filters of a list; an absent filter matches everything.
 #[derive(Default)]
 pub struct InsightFilter {
-    /// This one only.
     pub id: Option<InsightId>,
     pub short_id: Option<String>,
     pub search: Option<String>,
-    /// True: somebody saved it, or put it on a dashboard.
+    /// True: the insight is saved, or on a dashboard.
     pub saved: Option<bool>,
     pub favorited: Option<bool>,
-    /// Any of these authors.
+    /// Created by any of them.
     pub created_by: Vec<UserId>,
     pub modified_from: Option<Timestamp>,
     pub modified_to: Option<Timestamp>,
     pub kind: Option<InsightKind>,
-    /// On all of them.
+    /// On all of these dashboards.
     pub dashboards: BTreeSet<DashboardId>,
-    /// Any of them is enough.
+    /// Tagged with any of these.
     pub tags: Vec<String>,
-    /// Asks about all of these events.
+    /// The query names all of these events.
     pub events: Vec<String>,
     pub order: InsightOrder,
     pub seen: Sights,
 }
 
-/// By which column a list goes, and whether backwards.
+/// A sort column and a direction.
 #[derive(Clone, Copy)]
 pub struct InsightOrder {
     column: &'static str,
@@ -53,7 +52,8 @@ impl Default for InsightOrder {
 }
 
 impl InsightOrder {
-    /// A field, after `-` to go backwards; none for one that lists do not go by.
+    /// Parses a field name, with a leading `-` for descending order; none for fields without an
+    /// order.
     pub fn parse(text: &str) -> Option<Self> {
         let (field, descending) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
         let column = match field {
@@ -93,11 +93,11 @@ impl InsightFilter {
         }
         if let Some(search) = &self.search {
             let columns = ["i.name", "i.derived_name", "i.description"];
-            condition.and_found_in(&columns, Some((OBJECT, "i")), search);
+            condition.and_search(&columns, Some((OBJECT, "i")), search);
         }
         match self.saved {
-            Some(true) => condition.and_that(&format!("(i.saved OR {ON_A_DASHBOARD})")),
-            Some(false) => condition.and_that("NOT i.saved"),
+            Some(true) => condition.and_sql(&format!("(i.saved OR {ON_A_DASHBOARD})")),
+            Some(false) => condition.and_sql("NOT i.saved"),
             None => {}
         }
         if let Some(favorited) = self.favorited {
@@ -116,7 +116,7 @@ impl InsightFilter {
             condition.and("i.kind = ?", kind.as_str());
         }
         for dashboard in &self.dashboards {
-            let seen = condition.hold_within(self.seen.of(ObjectKind::Dashboard), "d");
+            let seen = condition.bind_visible(self.seen.of(ObjectKind::Dashboard), "d");
             let this = format!("NOT t.deleted AND d.id = ? AND {seen}");
             condition.and(&ON_A_DASHBOARD.replace("NOT t.deleted", &this), *dashboard);
         }
@@ -124,11 +124,11 @@ impl InsightFilter {
             condition.and_tagged(OBJECT, "i", &self.tags);
         }
         for event in &self.events {
-            // Queries are stored without white space, so this is how one names an event.
+            // Queries are stored without whitespace, so this substring names an event.
             let named = format!("\"event\":{}", serde_json::Value::from(event.as_str()));
             condition.and_contains("i.query", &named);
         }
-        condition.and_within(self.seen.of(ObjectKind::Insight), "i");
+        condition.and_visible(self.seen.of(ObjectKind::Insight), "i");
         condition
     }
 }
@@ -146,7 +146,7 @@ impl Insights<'_> {
         Ok((read_all(&mut &self.core.db, project, viewer, &rows).await?, total))
     }
 
-    /// What somebody checked at last, latest first.
+    /// The insights that a user viewed last, latest first.
     pub async fn recently_viewed(
         self,
         project: ProjectId,
@@ -161,7 +161,7 @@ impl Insights<'_> {
         read_all(&mut &self.core.db, project, Some(viewer), &rows).await
     }
 
-    /// Notes that somebody looks at these insights now; those that are not there are passed over.
+    /// Records that a user views these insights now; missing ones are skipped.
     pub async fn record_views(
         self,
         project: ProjectId,

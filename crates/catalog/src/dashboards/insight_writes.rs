@@ -1,4 +1,4 @@
-//! Insights that are made, copied, hidden and brought back together with their dashboards.
+//! Creating, copying, deleting and restoring insights together with their dashboards.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::board;
-use super::inherited_access::Reached;
+use super::inherited_access::InheritedAccess;
 use super::insights::{INSIGHT_NAME_CHARS_MAX, NewInsight, OBJECT, by_ids};
 use super::tiles::{Content, TileState};
 use crate::activity::{Actor, Logged};
@@ -19,40 +19,40 @@ use crate::db::{Tx, Value, args, secret};
 use crate::objects::tags;
 use crate::{Error, Result};
 
-/// A dashboard that is copied.
+/// A dashboard to copy.
 pub struct DashboardSource {
     pub dashboard: DashboardId,
-    pub copies: CopyDepth,
+    pub depth: CopyDepth,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyDepth {
-    /// New tiles that show the same insights.
+    /// New tiles with the same insights.
     Tiles,
-    /// The insights are copied too.
+    /// New tiles with copies of the insights.
     Insights,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
-    Yes,
-    No,
+pub(crate) enum SoftDelete {
+    Delete,
+    Restore,
 }
 
 const SHORT_ID_CHARS: usize = 8;
-/// 62^8 names: a second try is rare, a fifth means that something else is wrong.
+/// With 62^8 short ids a collision is rare; five in a row mean another fault.
 const SHORT_ID_TRIES_MAX: usize = 5;
 const COPY_SUFFIX: &str = " (Copy)";
 
-/// What the log needs of an insight that was just made.
+/// What the log needs of a new insight.
 #[derive(Serialize)]
-struct Made<'a> {
+struct LoggedInsight<'a> {
     id: InsightId,
     short_id: &'a str,
     name: Option<&'a str>,
 }
 
-impl Logged for Made<'_> {
+impl Logged for LoggedInsight<'_> {
     const SCOPE: &'static str = Insight::SCOPE;
 
     fn item_id(&self) -> String {
@@ -68,7 +68,7 @@ impl Logged for Made<'_> {
     }
 }
 
-/// A new insight on no dashboard.
+/// Inserts an insight that is on no dashboard yet.
 pub(crate) async fn insert(
     tx: &mut Tx,
     actor: &Actor,
@@ -105,14 +105,14 @@ pub(crate) async fn insert(
         let id: InsightId = row.get("id")?;
         tags::replace(tx, project, OBJECT, id.to_string(), &new.tags).await?;
         let name = new.name.as_deref().or(new.derived_name.as_deref());
-        tx.log_created(actor, &Made { id, short_id: &short_id, name }, now).await?;
+        tx.log_created(actor, &LoggedInsight { id, short_id: &short_id, name }, now).await?;
         return Ok(id);
     }
     Err(Error::corrupt("short_id", "no free one was found"))
 }
 
-/// Insights that are on this dashboard, deleted or not, and on no other.
-pub(crate) async fn only_on(tx: &mut Tx, dashboard: DashboardId) -> Result<Vec<InsightId>> {
+/// Live insights on this dashboard, deleted or not, that are on no other live dashboard.
+pub(crate) async fn exclusively_on(tx: &mut Tx, dashboard: DashboardId) -> Result<Vec<InsightId>> {
     let sql = "SELECT t.insight_id FROM dashboard_tiles t JOIN insights i ON i.id = t.insight_id \
                WHERE t.dashboard_id = $1 AND NOT t.deleted AND NOT i.deleted AND NOT EXISTS \
                (SELECT 1 FROM dashboard_tiles o JOIN dashboards d ON d.id = o.dashboard_id \
@@ -121,15 +121,16 @@ pub(crate) async fn only_on(tx: &mut Tx, dashboard: DashboardId) -> Result<Vec<I
     tx.all(sql, args![dashboard]).await?.iter().map(|row| row.get("insight_id")).collect()
 }
 
-/// Deleted insights that a tile of this dashboard shows.
-pub(crate) async fn ever_on(tx: &mut Tx, dashboard: DashboardId) -> Result<Vec<InsightId>> {
+/// Deleted insights on live tiles of this dashboard.
+pub(crate) async fn deleted_on(tx: &mut Tx, dashboard: DashboardId) -> Result<Vec<InsightId>> {
     let sql = "SELECT t.insight_id FROM dashboard_tiles t JOIN insights i ON i.id = t.insight_id \
                WHERE t.dashboard_id = $1 AND i.deleted AND NOT t.deleted";
     tx.all(sql, args![dashboard]).await?.iter().map(|row| row.get("insight_id")).collect()
 }
 
-/// Insights that come back with one dashboard stay off those that the viewer may not edit.
-pub(crate) async fn keep_off_others(
+/// When insights are restored with their dashboard, removes them from dashboards that the viewer
+/// may not edit.
+pub(crate) async fn remove_from_uneditable(
     tx: &mut Tx,
     actor: &Actor,
     viewer: Viewer<'_>,
@@ -143,51 +144,51 @@ pub(crate) async fn keep_off_others(
     tx.run_in(sql, args![], &tiles).await
 }
 
-/// Hides insights or brings them back, as a part of what happens to their dashboard.
-pub(crate) async fn show(
+/// Deletes or restores insights together with their dashboard.
+pub(crate) async fn soft_delete(
     tx: &mut Tx,
     actor: &Actor,
     ids: Vec<InsightId>,
-    shown: Shown,
+    action: SoftDelete,
     now: Timestamp,
 ) -> Result<()> {
     if ids.is_empty() {
         return Ok(());
     }
-    let mut values = args![shown == Shown::No, now];
+    let mut values = args![action == SoftDelete::Delete, now];
     let marks = placeholders(values.len() + 1, ids.len());
     values.extend(ids.iter().map(|id| (*id).into()));
     let before = by_ids(tx, actor.project_id()?, actor.user, ids).await?;
     let sql = format!("UPDATE insights SET deleted = $1, updated_at = $2 WHERE id IN {marks}");
     tx.run(sql, values).await?;
     for insight in before {
-        let after = Insight { deleted: shown == Shown::No, ..insight.clone() };
+        let after = Insight { deleted: action == SoftDelete::Delete, ..insight.clone() };
         tx.log_updated(actor, &insight, &after, now).await?;
     }
     Ok(())
 }
 
-/// Leaves out tiles whose insight is deleted or out of sight; where everything is copied, insights
-/// are made anew.
-pub(crate) async fn among_live(
+/// Drops tiles whose insight is deleted or hidden from the viewer; with [`CopyDepth::Insights`],
+/// replaces each insight by a copy.
+pub(crate) async fn copyable_tiles(
     tx: &mut Tx,
     actor: &Actor,
     viewer: Viewer<'_>,
     tiles: Vec<TileState>,
-    copies: CopyDepth,
+    depth: CopyDepth,
 ) -> Result<Vec<TileState>> {
     let project = actor.project_id()?;
     let (ids, seen) =
         (tiles.iter().filter_map(TileState::insight), viewer.sight(ObjectKind::Insight));
     let live = copies_of(tx, project, actor.user, ids.collect(), &seen).await?;
-    if copies == CopyDepth::Tiles {
-        let reached = Reached::through(tx, project, &tiles, viewer).await?;
+    if depth == CopyDepth::Tiles {
+        let access = InheritedAccess::of_tiles(tx, project, &tiles, viewer).await?;
         let is_shown = |tile: &&TileState| tile.insight().is_none_or(|id| live.contains_key(&id));
         let mut shown = tiles.iter().filter(is_shown);
-        shown.try_for_each(|tile| reached.check_may_edit(&tile.content))?;
+        shown.try_for_each(|tile| access.check_may_edit(&tile.content))?;
     }
     let copy = |tile: TileState| {
-        let content = match (tile.content, copies) {
+        let content = match (tile.content, depth) {
             (Content::Insight(id), CopyDepth::Tiles) => {
                 live.contains_key(&id).then_some(Content::Insight(id))?
             }
@@ -201,8 +202,7 @@ pub(crate) async fn among_live(
     Ok(tiles.into_iter().filter_map(copy).collect())
 }
 
-/// What a copy of each of these insights would be; those that are deleted or out of sight are left
-/// out.
+/// Copies of these insights, without those that are deleted or hidden.
 pub(crate) async fn copies_of(
     tx: &mut Tx,
     project: ProjectId,
@@ -236,8 +236,8 @@ fn copy_of(insight: Insight) -> NewInsight {
     }
 }
 
-/// How a new dashboard looks and what is on it, after another one.
-pub(crate) async fn duplicated(
+/// Presentation and tiles of a new dashboard that copies another.
+pub(crate) async fn contents_of(
     tx: &mut Tx,
     actor: &Actor,
     viewer: Viewer<'_>,
@@ -247,13 +247,13 @@ pub(crate) async fn duplicated(
         Error::NotFound => Error::refused(Some("use_dashboard"), "Invalid value provided"),
         other => other,
     };
-    let DashboardSource { dashboard, copies } = source;
-    let source = board::live(tx, actor, dashboard).await.map_err(missing)?;
+    let DashboardSource { dashboard, depth } = source;
+    let source = board::lock_live(tx, actor, dashboard).await.map_err(missing)?;
     if !source.dashboard.head.guard().rights(viewer).can_view() {
         return Err(missing(Error::NotFound));
     }
     let shown = source.tiles.into_iter().filter(|tile| !tile.deleted);
-    let tiles: Vec<TileState> = shown.map(|tile| tile.own()).collect();
-    let tiles = among_live(tx, actor, viewer, tiles, copies).await?;
+    let tiles: Vec<TileState> = shown.map(|tile| tile.detached_copy()).collect();
+    let tiles = copyable_tiles(tx, actor, viewer, tiles, depth).await?;
     Ok((source.dashboard.look, tiles))
 }

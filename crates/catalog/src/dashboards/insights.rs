@@ -1,4 +1,4 @@
-//! Insights as rows: how they are found, made and changed. Lists are in `insight_lists.rs`.
+//! Insights: reading, creating and changing one. `insight_lists.rs` has the lists.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -35,7 +35,7 @@ pub struct NewInsight {
     pub tags: Vec<String>,
 }
 
-/// What may change; absent fields stay.
+/// A partial update; absent fields stay unchanged.
 #[derive(Default)]
 pub struct InsightChange {
     pub name: Option<Option<String>>,
@@ -48,11 +48,11 @@ pub struct InsightChange {
     pub saved: Option<bool>,
     pub deleted: Option<bool>,
     pub tags: Option<Vec<String>>,
-    /// All the dashboards it is on from now on.
+    /// All dashboards that the insight is on afterwards.
     pub dashboards: Option<Vec<DashboardId>>,
 }
 
-/// How a path names an insight.
+/// An insight in a URL.
 #[derive(Clone, Debug)]
 pub enum InsightName {
     Id(InsightId),
@@ -64,17 +64,17 @@ pub(crate) const COLUMNS: &str = "i.id, i.project_id, i.short_id, i.name, i.deri
      i.description, i.query, i.filters, i.position, i.favorited, i.saved, i.is_sample, \
      i.created_by, i.created_at, i.updated_at, i.last_modified_by, i.last_modified_at, \
      i.deleted, v.viewed_at";
-/// `$2` is the one who looks.
+/// `$2` is the viewer.
 pub(crate) const FROM: &str =
     "insights i LEFT JOIN insight_views v ON v.insight_id = i.id AND v.user_id = $2";
-/// Upstream's length of a name.
+/// PostHog's limit.
 pub const INSIGHT_NAME_CHARS_MAX: usize = 400;
 
 pub(crate) const CANNOT_EDIT: &str = "You don't have edit permissions for this insight.";
 const CANNOT_ADD: &str = "You don't have permission to add insights to this dashboard.";
 const CANNOT_REMOVE: &str = "You don't have permission to remove insights from this dashboard.";
 
-/// Rows with everything around them: three more statements, however many rows.
+/// Rows with their authors, tags and tiles: three more statements for any number of rows.
 pub(crate) async fn read_all(
     executor: &mut impl Executor,
     project: ProjectId,
@@ -130,7 +130,7 @@ fn written(row: &Row) -> Result<Option<Written>> {
     text.map(Written::kept).transpose().map_err(|why| Error::corrupt("query", why))
 }
 
-/// The live dashboards that each of several insights is on.
+/// The tiles on live dashboards of each of several insights.
 async fn places(
     executor: &mut impl Executor,
     viewer: Option<UserId>,
@@ -258,7 +258,7 @@ impl Editable for Insight {
     }
 }
 
-/// A tile that was there before comes back with its number and place.
+/// Adds an insight to dashboards; restores a deleted tile with its id and layout.
 async fn add_tiles(
     tx: &mut Tx,
     insight: InsightId,
@@ -305,7 +305,7 @@ impl Insights<'_> {
         read_all(executor, project, viewer, &rows).await?.pop().ok_or(Error::NotFound)
     }
 
-    /// The same for somebody from whom rules may hide it.
+    /// [`Error::Forbidden`] when access rules hide it from the viewer.
     pub async fn get_visible(
         self,
         project: ProjectId,
@@ -319,7 +319,7 @@ impl Insights<'_> {
         }
     }
 
-    /// The same for somebody who is about to change it.
+    /// [`Error::Forbidden`] when the viewer may not edit it.
     pub async fn get_editable(
         self,
         project: ProjectId,
@@ -366,7 +366,7 @@ impl Insights<'_> {
         let before = Insight::lock(&mut tx, actor, id).await?;
         let wanted: Option<BTreeSet<DashboardId>> =
             change.dashboards.map(|ids| ids.into_iter().collect());
-        // One that is hidden is not there, whether it shows the insight or not.
+        // A hidden dashboard counts as missing, even if the insight is on it.
         let is_hidden = |id: &DashboardId| {
             let place = before.places.iter().find(|place| place.dashboard == *id);
             place.is_some_and(|place| !place.guard.rights(viewer).can_view())
@@ -385,7 +385,7 @@ impl Insights<'_> {
             set(&mut insight.description, change.description);
             set(&mut insight.filters, change.filters);
             if let Some(query) = change.query {
-                // A query says everything that filters once did.
+                // A query replaces legacy filters.
                 if query.is_some() {
                     insight.filters.clear();
                 }
@@ -395,7 +395,8 @@ impl Insights<'_> {
             set(&mut insight.favorited, change.favorited);
             set(&mut insight.saved, change.saved);
             let may = |place: &Place| place.guard.rights(viewer).can_edit();
-            // What is deleted leaves every dashboard, and what is restored is back on each.
+            // Deleting an insight removes it from all of its dashboards, restoring adds it to them
+            // again.
             let (was_deleted, all_may) = (insight.deleted, insight.places.iter().all(may));
             match change.deleted {
                 Some(true) if !was_deleted && !all_may => {
@@ -409,7 +410,8 @@ impl Insights<'_> {
             set(&mut insight.deleted, change.deleted);
             set(&mut insight.tags, change.tags);
             let Some(wanted) = wanted else { return Ok(()) };
-            // Who lists all the dashboards they know says nothing of those they do not see.
+            // A list of dashboards from the viewer does not affect dashboards that are hidden from
+            // the viewer.
             let stays = |place: &&Place| {
                 wanted.contains(&place.dashboard) || !place.guard.rights(viewer).can_view()
             };
@@ -430,7 +432,7 @@ impl Insights<'_> {
                 edited.dashboards.iter().filter(is_new).copied().collect()
             }
         };
-        checked.check_joining(&mut tx, project, vec![id], &joins).await?;
+        checked.revalidate_added(&mut tx, project, vec![id], &joins).await?;
         if Some(edited.updated_at) == changed_at {
             let sql = "UPDATE insights SET last_modified_by = $2 WHERE id = $1";
             tx.run(sql, args![id, actor.user]).await?;
@@ -439,13 +441,13 @@ impl Insights<'_> {
     }
 }
 
-/// Dashboards that show an insight, also those that will when they are restored.
+/// The dashboards with a live tile of an insight, including deleted dashboards.
 async fn showing(tx: &mut Tx, insight: InsightId) -> Result<Vec<DashboardId>> {
     let sql = "SELECT dashboard_id FROM dashboard_tiles WHERE insight_id = $1 AND NOT deleted";
     tx.all(sql, args![insight]).await?.iter().map(|row| row.get("dashboard_id")).collect()
 }
 
-/// New dashboards of an insight must be within sight, and the viewer must be allowed to edit them.
+/// Checks that the dashboards to add are visible to the viewer and editable.
 async fn check_dashboards(
     tx: &mut Tx,
     project: ProjectId,

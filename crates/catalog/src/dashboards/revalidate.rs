@@ -1,7 +1,8 @@
-//! A link that is on shows nothing to strangers that whoever shares it does not see.
+//! Revalidates that a public link exposes nothing that is hidden from the user who shares it.
 //!
-//! Whether somebody sees all that an insight asks for is found out before a transaction begins. In
-//! it, what is stored is held against what was checked at: nobody is in between any more.
+//! Whether a user may see all that an insight queries is checked before the transaction begins. The
+//! transaction then compares the stored queries with the checked ones, which closes the gap between
+//! check and use (TOCTOU).
 
 use std::collections::HashMap;
 
@@ -14,18 +15,18 @@ use crate::{Error, Result};
 
 pub const LINK_EXPOSES_HIDDEN: &str = "A link would show what is hidden from you.";
 
-/// Insights that somebody sees all of, by what they asked then.
+/// Insights whose query the user may see completely, with the query that was checked.
 #[derive(Default)]
-pub struct CheckedInsights(HashMap<InsightId, Asked>);
+pub struct CheckedInsights(HashMap<InsightId, CheckedQuery>);
 
 #[derive(PartialEq)]
-enum Asked {
+enum CheckedQuery {
     Query(Written),
     Filters(Map<String, Value>),
 }
 
-impl Asked {
-    fn by(insight: &Insight) -> Self {
+impl CheckedQuery {
+    fn of(insight: &Insight) -> Self {
         match &insight.query {
             Some(query) => Self::Query(query.clone()),
             None => Self::Filters(insight.filters.clone()),
@@ -35,20 +36,21 @@ impl Asked {
 
 impl CheckedInsights {
     pub fn add(&mut self, insight: &Insight) {
-        self.0.insert(insight.id, Asked::by(insight));
+        self.0.insert(insight.id, CheckedQuery::of(insight));
     }
 
-    /// Whether all that a link shows was checked at, as it is now.
-    pub(crate) fn check(&self, shown: &[Insight]) -> Result<()> {
-        let is_seen = |insight: &Insight| self.0.get(&insight.id) == Some(&Asked::by(insight));
+    /// Checks that every insight is among the checked ones, with an unchanged query.
+    pub(crate) fn revalidate(&self, shown: &[Insight]) -> Result<()> {
+        let is_seen =
+            |insight: &Insight| self.0.get(&insight.id) == Some(&CheckedQuery::of(insight));
         match shown.iter().all(|insight| insight.deleted || is_seen(insight)) {
             true => Ok(()),
             false => Err(Error::Forbidden(LINK_EXPOSES_HIDDEN)),
         }
     }
 
-    /// The same for what comes on dashboards, whose links show it at once.
-    pub(crate) async fn check_joining(
+    /// Like [`Self::revalidate`], for insights that are added to dashboards with an enabled link.
+    pub(crate) async fn revalidate_added(
         &self,
         tx: &mut Tx,
         project: ProjectId,
@@ -58,7 +60,7 @@ impl CheckedInsights {
         if insights.is_empty() || !is_any_linked(tx, on).await? {
             return Ok(());
         }
-        self.check(&insights::by_ids(tx, project, None, insights).await?)
+        self.revalidate(&insights::by_ids(tx, project, None, insights).await?)
     }
 }
 

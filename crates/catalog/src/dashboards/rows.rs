@@ -1,5 +1,4 @@
-//! Dashboards as rows: how they are listed and read. What lies on them is in `tiles.rs`, how they
-//! change in `boards.rs`.
+//! Dashboards: listing and reading. `tiles.rs` has their tiles, `board.rs` the changes.
 
 use std::collections::HashMap;
 
@@ -20,29 +19,29 @@ use crate::objects::edit::Deleted;
 use crate::objects::tags;
 use crate::{Error, Result};
 
-/// Which dashboards are asked for; absent filters let everything through.
+/// Filters of a list; an absent filter matches everything.
 #[derive(Default)]
 pub struct DashboardFilter {
     pub creation_mode: Option<CreationMode>,
-    /// Any of them is enough.
+    /// Tagged with any of these.
     pub tags: Vec<String>,
-    /// Leaves out those that were made for something else.
+    /// Excludes dashboards that were generated for a feature.
     pub exclude_generated: bool,
     pub search: Option<String>,
     pub seen: Sight,
 }
 
-/// A dashboard with everything that is on it.
+/// A dashboard with its tiles and insights.
 pub struct DashboardView {
     pub dashboard: Dashboard,
     pub tiles: Vec<Tile>,
-    /// Those that the tiles show.
+    /// The insights of the tiles.
     pub insights: HashMap<InsightId, Insight>,
 }
 
-/// How `taggings` names these objects.
+/// The `object` column of these objects' taggings.
 pub(crate) const OBJECT: &str = "dashboard";
-/// Looking at a dashboard is noted once in this time, or every look would be a write.
+/// `last_accessed_at` is updated at most this often, so that most views only read.
 const ACCESS_NOTED_SECONDS: i64 = 60;
 
 const HEAD: &str = "d.id, d.project_id, d.name, d.description, d.pinned, d.creation_mode, \
@@ -51,7 +50,7 @@ const HEAD: &str = "d.id, d.project_id, d.name, d.description, d.pinned, d.creat
      WHERE s.dashboard_id = d.id AND s.enabled) AS is_shared";
 const LOOK: &str = "d.filters, d.variables, d.breakdown_colors, d.data_color_theme_id, \
      d.quick_filter_ids";
-/// `$2` is the one who looks.
+/// `$2` is the viewer.
 const FROM: &str = "dashboards d LEFT JOIN users u ON u.id = d.created_by \
      LEFT JOIN dashboard_collaborators c ON c.dashboard_id = d.id AND c.user_id = $2";
 
@@ -94,7 +93,7 @@ fn read(row: &Row, tags: Vec<String>) -> Result<Dashboard> {
     Ok(Dashboard { head: read_head(row, tags)?, look })
 }
 
-/// One dashboard; `lock` is what the dialect adds to hold its row.
+/// One dashboard; `rest` is a further condition or the dialect's row lock.
 async fn find(
     executor: &mut impl Executor,
     (project, id): (ProjectId, DashboardId),
@@ -111,7 +110,7 @@ async fn find(
     read(row, tags.remove(&id.0).unwrap_or_default())
 }
 
-/// The dashboard, deleted or not, with its row held until the transaction ends.
+/// Reads and locks the dashboard, deleted or not.
 pub(crate) async fn lock(
     tx: &mut Tx,
     project: ProjectId,
@@ -122,7 +121,7 @@ pub(crate) async fn lock(
     find(tx, (project, id), viewer, rest).await
 }
 
-/// What decides who may edit each of these dashboards; those that are not there are left out.
+/// The edit policy of each of these dashboards; missing ones are left out.
 pub(crate) async fn guards(
     tx: &mut Tx,
     project: ProjectId,
@@ -143,7 +142,7 @@ pub(crate) async fn guards(
     rows.iter().map(|row| Ok((row.get("id")?, guard(row, row.get("id")?)?))).collect()
 }
 
-/// From `restriction_level`, `created_by` and `collaborates`.
+/// Reads `restriction_level`, `created_by` and `collaborates`.
 pub(crate) fn guard(row: &Row, dashboard: DashboardId) -> Result<Guard> {
     Ok(Guard {
         dashboard,
@@ -154,7 +153,7 @@ pub(crate) fn guard(row: &Row, dashboard: DashboardId) -> Result<Guard> {
 }
 
 impl Dashboards<'_> {
-    /// Pinned ones first, then by name.
+    /// Pinned dashboards first, then by name.
     pub async fn list(
         self,
         project: ProjectId,
@@ -168,15 +167,15 @@ impl Dashboards<'_> {
             condition.and("d.creation_mode = ?", mode.as_str());
         }
         if filter.exclude_generated {
-            condition.and_that("(d.name IS NULL OR d.name NOT LIKE 'Generated Dashboard:%')");
+            condition.and_sql("(d.name IS NULL OR d.name NOT LIKE 'Generated Dashboard:%')");
         }
         if !filter.tags.is_empty() {
             condition.and_tagged(OBJECT, "d", &filter.tags);
         }
         if let Some(search) = &filter.search {
-            condition.and_found_in(&["d.name", "d.description"], None, search);
+            condition.and_search(&["d.name", "d.description"], None, search);
         }
-        condition.and_within(&filter.seen, "d");
+        condition.and_visible(&filter.seen, "d");
         let columns = format!("{HEAD}, {}", author::COLUMNS);
         let order = "d.pinned DESC, COALESCE(d.name, ''), d.id";
         let (rows, total) = self.core.db.page(&columns, FROM, condition, order, window).await?;
@@ -200,7 +199,7 @@ impl Dashboards<'_> {
         find(&mut &self.core.db, (project, id), viewer, deleted.condition("d")).await
     }
 
-    /// The same for somebody from whom rules may hide it.
+    /// [`Error::Forbidden`] when access rules hide it from the viewer.
     pub async fn get_visible(
         self,
         project: ProjectId,
@@ -214,7 +213,7 @@ impl Dashboards<'_> {
         }
     }
 
-    /// The same for somebody who is about to change it.
+    /// [`Error::Forbidden`] when the viewer may not edit it.
     pub async fn get_editable(
         self,
         project: ProjectId,
@@ -229,7 +228,7 @@ impl Dashboards<'_> {
         }
     }
 
-    /// What lies on a dashboard that was found before; as many statements for any number of tiles.
+    /// Loads the tiles and insights of a dashboard, in a constant number of statements.
     pub async fn view(
         self,
         dashboard: Dashboard,
@@ -239,7 +238,7 @@ impl Dashboards<'_> {
         let executor = &mut &self.core.db;
         let project = dashboard.head.team_id;
         let others = seen.of(ObjectKind::Dashboard);
-        let tiles = tiles::shown(executor, project, dashboard.head.id, others).await?;
+        let tiles = tiles::live(executor, project, dashboard.head.id, others).await?;
         let shown = tiles.iter().filter_map(|tile| match tile.shows {
             Shows::Insight(id) => Some(id),
             Shows::Note(_) | Shows::Button(..) => None,
@@ -249,8 +248,8 @@ impl Dashboards<'_> {
         Ok(DashboardView { dashboard, tiles, insights })
     }
 
-    /// The insights of which copies would be made: of these tiles, or of all that it shows. What
-    /// the viewer does not see is not copied.
+    /// The insights that a copy would duplicate: those of `tiles`, or of all live tiles. Insights
+    /// hidden from the viewer are left out.
     pub async fn insights_to_copy(
         self,
         project: ProjectId,
@@ -276,7 +275,7 @@ impl Dashboards<'_> {
         Ok(found)
     }
 
-    /// Notes that somebody looks at a dashboard now.
+    /// Records that the dashboard is viewed now.
     pub async fn record_access(self, dashboard: &mut Dashboard) -> Result<()> {
         let now = self.core.clock.now();
         let noted = |at: Timestamp| now.seconds_since(at) < ACCESS_NOTED_SECONDS;

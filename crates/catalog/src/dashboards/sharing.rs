@@ -1,4 +1,4 @@
-//! Links that show a dashboard or an insight to whoever has them.
+//! Public links to dashboards and insights, and their access tokens.
 
 use std::slice;
 
@@ -6,7 +6,7 @@ use model::{DashboardId, Insight, InsightId, OrganizationSettings, ProjectId, Ti
 use serde_json::{Map, Value};
 
 use super::board::{self, Board, CANNOT_EDIT};
-use super::inherited_access::Reached;
+use super::inherited_access::InheritedAccess;
 use super::revalidate::CheckedInsights;
 use super::{SharingLinks, insights};
 use crate::activity::{Actor, Change, ChangeAction, Logged};
@@ -15,14 +15,14 @@ use crate::db::{Row, Tx, args};
 use crate::objects::edit::Editable;
 use crate::{Error, Result};
 
-/// What a link may show.
+/// The object that a link exposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareTarget {
     Dashboard(DashboardId),
     Insight(InsightId),
 }
 
-/// The link of one thing, switched on or not.
+/// An object's link, enabled or not.
 #[derive(Clone, Debug)]
 pub struct SharingConfig {
     pub created_at: Timestamp,
@@ -31,14 +31,14 @@ pub struct SharingConfig {
     pub settings: Option<Map<String, Value>>,
 }
 
-/// What may change; absent fields stay.
+/// A partial update; absent fields stay unchanged.
 #[derive(Default)]
 pub struct SharingChange {
     pub enabled: Option<bool>,
     pub settings: Option<Option<Map<String, Value>>>,
 }
 
-/// What a token that is good shows.
+/// What a valid token grants access to.
 #[derive(Clone, Debug)]
 pub struct ResolvedLink {
     pub project: ProjectId,
@@ -46,11 +46,11 @@ pub struct ResolvedLink {
     pub settings: Map<String, Value>,
 }
 
-/// Upstream's: 30 characters, 176 bits.
+/// PostHog's length: 30 characters, 176 bits.
 const TOKEN_BYTES: usize = 22;
-/// Ours, of one link: whoever renews it more often than that within the grace loses the oldest.
+/// Our own limit per link: further rotations within the grace period revoke the oldest token.
 const RENEWED_MAX: i64 = 100;
-/// Tokens that are too old and go with one renewal; more wait for the next.
+/// Expired tokens that one rotation deletes; the rest waits for the next.
 const EXPIRED_AT_ONCE_MAX: i64 = 1_000;
 pub(crate) const SHARING_ALLOWED: &str = "allow_publicly_shared_resources";
 const COLUMNS: &str = "created_at, enabled, settings, token_sealed";
@@ -67,14 +67,14 @@ impl ShareTarget {
     }
 }
 
-/// The thing itself, held until the transaction ends, for its log.
-enum Held {
+/// The shared object, locked, for its log entries.
+enum LockedTarget {
     Board(Box<Board>),
     Insight(Box<Insight>),
 }
 
-impl Held {
-    async fn take(
+impl LockedTarget {
+    async fn lock(
         tx: &mut Tx,
         actor: &Actor,
         viewer: Viewer<'_>,
@@ -82,7 +82,7 @@ impl Held {
     ) -> Result<Self> {
         match target {
             ShareTarget::Dashboard(id) => {
-                let board = board::live(tx, actor, id).await?;
+                let board = board::lock_live(tx, actor, id).await?;
                 board.check_may_edit(viewer, CANNOT_EDIT)?;
                 Ok(Self::Board(Box::new(board)))
             }
@@ -99,8 +99,9 @@ impl Held {
         }
     }
 
-    /// A link shows whole dashboards, so it takes what links to each of their insights would.
-    async fn check_may_show(
+    /// Sharing a dashboard takes edit access to each insight on it, as sharing them one by one
+    /// would.
+    async fn check_may_share(
         &self,
         tx: &mut Tx,
         viewer: Viewer<'_>,
@@ -108,15 +109,15 @@ impl Held {
     ) -> Result<()> {
         let board = match self {
             Self::Board(board) => board,
-            Self::Insight(insight) => return checked.check(slice::from_ref(insight)),
+            Self::Insight(insight) => return checked.revalidate(slice::from_ref(insight)),
         };
-        let reached = Reached::on(tx, board, viewer).await?;
+        let access = InheritedAccess::of_board(tx, board, viewer).await?;
         let shown: Vec<_> = board.tiles.iter().filter(|tile| !tile.deleted).collect();
-        if !shown.iter().all(|tile| reached.check_may_edit(&tile.content).is_ok()) {
+        if !shown.iter().all(|tile| access.check_may_edit(&tile.content).is_ok()) {
             return Err(Error::Forbidden(CANNOT_SHARE));
         }
         let shown = shown.iter().filter_map(|tile| tile.insight()).collect();
-        checked.check(&insights::by_ids(tx, board.project(), None, shown).await?)
+        checked.revalidate(&insights::by_ids(tx, board.project(), None, shown).await?)
     }
 
     async fn log(
@@ -162,8 +163,8 @@ impl SharingLinks<'_> {
         row.as_ref().map(|row| self.read_sharing(row)).transpose()
     }
 
-    /// Makes the row if there is none, and holds it.
-    async fn hold_sharing(
+    /// Creates the row if it is missing, and locks it.
+    async fn lock_or_create(
         self,
         tx: &mut Tx,
         project: ProjectId,
@@ -184,8 +185,8 @@ impl SharingLinks<'_> {
         self.read_sharing(&tx.one(sql, args![id]).await?)
     }
 
-    /// The link of a thing that was found before. It is made at the first look, so that it is the
-    /// same at the next.
+    /// An object's link. It is created, disabled, at the first read, so that its token stays the
+    /// same.
     pub async fn get_or_create(
         self,
         project: ProjectId,
@@ -195,7 +196,7 @@ impl SharingLinks<'_> {
             return Ok(known);
         }
         let mut tx = self.core.db.begin().await?;
-        let made = self.hold_sharing(&mut tx, project, target, self.core.clock.now()).await?;
+        let made = self.lock_or_create(&mut tx, project, target, self.core.clock.now()).await?;
         tx.commit().await?;
         Ok(made)
     }
@@ -210,9 +211,9 @@ impl SharingLinks<'_> {
     ) -> Result<SharingConfig> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
-        let held = Held::take(&mut tx, actor, viewer, target).await?;
+        let locked = LockedTarget::lock(&mut tx, actor, viewer, target).await?;
         let now = self.core.clock.now();
-        let before = self.hold_sharing(&mut tx, project, target, now).await?;
+        let before = self.lock_or_create(&mut tx, project, target, now).await?;
         let mut after = before.clone();
         after.enabled = change.enabled.unwrap_or(after.enabled);
         after.settings = change.settings.unwrap_or(after.settings);
@@ -224,7 +225,7 @@ impl SharingLinks<'_> {
             }
         }
         if after.enabled && !before.enabled {
-            held.check_may_show(&mut tx, viewer, checked).await?;
+            locked.check_may_share(&mut tx, viewer, checked).await?;
         }
         let (column, id) = target.column();
         let settings = |sharing: &SharingConfig| sharing.settings.clone().map(Value::Object);
@@ -236,17 +237,18 @@ impl SharingLinks<'_> {
             let activity = if after.enabled { "sharing enabled" } else { "sharing disabled" };
             let values = (Some(before.enabled.into()), Some(after.enabled.into()));
             let change = Some(("is_shared", values.0, values.1));
-            held.log(&mut tx, actor, activity, change, now).await?;
+            locked.log(&mut tx, actor, activity, change, now).await?;
         }
         if after.settings != before.settings {
             let change = Some(("sharing_settings", settings(&before), settings(&after)));
-            held.log(&mut tx, actor, "updated", change, now).await?;
+            locked.log(&mut tx, actor, "updated", change, now).await?;
         }
         tx.commit().await?;
         Ok(after)
     }
 
-    /// A new token; those before it are each good for a while, so that pages can follow.
+    /// Replaces the token. Each earlier one stays valid for the grace period, so that embedded
+    /// pages can be updated.
     pub async fn rotate_token(
         self,
         actor: &Actor,
@@ -257,13 +259,13 @@ impl SharingLinks<'_> {
     ) -> Result<SharingConfig> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
-        let held = Held::take(&mut tx, actor, viewer, target).await?;
-        held.check_may_show(&mut tx, viewer, checked).await?;
+        let locked = LockedTarget::lock(&mut tx, actor, viewer, target).await?;
+        locked.check_may_share(&mut tx, viewer, checked).await?;
         let now = self.core.clock.now();
-        let mut sharing = self.hold_sharing(&mut tx, project, target, now).await?;
+        let mut sharing = self.lock_or_create(&mut tx, project, target, now).await?;
         sharing.access_token = Secret::random_base64(TOKEN_BYTES);
         let (column, id) = target.column();
-        // In one order, as everybody deletes them: nobody waits in a circle.
+        // Ordered, as all writers delete them, which prevents deadlocks.
         let lock = tx.dialect().for_update();
         let sql = format!(
             "DELETE FROM sharing_tokens WHERE id IN (SELECT id FROM sharing_tokens \
@@ -286,13 +288,13 @@ impl SharingLinks<'_> {
         let sql = "UPDATE sharing_configurations SET token_hash = $2, token_sealed = $3 \
                    WHERE id = $1";
         tx.run(sql, args![link, token.hash(), sealed]).await?;
-        held.log(&mut tx, actor, "access token refreshed", None, now).await?;
+        locked.log(&mut tx, actor, "access token refreshed", None, now).await?;
         tx.commit().await?;
         Ok(sharing)
     }
 
-    /// What a token shows: nothing when it is unknown, switched off, too old, or its project or
-    /// organization does not share any more.
+    /// The object that a token grants access to; none if the token is unknown or expired, the link
+    /// is disabled, or the organization forbids sharing.
     pub async fn resolve(self, token: &str) -> Result<Option<ResolvedLink>> {
         let sql = "SELECT s.project_id, s.dashboard_id, s.insight_id, s.settings, \
                    o.settings AS organization_settings FROM sharing_configurations s \

@@ -1,4 +1,4 @@
-//! What may happen to the tiles of one dashboard.
+//! Changes to the tiles of one dashboard.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use model::{Button, InsightId, NoteId, TileId, TileLook};
 use serde_json::{Map, Value};
 
 use super::board::Board;
-use super::inherited_access::Reached;
+use super::inherited_access::InheritedAccess;
 use super::insights::NewInsight;
 use super::tiles::{self, Content, TileState};
 use crate::db::Tx;
@@ -26,7 +26,7 @@ pub enum NewContent {
     Button(Button),
 }
 
-/// A change to one tile, or a new note or link; absent fields stay.
+/// A partial update of a tile, or a new text or button; absent fields stay unchanged.
 #[derive(Default)]
 pub struct TileChange {
     pub id: Option<TileId>,
@@ -43,14 +43,14 @@ pub struct TileChange {
 pub enum ContentChange {
     #[default]
     Same,
-    /// A note that is on the dashboard already.
+    /// A text that is on the dashboard already.
     Note(NoteId, Option<String>),
-    /// A new note, in the place of the one that the tile shows.
+    /// A new text that replaces the tile's current one.
     NewNote(String),
     Button(Button),
 }
 
-/// A copy of a tile on its own dashboard.
+/// A duplicate of a tile on the same dashboard.
 pub struct TileCopy {
     pub id: TileId,
     pub layouts: Option<Map<String, Value>>,
@@ -69,17 +69,21 @@ impl NewTile {
 }
 
 impl Board {
-    pub(crate) fn change_tile(&mut self, change: TileChange, reached: &Reached) -> Result<()> {
+    pub(crate) fn change_tile(
+        &mut self,
+        change: TileChange,
+        access: &InheritedAccess,
+    ) -> Result<()> {
         let tile = match change.content {
             ContentChange::Same => {
                 let id = change.id.ok_or_else(|| Error::refused(Some("tiles"), NO_TILE))?;
-                self.tile(id, reached)?
+                self.tile(id, access)?
             }
             ContentChange::Note(id, body) => self.change_note(id, change.id, body)?,
             ContentChange::NewNote(body) => match change.id {
                 None => self.push(Content::Note(None, body)),
                 Some(id) => {
-                    let tile = self.tile(id, reached)?;
+                    let tile = self.tile(id, access)?;
                     if !matches!(tile.content, Content::Note(..)) {
                         return Err(Error::refused(Some("text"), "This tile shows no text."));
                     }
@@ -90,7 +94,7 @@ impl Board {
             ContentChange::Button(button) => match change.id {
                 None => self.push(Content::Button(None, button)),
                 Some(id) => {
-                    let tile = self.tile(id, reached)?;
+                    let tile = self.tile(id, access)?;
                     let Content::Button(known, _) = tile.content else {
                         let detail = "This tile shows no button.";
                         return Err(Error::refused(Some("button_tile"), detail));
@@ -101,7 +105,7 @@ impl Board {
             },
         };
         if change.deleted.is_some_and(|deleted| deleted != tile.deleted) {
-            reached.check_may_edit(&tile.content)?;
+            access.check_may_edit(&tile.content)?;
         }
         set(&mut tile.deleted, change.deleted);
         set(&mut tile.look.layouts, change.layouts);
@@ -112,8 +116,8 @@ impl Board {
         Ok(())
     }
 
-    /// What was made has a number now, by which the log tells of it.
-    pub(crate) async fn number_new_tiles(&mut self, tx: &mut Tx, before: &Self) -> Result<()> {
+    /// Fills in the ids of inserted tiles, for the log.
+    pub(crate) async fn assign_ids(&mut self, tx: &mut Tx, before: &Self) -> Result<()> {
         let is_new = |tile: &TileState| tile.id.is_none();
         if !self.tiles.iter().any(is_new) {
             return Ok(());
@@ -121,14 +125,14 @@ impl Board {
         let known: HashSet<TileId> = before.tiles.iter().filter_map(|tile| tile.id).collect();
         let stored = tiles::all_of(tx, self.dashboard.head.id).await?;
         let made = stored.into_iter().filter(|tile| tile.id.is_some_and(|id| !known.contains(&id)));
-        // Both in the order in which they were written.
+        // Both are in insertion order.
         let new = self.tiles.iter_mut().filter(|tile| tile.id.is_none());
         new.zip(made).for_each(|(new, made)| *new = made);
         Ok(())
     }
 
-    fn tile(&mut self, id: TileId, reached: &Reached) -> Result<&mut TileState> {
-        let is_it = |tile: &&mut TileState| tile.id == Some(id) && reached.sees(&tile.content);
+    fn tile(&mut self, id: TileId, access: &InheritedAccess) -> Result<&mut TileState> {
+        let is_it = |tile: &&mut TileState| tile.id == Some(id) && access.can_view(&tile.content);
         let found = self.tiles.iter_mut().find(is_it);
         found.ok_or_else(|| {
             let detail = format!("There is no tile {id} on this dashboard.");
@@ -165,29 +169,29 @@ impl Board {
         &mut self.tiles[last]
     }
 
-    /// Insights whose tiles had been taken off.
-    pub(crate) fn back_since(&self, before: &Self) -> Vec<InsightId> {
+    /// Insights whose deleted tiles are live again.
+    pub(crate) fn restored_since(&self, before: &Self) -> Vec<InsightId> {
         let off = before.tiles.iter().filter(|tile| tile.deleted);
         let off: HashSet<InsightId> = off.filter_map(TileState::insight).collect();
         let shown = self.tiles.iter().filter(|tile| !tile.deleted);
         shown.filter_map(TileState::insight).filter(|id| off.contains(id)).collect()
     }
 
-    /// The insights that copies of these tiles would show.
-    pub(crate) fn insights_on(&self, copied: &[TileCopy]) -> Vec<InsightId> {
+    /// The insights of the tiles to duplicate.
+    pub(crate) fn insights_to_duplicate(&self, copied: &[TileCopy]) -> Vec<InsightId> {
         let is_copied = |tile: &&TileState| copied.iter().any(|copy| tile.id == Some(copy.id));
         self.tiles.iter().filter(is_copied).filter_map(TileState::insight).collect()
     }
 
-    /// Puts a tile like another one beside it. An insight lies on a dashboard once, so the new
-    /// tile shows one of its own, from `insights`.
-    pub(crate) fn copy_within(
+    /// Duplicates a tile. A dashboard has an insight only once, so the duplicate gets a copy of it,
+    /// from `insights`.
+    pub(crate) fn duplicate_tile(
         &mut self,
         copy: TileCopy,
-        reached: &Reached,
+        access: &InheritedAccess,
         insights: &HashMap<InsightId, NewInsight>,
     ) -> Result<()> {
-        let mut tile = self.tile(copy.id, reached)?.own();
+        let mut tile = self.tile(copy.id, access)?.detached_copy();
         if let Content::Insight(shown) = &tile.content {
             let made = insights.get(shown).ok_or_else(|| {
                 let detail = "The insight of this tile is deleted.";

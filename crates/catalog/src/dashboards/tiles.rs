@@ -1,4 +1,4 @@
-//! Tiles: where insights, notes and links lie on dashboards.
+//! Tiles: the insights, texts and buttons on dashboards.
 
 use std::collections::HashMap;
 
@@ -13,16 +13,16 @@ use super::{Dashboards, insight_writes};
 use crate::activity::Actor;
 use crate::db::dialect::placeholders;
 use crate::db::executor::Executor;
-use crate::db::select::within;
+use crate::db::select::visible;
 use crate::db::{Row, Tx, Value, args, author};
 use crate::{Error, Result};
 
-/// Ours: a page with more is not read by anybody, and each is loaded with its dashboard.
+/// Our own limit; a dashboard is always loaded with all of its tiles.
 pub const TILES_MAX: usize = 500;
-/// Deleted tiles are kept for a restore; of more than this the oldest go.
+/// Deleted tiles stay restorable; past this the oldest are purged.
 const DELETED_TILES_MAX: i64 = 500;
 
-/// A tile as its dashboard changes; one without a number is new.
+/// A tile in memory; new ones have no id yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TileState {
     pub id: Option<TileId>,
@@ -31,7 +31,7 @@ pub(crate) struct TileState {
     pub deleted: bool,
 }
 
-/// What a tile shows; what has no number yet is made when it is saved.
+/// A tile's content; without an id it is inserted when the tile is saved.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Content {
     Insight(InsightId),
@@ -48,9 +48,9 @@ impl TileState {
         }
     }
 
-    /// A new tile like it, with a text or a link of its own: whoever may edit the copy may not
-    /// edit the other one's.
-    pub(crate) fn own(&self) -> Self {
+    /// A new tile with a text or button of its own, so that editing the copy does not change the
+    /// original.
+    pub(crate) fn detached_copy(&self) -> Self {
         let content = match self.content.clone() {
             Content::Note(_, body) => Content::Note(None, body),
             Content::Button(_, button) => Content::Button(None, button),
@@ -59,8 +59,8 @@ impl TileState {
         Self { id: None, look: self.look.clone(), content, deleted: false }
     }
 
-    /// What the log tells of it.
-    pub(crate) fn told(&self) -> Json {
+    /// The tile in log entries.
+    pub(crate) fn log_value(&self) -> Json {
         let (insight, text, button) = match &self.content {
             Content::Insight(id) => (json!(id), Json::Null, Json::Null),
             Content::NewInsight(new) => (json!(new.name), Json::Null, Json::Null),
@@ -118,15 +118,15 @@ fn read_state(row: &Row) -> Result<TileState> {
     Ok(TileState { id: Some(row.get("id")?), look, content, deleted: row.get("deleted")? })
 }
 
-/// Every tile of a dashboard, deleted ones too.
+/// All tiles of a dashboard, including deleted ones.
 pub(crate) async fn all_of(tx: &mut Tx, dashboard: DashboardId) -> Result<Vec<TileState>> {
     let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE t.dashboard_id = $1 ORDER BY t.id");
     tx.all(sql, args![dashboard]).await?.iter().map(read_state).collect()
 }
 
-/// The tiles that a dashboard shows, with their notes whole; those are on `others` too, of which
-/// some may be out of sight.
-pub(crate) async fn shown(
+/// The live tiles of a dashboard. Texts list the other dashboards they are on, as far as `others`
+/// makes those visible.
+pub(crate) async fn live(
     executor: &mut impl Executor,
     project: ProjectId,
     dashboard: DashboardId,
@@ -147,7 +147,7 @@ pub(crate) async fn shown(
         notes.extend(row.get::<Option<NoteId>>("note_id")?);
     }
     let people = author::by_ids(executor, people).await?;
-    let mut places = places_of_notes(executor, &notes, others).await?;
+    let mut places = tiles_of_notes(executor, &notes, others).await?;
     let somebody = |row: &Row, name: &str| -> Result<_> {
         let id: Option<UserId> = row.get(name)?;
         Ok(id.and_then(|id| people.get(&id).cloned()))
@@ -174,7 +174,7 @@ pub(crate) async fn shown(
 }
 
 impl Dashboards<'_> {
-    /// What the tiles of a dashboard put on top of the insights that they show.
+    /// Filter overrides of a dashboard's tiles, by insight.
     pub async fn tile_filters(
         self,
         on: DashboardId,
@@ -188,7 +188,7 @@ impl Dashboards<'_> {
     }
 }
 
-async fn places_of_notes(
+async fn tiles_of_notes(
     executor: &mut impl Executor,
     notes: &[NoteId],
     seen: &Sight,
@@ -199,7 +199,7 @@ async fn places_of_notes(
     }
     let mut values: Vec<Value> = notes.iter().map(|id| (*id).into()).collect();
     let marks = placeholders(1, notes.len());
-    let seen = within(seen, "d", &mut values).unwrap_or_else(|| "TRUE".into());
+    let seen = visible(seen, "d", &mut values).unwrap_or_else(|| "TRUE".into());
     let sql = format!(
         "SELECT t.id, t.note_id, t.dashboard_id, t.deleted FROM dashboard_tiles t \
          JOIN dashboards d ON d.id = t.dashboard_id \
@@ -215,19 +215,19 @@ async fn places_of_notes(
     Ok(places)
 }
 
-/// Where and by whom tiles are written.
-pub(crate) struct Writing<'a> {
+/// The context of a write of tiles.
+pub(crate) struct TileWriter<'a> {
     pub actor: &'a Actor,
     pub project: ProjectId,
     pub dashboard: DashboardId,
     pub now: Timestamp,
 }
 
-/// The one column of three that is filled.
-type Target = (Option<InsightId>, Option<NoteId>, Option<ButtonId>);
+/// The content's foreign key; exactly one of the three is set.
+type ContentKeys = (Option<InsightId>, Option<NoteId>, Option<ButtonId>);
 
-impl Writing<'_> {
-    /// Writes what differs: one statement for all new tiles and one for all changed ones.
+impl TileWriter<'_> {
+    /// Writes the differences: one statement for all new tiles and one for all changed ones.
     pub(crate) async fn save(
         &self,
         tx: &mut Tx,
@@ -254,19 +254,19 @@ impl Writing<'_> {
                 left.push(*note);
             }
         }
-        // One that comes back is not among the deleted ones that go.
+        // Updates first, so that a restored tile is not purged with the deleted ones.
         update(tx, &changed).await?;
         self.insert(tx, &made).await?;
-        drop_notes(tx, &left).await
+        delete_unused_notes(tx, &left).await
     }
 
-    /// The thing a tile shows, made or changed if need be.
+    /// Inserts or updates the tile's content, and returns its foreign key.
     async fn target(
         &self,
         tx: &mut Tx,
         content: &Content,
         old: Option<&Content>,
-    ) -> Result<Target> {
+    ) -> Result<ContentKeys> {
         Ok(match content {
             Content::Insight(id) => (Some(*id), None, None),
             Content::NewInsight(new) => {
@@ -331,7 +331,7 @@ impl Writing<'_> {
         Ok(id)
     }
 
-    async fn insert(&self, tx: &mut Tx, made: &[(&TileState, Target)]) -> Result<()> {
+    async fn insert(&self, tx: &mut Tx, made: &[(&TileState, ContentKeys)]) -> Result<()> {
         if made.is_empty() {
             return Ok(());
         }
@@ -360,8 +360,8 @@ impl Writing<'_> {
             notes.extend(gone.get::<Option<NoteId>>("note_id")?);
             buttons.extend(gone.get::<Option<ButtonId>>("button_id")?);
         }
-        drop_notes(tx, &notes).await?;
-        drop_buttons(tx, &buttons).await
+        delete_unused_notes(tx, &notes).await?;
+        delete_unused_buttons(tx, &buttons).await
     }
 }
 
@@ -379,7 +379,7 @@ fn look_values(tile: &TileState) -> Vec<Value> {
 }
 
 /// Both engines call the columns of a `VALUES` list `column1`, `column2`, ….
-async fn update(tx: &mut Tx, changed: &[(TileId, &TileState, Target)]) -> Result<()> {
+async fn update(tx: &mut Tx, changed: &[(TileId, &TileState, ContentKeys)]) -> Result<()> {
     if changed.is_empty() {
         return Ok(());
     }
@@ -405,15 +405,15 @@ async fn update(tx: &mut Tx, changed: &[(TileId, &TileState, Target)]) -> Result
     Ok(())
 }
 
-/// Notes that no tile shows any more are gone.
-async fn drop_notes(tx: &mut Tx, left: &[NoteId]) -> Result<()> {
+/// Deletes texts that no tile references any more.
+async fn delete_unused_notes(tx: &mut Tx, left: &[NoteId]) -> Result<()> {
     let left: Vec<Value> = left.iter().map(|id| (*id).into()).collect();
     let sql = "DELETE FROM dashboard_notes WHERE id IN {list} AND NOT EXISTS \
                (SELECT 1 FROM dashboard_tiles t WHERE t.note_id = dashboard_notes.id)";
     tx.run_in(sql, args![], &left).await
 }
 
-async fn drop_buttons(tx: &mut Tx, left: &[ButtonId]) -> Result<()> {
+async fn delete_unused_buttons(tx: &mut Tx, left: &[ButtonId]) -> Result<()> {
     let left: Vec<Value> = left.iter().map(|id| (*id).into()).collect();
     let sql = "DELETE FROM dashboard_buttons WHERE id IN {list} AND NOT EXISTS \
                (SELECT 1 FROM dashboard_tiles t WHERE t.button_id = dashboard_buttons.id)";

@@ -14,12 +14,12 @@ pub(crate) const COLUMNS: &str = "u.id AS u_id, u.uuid AS u_uuid, u.distinct_id 
      u.first_name AS u_first_name, u.last_name AS u_last_name, u.email AS u_email, \
      u.is_email_verified AS u_is_email_verified";
 
-/// The same for a second user of one row, joined under another name.
+/// Like [`COLUMNS`], for a user joined under another alias.
 pub(crate) fn columns_as(alias: &str) -> String {
     COLUMNS.replace("u.", &format!("{alias}.")).replace(" u_", &format!(" {alias}_"))
 }
 
-/// The nested user of a row that selected [`COLUMNS`]; none when the join found nobody.
+/// The nested user of a row that selected [`COLUMNS`]; none if the join matched nobody.
 pub(crate) fn read(row: &Row) -> Result<Option<User>> {
     read_as(row, "u")
 }
@@ -36,13 +36,13 @@ pub(crate) fn read_as(row: &Row, alias: &str) -> Result<Option<User>> {
         last_name: row.get(&name("last_name"))?,
         email: row.get(&name("email"))?,
         is_email_verified: row.get(&name("is_email_verified"))?,
-        // Settings may be large, and lists repeat their authors: only their owner sees them.
+        // Left out: settings may be large, and lists repeat their authors.
         hedgehog_config: None,
         role_at_organization: None,
     }))
 }
 
-/// Several users as objects show their authors, in one query.
+/// Several users by id, in one statement.
 pub(crate) async fn by_ids(
     executor: &mut impl Executor,
     ids: impl IntoIterator<Item = UserId>,

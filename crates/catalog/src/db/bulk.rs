@@ -1,14 +1,15 @@
-//! Many rows in few statements.
+//! Bulk statements: many rows per INSERT or UPDATE, long IN lists in chunks.
 
 use super::dialect::placeholders;
 use super::{Db, Row, Tx, Value};
 use crate::{Error, Result};
 
-/// Rows of one statement, largest first. A few fixed sizes, so that engines prepare a handful of
-/// statements and not one for every length, and any number of rows takes few of them: to hand one
-/// over costs more than most rows do. 256 rows of 17 values stay far below SQLite's 32,766.
+/// Rows per statement, largest first. With a few fixed sizes an engine prepares a handful of
+/// statements, and any number of rows takes few round trips. 256 rows of 17 values are far below
+/// SQLite's limit of 32,766 parameters.
 const ROWS_PER_STATEMENT: [usize; 9] = [256, 128, 64, 32, 16, 8, 4, 2, 1];
-/// Values of one IN list; shorter lists are filled up to a power of two by repeating the last.
+/// Values per IN list. Shorter lists are padded to a power of two by repeating the last value, so
+/// that few distinct statements are prepared.
 const VALUES_PER_LIST: usize = 1_024;
 
 /// Rows to write, all of the same width.
@@ -29,13 +30,13 @@ impl Rows {
 }
 
 impl Tx {
-    /// Runs `{head} VALUES (…), (…) {tail}` until all rows are written. Head and tail have no values,
-    /// and no row depends on another.
+    /// Runs `{head} VALUES (…), (…) {tail}` until all rows are written. Head and tail have no
+    /// parameters, and no row depends on another.
     pub(crate) async fn write(&mut self, head: &str, rows: Rows, tail: &str) -> Result<()> {
         self.write_counted(head, rows, tail).await.map(drop)
     }
 
-    /// The same, and tells how many rows changed.
+    /// Like [`Tx::write`]; returns the number of rows changed.
     pub(crate) async fn write_counted(
         &mut self,
         head: &str,
@@ -46,16 +47,17 @@ impl Tx {
         if values.is_empty() {
             return Ok(0);
         }
-        let row = self.dialect().marks(1, width);
-        if let Some(here) = self.here().await? {
-            return here.run(&format!("{head} VALUES {row} {tail}"), values.chunks(width));
+        let row = self.dialect().row_placeholders(1, width);
+        if let Some(inline) = self.inline().await? {
+            return inline.run(&format!("{head} VALUES {row} {tail}"), values.chunks(width));
         }
         let (mut left, mut changed) = (values.len() / width, 0);
         let mut values = values.into_iter();
         for size in ROWS_PER_STATEMENT {
             while left >= size {
-                let marks: Vec<String> =
-                    (0..size).map(|row| self.dialect().marks(row * width + 1, width)).collect();
+                let marks: Vec<String> = (0..size)
+                    .map(|row| self.dialect().row_placeholders(row * width + 1, width))
+                    .collect();
                 let sql = format!("{head} VALUES {} {tail}", marks.join(", "));
                 changed += self.run(sql, values.by_ref().take(size * width).collect()).await?;
                 left -= size;
@@ -64,8 +66,8 @@ impl Tx {
         Ok(changed)
     }
 
-    /// Gives `columns` of the rows that have these `keys` other values. A row has first its keys and
-    /// then its values. Whoever writes knows that they are there: one that is not is not made.
+    /// Updates `columns` of the rows with these `keys`. Each row has its keys first, then its
+    /// values. All rows must exist: [`Error::OutOfSync`] if one does not.
     pub(crate) async fn update(
         &mut self,
         table: &str,
@@ -81,11 +83,11 @@ impl Tx {
             all.join(separator)
         };
         let expected = (rows.values.len() / rows.width) as u64;
-        let changed = if let Some(here) = self.here().await? {
+        let changed = if let Some(inline) = self.inline().await? {
             let set = each(columns, ", ", &|at, own| format!("{own} = ?{}", keys.len() + at + 1));
             let are = each(keys, " AND ", &|at, own| format!("{own} = ?{}", at + 1));
             let sql = format!("UPDATE {table} SET {set} WHERE {are}");
-            here.run(&sql, rows.values.chunks(rows.width))?
+            inline.run(&sql, rows.values.chunks(rows.width))?
         } else {
             let set = each(columns, ", ", &|_, own| format!("{own} = new.{own}"));
             let are = each(keys, " AND ", &|_, own| format!("{table}.{own} = new.{own}"));
@@ -97,8 +99,8 @@ impl Tx {
     }
 }
 
-/// `sql` with `{list}` in place of an IN list, and its values, for every piece of `wanted` that fits
-/// into one. The list comes behind `fixed`.
+/// The statements for all chunks of `wanted`, with `{list}` expanded. The list's parameters follow
+/// `fixed`.
 fn statements(
     sql: &str,
     fixed: &[Value],
@@ -113,7 +115,7 @@ fn statements(
 }
 
 impl Tx {
-    /// All rows of a query whose `{list}` is any of `wanted`.
+    /// All rows of a query with an IN list of any length in place of `{list}`.
     pub(crate) async fn all_in(
         &mut self,
         sql: &str,
@@ -127,7 +129,7 @@ impl Tx {
         Ok(found)
     }
 
-    /// Runs a statement for every piece of `wanted` that fits into its `{list}`.
+    /// Runs a statement with an IN list of any length in place of `{list}`, chunk by chunk.
     pub(crate) async fn run_in(
         &mut self,
         sql: &str,
@@ -142,7 +144,7 @@ impl Tx {
 }
 
 impl Db {
-    /// All rows of a query whose `{list}` is any of `wanted`, beside a transaction.
+    /// Like [`Tx::all_in`], outside of a transaction.
     pub(crate) async fn all_in(
         &self,
         sql: &str,
@@ -158,6 +160,6 @@ impl Db {
 }
 
 /// Ids as values of an IN list.
-pub(crate) fn keys<T: Copy + Into<Value>>(ids: &[T]) -> Vec<Value> {
+pub(crate) fn id_values<T: Copy + Into<Value>>(ids: &[T]) -> Vec<Value> {
     ids.iter().map(|id| (*id).into()).collect()
 }

@@ -1,4 +1,4 @@
-//! What columns are read into and values are made of.
+//! Conversions between Rust types and columns.
 
 use model::person::{DistinctNo, PersonNo};
 use model::{
@@ -21,13 +21,13 @@ impl Row {
         T::read(self, name)
     }
 
-    /// A JSON column as whatever it holds.
+    /// A JSON column, deserialized.
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, name: &'static str) -> Result<T> {
         let text: String = self.get(name)?;
         serde_json::from_str(&text).map_err(|why| Error::corrupt(name, why))
     }
 
-    /// A JSON column that may be empty.
+    /// A nullable JSON column, deserialized.
     pub(crate) fn optional_json<T: serde::de::DeserializeOwned>(
         &self,
         name: &'static str,
@@ -45,7 +45,7 @@ macro_rules! stored_as {
                 Ok(match row {
                     Row::Sqlite(row) => row.try_get(name)?,
                     Row::Postgres(row) => row.try_get(name)?,
-                    Row::Here(row) => row.get(name)?,
+                    Row::Inline(row) => row.get(name)?,
                 })
             }
         }

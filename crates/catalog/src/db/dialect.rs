@@ -1,4 +1,4 @@
-//! Every difference between SQLite and PostgreSQL that the rest of the crate relies on.
+//! All differences between SQLite and PostgreSQL that the crate relies on.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
@@ -7,10 +7,10 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// Migrations are written once; these words in braces become each engine's own.
+    /// Expands the placeholders in braces that migrations use for engine-specific types.
     pub(crate) fn expand(self, migration: &str) -> String {
         let words: [(&str, &str); 2] = match self {
-            // AUTOINCREMENT never hands out a number twice, not even after a delete.
+            // AUTOINCREMENT never reuses an id, even after a delete.
             Self::Sqlite => {
                 [("{serial}", "INTEGER PRIMARY KEY AUTOINCREMENT"), ("{bytes}", "BLOB")]
             }
@@ -22,8 +22,8 @@ impl Dialect {
         words.iter().fold(migration.to_owned(), |text, (word, own)| text.replace(word, own))
     }
 
-    /// SQLite's writer is alone from `BEGIN IMMEDIATE` on, so only PostgreSQL locks rows: against
-    /// other writers, but not against rows elsewhere that come to refer to this one.
+    /// The row lock of a SELECT. SQLite has one writer since `BEGIN IMMEDIATE`. PostgreSQL locks
+    /// against other writers, but not against new foreign keys to the row.
     pub(crate) const fn for_update(self) -> &'static str {
         match self {
             Self::Sqlite => "",
@@ -31,16 +31,17 @@ impl Dialect {
         }
     }
 
-    /// The places of `count` values in a row, the first of which is `$first`. SQLite looks a numbered
-    /// one up among all the others each time it is given a value; these are simply the next ones.
-    pub(crate) fn marks(self, first: usize, count: usize) -> String {
+    /// Placeholders of `count` parameters, the first of which is `$first`. SQLite uses anonymous
+    /// ones: it looks numbered ones up linearly at each bind.
+    pub(crate) fn row_placeholders(self, first: usize, count: usize) -> String {
         match self {
             Self::Sqlite => format!("({})", vec!["?"; count].join(", ")),
             Self::Postgres => placeholders(first, count),
         }
     }
 
-    /// A member of a JSON object in a text column, as text. `name` is ours, never a caller's.
+    /// A member of a JSON object in a text column, as a string. `name` is always a constant of
+    /// ours, so it needs no escaping.
     pub(crate) fn json_text(self, column: &str, name: &'static str) -> String {
         match self {
             Self::Sqlite => format!("({column} ->> '{name}')"),
@@ -48,7 +49,8 @@ impl Dialect {
         }
     }
 
-    /// The same for one table of a join; an outer join cannot be locked whole.
+    /// Locks the rows of one table of a join; PostgreSQL cannot lock the nullable side of an outer
+    /// join.
     pub(crate) fn for_update_of(self, alias: &str) -> String {
         match self {
             Self::Sqlite => String::new(),

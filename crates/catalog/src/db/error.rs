@@ -1,4 +1,4 @@
-//! What can go wrong, by what the caller can do about it.
+//! The crate's errors, by what the caller can do about them.
 
 use model::flag::filters::Refused;
 use rusqlite::ffi;
@@ -9,29 +9,29 @@ use sqlx::sqlite::SqliteError;
 pub enum Error {
     #[error("not found")]
     NotFound,
-    /// A unique rule was broken; `rule` is the constraint or the columns, as the engine names them.
+    /// A unique constraint failed; `rule` is the constraint or its columns, as the engine names
+    /// them.
     #[error("already exists: {rule}")]
     Duplicate { rule: String },
-    /// A change that the rules refuse. `field` is null when no single field is to blame.
+    /// A change that breaks a rule. `field` is none if no single field is at fault.
     #[error("{detail}")]
     Refused { field: Option<&'static str>, detail: String },
-    /// The same where clients tell the rules apart by a code.
+    /// Like `Refused`, with an error code that clients distinguish.
     #[error("{detail}")]
     Invalid { field: &'static str, code: &'static str, detail: String },
-    /// Somebody else changed the same thing meanwhile.
+    /// Optimistic concurrency control failed: somebody else changed the same object meanwhile.
     #[error("{0}")]
     Stale(String),
-    /// A name that something else here has already.
+    /// A name that another object already has.
     #[error("{detail}")]
     Taken { field: &'static str, detail: String },
     #[error("{0}")]
     Forbidden(&'static str),
-    /// The database cannot be reached now; trying again may help.
+    /// The database is unreachable; a retry may succeed.
     #[error("the catalog is unavailable")]
     Unavailable(#[source] Cause),
-    /// A batch of the journal that does not continue where the catalog stands, or changes what is not
-    /// there.
-    #[error("the catalog is not as the batches before left it")]
+    /// A journal batch does not start at the stored offset, or updates a missing row.
+    #[error("the journal batch does not match the stored offset or rows")]
     OutOfSync,
     #[error("another server owns this catalog; stop it first, or give this one its own")]
     Owned,
@@ -55,12 +55,12 @@ pub enum Error {
     Backend(#[source] Cause),
 }
 
-/// What failed below.
+/// The error of the driver.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Cause {
     Driver(sqlx::Error),
-    /// Asked without the driver.
+    /// From a statement that bypassed sqlx.
     Sqlite(rusqlite::Error),
 }
 
@@ -74,13 +74,13 @@ impl From<sqlx::Error> for Error {
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed
             | sqlx::Error::Io(_)
-            // A connection that is cut while it is being made ends in one of these two.
+            // A connection that breaks while it is established ends in one of these two.
             | sqlx::Error::Protocol(_)
             | sqlx::Error::Tls(_) => Self::Unavailable(Cause::Driver(error)),
             sqlx::Error::Database(ref cause) if cause.is_unique_violation() => {
                 Self::Duplicate { rule: cause.constraint().unwrap_or(cause.message()).to_owned() }
             }
-            sqlx::Error::Database(ref cause) if code(&**cause).is_passing() => {
+            sqlx::Error::Database(ref cause) if code(&**cause).is_transient() => {
                 Self::Unavailable(Cause::Driver(error))
             }
             other => Self::Backend(Cause::Driver(other)),
@@ -94,7 +94,7 @@ impl From<rusqlite::Error> for Error {
             rusqlite::Error::SqliteFailure(cause, message) if is_duplicate(cause) => {
                 Self::Duplicate { rule: message.clone().unwrap_or_else(|| cause.to_string()) }
             }
-            rusqlite::Error::SqliteFailure(cause, _) if Code::of(cause).is_passing() => {
+            rusqlite::Error::SqliteFailure(cause, _) if Code::of(cause).is_transient() => {
                 Self::Unavailable(Cause::Sqlite(error))
             }
             _ => Self::Backend(Cause::Sqlite(error)),
@@ -107,7 +107,7 @@ fn is_duplicate(cause: &ffi::Error) -> bool {
         .contains(&cause.extended_code)
 }
 
-/// How an engine names what went wrong.
+/// An engine's error code.
 enum Code {
     /// The primary result code.
     Sqlite(i32),
@@ -115,7 +115,7 @@ enum Code {
     Postgres(String),
 }
 
-/// The bits of an extended result code that are the primary one.
+/// Mask of the primary code in an extended result code.
 const PRIMARY: i32 = 0xff;
 
 fn code(cause: &dyn DatabaseError) -> Code {
@@ -131,13 +131,13 @@ impl Code {
         Self::Sqlite(cause.extended_code & PRIMARY)
     }
 
-    /// Whether it may work later, when something outside has changed.
-    fn is_passing(&self) -> bool {
+    /// Whether the error is transient: a retry may succeed without other values.
+    fn is_transient(&self) -> bool {
         match self {
             // busy, locked, no memory, read-only, interrupted, I/O, full, cannot open, protocol
             Self::Sqlite(code) => matches!(code, 5..=10 | 13..=15),
-            // Classes 53 (no resources), 57P (shut down), 58 (its disk), 08 (connection), 40
-            // (rolled back in favour of others), 55 (held by others), and only reads are allowed.
+            // Classes 53 (insufficient resources), 57P (shutdown), 58 (I/O), 08 (connection), 40
+            // (deadlock, serialization), 55 (lock not available), and 25006 (read-only).
             Self::Postgres(state) => {
                 let classes = ["53", "57P", "58", "08", "40", "55", "25006"];
                 classes.iter().any(|class| state.starts_with(class))
@@ -145,7 +145,7 @@ impl Code {
         }
     }
 
-    /// Whether the values of the statement were refused.
+    /// Whether the engine rejected the values of the statement.
     fn is_data_error(&self) -> bool {
         match self {
             // too big, constraint, mismatch
@@ -181,8 +181,8 @@ impl Cause {
 }
 
 impl Error {
-    /// Whether the values that were read or written are to blame: others would have worked. Any
-    /// other failure says something about the catalog, and may be gone when it is asked again.
+    /// Whether the values are at fault: other values would have worked. Any other error concerns
+    /// the catalog itself and may be transient.
     pub fn is_data_error(&self) -> bool {
         match self {
             Self::NotFound
@@ -212,8 +212,8 @@ impl Error {
         Self::Refused { field, detail: detail.into() }
     }
 
-    /// A flag's or cohort's conditions that break a rule with a code of its own.
-    pub(crate) fn unfit(refused: Refused) -> Self {
+    /// Invalid conditions of a flag or cohort, with their error code.
+    pub(crate) fn invalid_filters(refused: Refused) -> Self {
         Self::Invalid { field: "filters", code: refused.code, detail: refused.detail }
     }
 }

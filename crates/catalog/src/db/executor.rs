@@ -1,4 +1,4 @@
-//! Questions that are asked alike beside a transaction and inside one.
+//! Queries that run alike inside and outside of a transaction.
 
 use super::{Db, Row, Tx, Value};
 use crate::Result;

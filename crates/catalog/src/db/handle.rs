@@ -7,10 +7,10 @@ use super::vault::Vault;
 use super::{Db, args};
 use crate::{Error, Result};
 
-/// Sealed once and opened at every start. What it says does not matter.
+/// Encrypted once and decrypted at every start, to check the secret key. Any string would do.
 const PROOF: &str = "hedgerow";
 
-/// The parts that every area works with; one per catalog.
+/// What every area works with; one per catalog.
 pub(crate) struct Core {
     pub db: Db,
     pub clock: Clock,
@@ -18,7 +18,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// A catalog opens only with the key that sealed it; the first key becomes that one.
+    /// Checks the secret key: a catalog opens only with the key it was created with.
     pub(crate) async fn check_vault(&self) -> Result<()> {
         let sql = "SELECT vault_proof FROM instance WHERE id = 1";
         let kept = self.db.optional(sql, args![]).await?;

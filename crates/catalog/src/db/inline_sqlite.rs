@@ -1,5 +1,7 @@
-//! SQLite asked where the caller is, not on the driver's thread: what a batch of the pipeline reads
-//! and writes is one short statement many times over, and to hand rows over costs more than they do.
+//! Runs SQLite statements on the caller's thread, through rusqlite on sqlx's connection.
+//!
+//! A pipeline batch runs the same short statements many times. Passing each row to the driver's
+//! worker thread costs more than executing it.
 
 use std::sync::Arc;
 
@@ -10,24 +12,24 @@ use sqlx::sqlite::{LockedSqliteHandle, SqliteConnection};
 use super::{Row, Value};
 use crate::{Error, Result};
 
-/// A connection from which its driver stays away meanwhile.
-pub(crate) struct Here<'c> {
+/// Exclusive use of a connection's SQLite handle; sqlx's worker is locked out meanwhile.
+pub(crate) struct InlineSqlite<'c> {
     connection: Connection,
-    /// Behind the connection, whose statements end first.
-    _held: LockedSqliteHandle<'c>,
+    /// Declared after the connection, so that statements are finalized before the lock is released.
+    _lock: LockedSqliteHandle<'c>,
 }
 
-impl<'c> Here<'c> {
+impl<'c> InlineSqlite<'c> {
     #[allow(unsafe_code, reason = "all that the driver gives is a pointer")]
-    pub(super) async fn of(driven: &'c mut SqliteConnection) -> Result<Self> {
-        let mut held = driven.lock_handle().await?;
-        let handle = held.as_raw_handle().as_ptr();
-        // SAFETY: it is open, and nobody else uses it while it is held.
+    pub(super) async fn of(driver: &'c mut SqliteConnection) -> Result<Self> {
+        let mut lock = driver.lock_handle().await?;
+        let handle = lock.as_raw_handle().as_ptr();
+        // SAFETY: the handle is open, and the lock excludes every other user of it.
         let connection = unsafe { Connection::from_handle(handle) }?;
-        Ok(Self { connection, _held: held })
+        Ok(Self { connection, _lock: lock })
     }
 
-    /// Runs a statement once for each of `rows`, and tells how many it changed.
+    /// Runs a statement once per row, and returns the number of rows changed.
     pub(crate) fn run<'v>(
         &self,
         sql: &str,
@@ -42,20 +44,20 @@ impl<'c> Here<'c> {
         Ok(changed)
     }
 
-    /// The rows of a query for each of `wanted`, which comes behind `fixed`.
+    /// The rows of a query for each of `wanted`, whose parameter follows `fixed`.
     pub(super) fn find(&self, sql: &str, fixed: &[Value], wanted: &[Value]) -> Result<Vec<Row>> {
-        // One look at the file for all of them: to begin and to end one costs as much as to find.
-        let look = self.connection.unchecked_transaction()?;
-        let found = self.find_each(sql, fixed, wanted)?;
-        look.finish()?;
-        Ok(found)
+        // One read transaction for all lookups: beginning and ending one costs as much as a lookup.
+        let read = self.connection.unchecked_transaction()?;
+        let rows_read = self.find_each(sql, fixed, wanted)?;
+        read.finish()?;
+        Ok(rows_read)
     }
 
     fn find_each(&self, sql: &str, fixed: &[Value], wanted: &[Value]) -> Result<Vec<Row>> {
         let mut statement = self.connection.prepare(sql)?;
         let names: Arc<[String]> =
             statement.column_names().into_iter().map(str::to_owned).collect();
-        let mut found = Vec::new();
+        let mut rows_read = Vec::new();
         bind(&mut statement, 1, fixed)?;
         for value in wanted {
             bind(&mut statement, fixed.len() + 1, std::slice::from_ref(value))?;
@@ -63,10 +65,10 @@ impl<'c> Here<'c> {
             while let Some(row) = rows.next()? {
                 let values =
                     (0..names.len()).map(|at| row.get(at)).collect::<rusqlite::Result<_>>()?;
-                found.push(Row::Here(Found { names: names.clone(), values }));
+                rows_read.push(Row::Inline(InlineRow { names: names.clone(), values }));
             }
         }
-        Ok(found)
+        Ok(rows_read)
     }
 }
 
@@ -93,13 +95,13 @@ impl ToSql for Value {
     }
 }
 
-/// A row that was found here.
-pub(crate) struct Found {
+/// A row that was read inline.
+pub(crate) struct InlineRow {
     names: Arc<[String]>,
     values: Vec<Stored>,
 }
 
-impl Found {
+impl InlineRow {
     pub(super) fn get<T: FromSql>(&self, name: &str) -> Result<T> {
         let mut columns = self.names.iter().zip(&self.values);
         let Some((_, value)) = columns.find(|(own, _)| *own == name) else {

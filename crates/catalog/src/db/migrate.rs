@@ -1,4 +1,4 @@
-//! Schema versions, applied in order at start. Released migrations are only ever added to.
+//! Schema migrations, applied in order at start. Released migrations never change.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use model::Clock;
 use super::{Db, Tx, args};
 use crate::{Error, Result};
 
-/// Position is version: the first is 1.
+/// The index plus one is the version.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_accounts.sql"),
     include_str!("migrations/0002_ingest.sql"),
@@ -28,7 +28,7 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations \
 pub(crate) const VERSION: &str =
     "SELECT COALESCE(MAX(version), 0) AS version FROM schema_migrations";
 
-/// Brings the schema up to this program's, in one transaction: all steps or none.
+/// Migrates to the current version, in one transaction.
 pub(crate) async fn run(db: &Db, clock: &Clock) -> Result<()> {
     let mut tx = db.begin().await?;
     tx.script(TABLE.into()).await?;
@@ -48,7 +48,7 @@ pub(crate) async fn run(db: &Db, clock: &Clock) -> Result<()> {
     Ok(())
 }
 
-/// For commands beside a server: they never migrate, so the schema must fit already.
+/// Checks that the schema is current. Commands next to a running server never migrate.
 pub(crate) async fn check(db: &Db) -> Result<()> {
     match version(db).await? {
         found if found > KNOWN => Err(Error::NewerSchema { found, known: KNOWN }),
@@ -71,7 +71,7 @@ pub(crate) async fn version(db: &Db) -> Result<i64> {
     db.one(VERSION, args![]).await?.get("version")
 }
 
-/// The whole schema in a file of SQLite, for tests that count what a statement takes.
+/// Creates the whole schema, for tests that count a statement's VM steps.
 #[cfg(test)]
 pub(crate) fn apply_all(file: &rusqlite::Connection) -> rusqlite::Result<()> {
     let scripts =

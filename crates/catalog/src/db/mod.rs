@@ -1,8 +1,8 @@
-//! One way to run a statement on either engine.
+//! Runs statements on SQLite or PostgreSQL, and what all areas share.
 //!
-//! Values and rows are reduced to what both engines store alike: integers, text, booleans and
-//! bytes. Times are microseconds, uuids and JSON are text. Reads may run beside the writer;
-//! every write runs in a [`Tx`].
+//! Values and rows are reduced to types that both engines store alike: integers, strings, booleans
+//! and bytes. Timestamps are microseconds; UUIDs and JSON are strings. Reads may run concurrently
+//! with the writer; every write runs in a [`Tx`].
 
 pub(crate) mod author;
 pub(crate) mod bulk;
@@ -37,34 +37,34 @@ use tokio::sync::Mutex;
 use crate::{Error, Result};
 use dialect::Dialect;
 use error::Cause;
-use inline_sqlite::Here;
-use notify::{Announcement, Changes};
+use inline_sqlite::InlineSqlite;
+use notify::{ChangeFeed, Invalidation};
 
 pub(crate) use handle::{Core, handle};
 
-/// SQLite reads in parallel; more connections than this only cost memory on a small machine.
+/// SQLite reads concurrently; more connections only cost memory on a small machine.
 const SQLITE_READERS_MAX: u32 = 4;
 const POSTGRES_CONNECTIONS_MAX: u32 = 16;
-/// What the one writer keeps of the file; persons are everywhere in it.
+/// Page cache of the writer; accesses to persons are spread over the whole file.
 const SQLITE_WRITER_CACHE_KIB: u32 = 16 << 10;
-/// Pages of the log (4 KiB each) before they are copied into the file.
+/// Pages of 4 KiB in the write-ahead log before a checkpoint.
 const SQLITE_WAL_PAGES: u32 = 8 << 10;
-/// How long a request waits for a connection before it is told that the catalog is away.
+/// Timeout of a request for a connection, after which the catalog counts as unavailable.
 const ACQUIRE_WAIT: Duration = Duration::from_secs(5);
-/// Another process (an admin command) may hold SQLite's write lock this long.
+/// How long another process, such as an admin command, may hold SQLite's write lock.
 const SQLITE_BUSY_WAIT: Duration = Duration::from_secs(10);
-/// How long a server that has just ended may still hold its lock, and how often to look.
+/// How long a stopping server may still hold the owner lock, and the interval of retries.
 const OWNER_WAIT: Duration = Duration::from_secs(1);
 const OWNER_PAUSE: Duration = Duration::from_millis(50);
-/// PostgreSQL's advisory lock of the one server that owns a catalog ("hedgerow" in ASCII).
+/// Key of the advisory lock that the owning server holds in PostgreSQL ("hedgerow" in ASCII).
 const OWNER_LOCK: i64 = 0x6865_6467_6572_6f77;
 
 pub struct Db {
     engine: Engine,
     statements: AtomicU64,
-    /// Keeps PostgreSQL's advisory lock for as long as this server lives.
+    /// The connection that holds PostgreSQL's advisory lock while this server runs.
     owner: Mutex<Option<sqlx::PgConnection>>,
-    changes: Arc<Changes>,
+    change_feed: Arc<ChangeFeed>,
 }
 
 enum Engine {
@@ -75,9 +75,9 @@ enum Engine {
 /// A transaction that rolls back unless it is committed.
 pub struct Tx {
     inner: TxInner,
-    /// Whether many rows are written where the caller is.
-    here: bool,
-    announcement: Announcement,
+    /// Whether bulk writes run inline, on the caller's thread.
+    inline: bool,
+    invalidation: Invalidation,
 }
 
 enum TxInner {
@@ -95,12 +95,12 @@ pub(crate) enum Value {
 
 pub(crate) enum Row {
     Sqlite(SqliteRow),
-    Here(inline_sqlite::Found),
+    Inline(inline_sqlite::InlineRow),
     Postgres(PgRow),
 }
 
 impl Value {
-    /// PostgreSQL cannot hold U+0000 in text; what one engine refuses both do.
+    /// PostgreSQL cannot store U+0000 in strings, so both engines reject it.
     fn check(&self) -> Result<()> {
         match self {
             Self::Text(Some(text)) if text.contains('\0') => {
@@ -122,25 +122,25 @@ impl Db {
             .filename(file)
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
-            // A commit that was answered must survive a power cut.
+            // An acknowledged commit must survive a power failure.
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(SQLITE_BUSY_WAIT);
-        // Pages that batch after batch changes are copied to the file once for all of them.
+        // A large log lets one checkpoint write pages that many batches changed.
         let writing = options
             .clone()
             .pragma("cache_size", format!("-{SQLITE_WRITER_CACHE_KIB}"))
-            // Else what a statement of many rows would need to be undone goes to a file each time.
+            // Statement journals of bulk writes would go to a temporary file otherwise.
             .pragma("temp_store", "MEMORY")
             .pragma("wal_autocheckpoint", SQLITE_WAL_PAGES.to_string());
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(SQLITE_BUSY_WAIT)
-            // Another one would begin without the pages of the batches before.
+            // A new connection would start with a cold page cache.
             .max_lifetime(None)
             .idle_timeout(None)
-            // A full or failing disk ends a transaction behind the driver's back, which then takes
-            // the connection to be in it for ever.
+            // When a full or failing disk makes SQLite roll back by itself, sqlx still believes
+            // that the connection is in a transaction.
             .before_acquire(|writer, _| Box::pin(async move { Ok(!writer.is_in_transaction()) }))
             .connect_with(writing)
             .await?;
@@ -148,10 +148,10 @@ impl Db {
             .max_connections(SQLITE_READERS_MAX)
             .acquire_timeout(ACQUIRE_WAIT)
             .connect_lazy_with(options.read_only(true));
-        Ok(Self::over(Engine::Sqlite { readers, writer }))
+        Ok(Self::new(Engine::Sqlite { readers, writer }))
     }
 
-    /// Only of SQLite: PostgreSQL has tools of its own.
+    /// SQLite only; PostgreSQL has its own backup tools.
     pub(crate) async fn copy_to(&self, file: &Path) -> Result<()> {
         let Engine::Sqlite { writer, .. } = &self.engine else {
             return Err(Error::refused(None, "Only an embedded catalog can be copied."));
@@ -167,15 +167,15 @@ impl Db {
             .acquire_timeout(ACQUIRE_WAIT)
             .connect_with(options.clone())
             .await?;
-        Ok(Self::over(Engine::Postgres { pool, options: Box::new(options) }))
+        Ok(Self::new(Engine::Postgres { pool, options: Box::new(options) }))
     }
 
-    fn over(engine: Engine) -> Self {
+    fn new(engine: Engine) -> Self {
         Self {
             engine,
             statements: AtomicU64::new(0),
             owner: Mutex::new(None),
-            changes: Arc::default(),
+            change_feed: Arc::default(),
         }
     }
 
@@ -186,22 +186,22 @@ impl Db {
         }
     }
 
-    /// Takes the catalog for this server alone, or sees that it still has it. SQLite's folder has
-    /// a lock file of its own.
-    pub(crate) async fn own(&self) -> Result<()> {
+    /// Takes or renews exclusive ownership of the catalog. SQLite's data directory has a lock file
+    /// instead.
+    pub(crate) async fn take_ownership(&self) -> Result<()> {
         let Engine::Postgres { options, .. } = &self.engine else { return Ok(()) };
-        let owned = tokio::time::timeout(ACQUIRE_WAIT, self.own_postgres(options)).await;
+        let owned = tokio::time::timeout(ACQUIRE_WAIT, self.lock_postgres(options)).await;
         owned.unwrap_or(Err(Error::Unavailable(Cause::Driver(sqlx::Error::PoolTimedOut))))
     }
 
-    async fn own_postgres(&self, options: &PgConnectOptions) -> Result<()> {
+    async fn lock_postgres(&self, options: &PgConnectOptions) -> Result<()> {
         let mut owner = self.owner.lock().await;
         if let Some(connection) = owner.as_mut()
             && connection.ping().await.is_ok()
         {
             return Ok(());
         }
-        // With the connection went the lock, and somebody else may have taken it.
+        // The broken connection released the lock, and another server may hold it now.
         *owner = None;
         let mut connection = sqlx::PgConnection::connect_with(options).await?;
         let asked = Instant::now();
@@ -234,11 +234,10 @@ impl Db {
         }
     }
 
-    /// All rows of a query whose `{list}`, behind all other values, is any of `wanted`, each of which
-    /// is there once. They come in no order, for who writes next. Of SQLite the writer is asked, where
-    /// the caller is: it still has the pages of the batches before, while those of readers are void
-    /// after each.
-    pub(crate) async fn all_in_here(
+    /// All rows of a query with `{list}` expanded to `wanted`, which has no duplicates, in any
+    /// order. On SQLite it runs inline on the writer's connection: its page cache is warm from the
+    /// batches before, whereas each commit invalidates those of the readers.
+    pub(crate) async fn all_in_inline(
         &self,
         sql: &str,
         fixed: Vec<Value>,
@@ -249,9 +248,12 @@ impl Db {
         };
         self.statements.fetch_add(1, Ordering::Relaxed);
         let mut writer = writer.acquire().await?;
-        let found =
-            Here::of(&mut writer).await?.find(&sql.replace("{list}", "(?)"), &fixed, wanted);
-        // Whether what failed could be ended is not known to the driver.
+        let found = InlineSqlite::of(&mut writer).await?.find(
+            &sql.replace("{list}", "(?)"),
+            &fixed,
+            wanted,
+        );
+        // sqlx does not know whether the failed transaction has ended.
         if found.is_err() {
             writer.close_on_drop();
         }
@@ -272,22 +274,22 @@ impl Db {
 
     pub(crate) async fn begin(&self) -> Result<Tx> {
         let inner = match &self.engine {
-            // Taking the write lock at once: a later upgrade could only fail.
+            // Takes the write lock immediately: upgrading a read transaction later could fail.
             Engine::Sqlite { writer, .. } => {
                 TxInner::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)
             }
             Engine::Postgres { pool, .. } => TxInner::Postgres(pool.begin().await?),
         };
-        Ok(Tx { inner, here: false, announcement: Announcement::of(self.changes.clone()) })
+        Ok(Tx { inner, inline: false, invalidation: Invalidation::of(self.change_feed.clone()) })
     }
 
-    /// The same for a caller on a thread of its own: SQLite writes many rows on it.
-    pub(crate) async fn begin_here(&self) -> Result<Tx> {
-        Ok(Tx { here: true, ..self.begin().await? })
+    /// Like [`Db::begin`], with bulk writes on the caller's thread on SQLite.
+    pub(crate) async fn begin_inline(&self) -> Result<Tx> {
+        Ok(Tx { inline: true, ..self.begin().await? })
     }
 
-    pub(crate) fn changes(&self) -> &Changes {
-        &self.changes
+    pub(crate) fn change_feed(&self) -> &ChangeFeed {
+        &self.change_feed
     }
 
     pub(crate) async fn close(&self) {
@@ -337,7 +339,7 @@ impl Tx {
         self.optional(sql, values).await?.ok_or(Error::NotFound)
     }
 
-    /// Runs a statement that answers no rows and tells how many it changed.
+    /// Runs a statement without a result set, and returns the number of rows changed.
     pub(crate) async fn run(&mut self, sql: impl Into<String>, values: Vec<Value>) -> Result<u64> {
         let sql = AssertSqlSafe(sql.into());
         Ok(match &mut self.inner {
@@ -352,15 +354,15 @@ impl Tx {
         })
     }
 
-    /// SQLite's connection, if many rows are written where the caller is.
-    pub(crate) async fn here(&mut self) -> Result<Option<Here<'_>>> {
+    /// The inline SQLite connection, if this transaction has one.
+    pub(crate) async fn inline(&mut self) -> Result<Option<InlineSqlite<'_>>> {
         match &mut self.inner {
-            TxInner::Sqlite(tx) if self.here => Here::of(tx).await.map(Some),
+            TxInner::Sqlite(tx) if self.inline => InlineSqlite::of(tx).await.map(Some),
             _ => Ok(None),
         }
     }
 
-    /// Runs several statements without arguments, as a migration needs.
+    /// Runs several statements without parameters, for migrations.
     pub(crate) async fn script(&mut self, sql: String) -> Result<()> {
         match &mut self.inner {
             TxInner::Sqlite(tx) => {
@@ -373,14 +375,15 @@ impl Tx {
         Ok(())
     }
 
-    /// What others keep in memory about this project is stale once the transaction has ended.
-    pub(crate) fn changes_project(&mut self, project: ProjectId) {
-        self.announcement.add(project);
+    /// Invalidates caches of this project when the transaction ends.
+    pub(crate) fn invalidate_project(&mut self, project: ProjectId) {
+        self.invalidation.add(project);
     }
 
-    /// A definition is gone, and comes back when it is seen again.
-    pub(crate) fn changes_definitions(&mut self) {
-        self.announcement.add_definitions();
+    /// Invalidates caches of definitions when the transaction ends: a deleted one is created again
+    /// when it is next observed.
+    pub(crate) fn invalidate_definitions(&mut self) {
+        self.invalidation.add_definitions();
     }
 
     pub async fn commit(self) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Who keeps something about projects in memory hears of every change at its commit.
+//! Cache invalidation: subscribers learn which projects each transaction may have changed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -7,25 +7,25 @@ use model::ProjectId;
 
 type Listener = Box<dyn Fn(ProjectId) + Send + Sync>;
 
-/// Changes of projects, as this process makes them.
+/// Versions and subscribers, for the changes that this process makes.
 #[derive(Default)]
-pub(crate) struct Changes {
+pub(crate) struct ChangeFeed {
     version: AtomicU64,
     definitions: AtomicU64,
     listeners: RwLock<Vec<Listener>>,
 }
 
-/// What a transaction will have changed. Told when it is dropped, since a commit whose caller went
-/// away, or whose answer got lost, may have happened; telling too much costs one look-up.
-pub(crate) struct Announcement {
-    changes: Arc<Changes>,
+/// What a transaction invalidates. It notifies when it is dropped, because a commit that was
+/// canceled or whose response was lost may have happened; a needless notification costs one lookup.
+pub(crate) struct Invalidation {
+    feed: Arc<ChangeFeed>,
     projects: Vec<ProjectId>,
     definitions: bool,
 }
 
-impl Announcement {
-    pub(crate) fn of(changes: Arc<Changes>) -> Self {
-        Self { changes, projects: Vec::new(), definitions: false }
+impl Invalidation {
+    pub(crate) fn of(feed: Arc<ChangeFeed>) -> Self {
+        Self { feed, projects: Vec::new(), definitions: false }
     }
 
     pub(crate) fn add(&mut self, project: ProjectId) {
@@ -37,23 +37,23 @@ impl Announcement {
     }
 }
 
-impl Drop for Announcement {
+impl Drop for Invalidation {
     fn drop(&mut self) {
         if self.definitions {
-            self.changes.definitions.fetch_add(1, Ordering::SeqCst);
+            self.feed.definitions.fetch_add(1, Ordering::SeqCst);
         }
         if self.projects.is_empty() {
             return;
         }
-        self.changes.version.fetch_add(1, Ordering::SeqCst);
-        let listeners = self.changes.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        self.feed.version.fetch_add(1, Ordering::SeqCst);
+        let listeners = self.feed.listeners.read().unwrap_or_else(PoisonError::into_inner);
         for listener in &*listeners {
             self.projects.iter().for_each(|project| listener(*project));
         }
     }
 }
 
-impl Changes {
+impl ChangeFeed {
     pub(crate) fn subscribe(&self, listener: impl Fn(ProjectId) + Send + Sync + 'static) {
         let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
         listeners.push(Box::new(listener));

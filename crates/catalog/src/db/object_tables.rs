@@ -1,11 +1,11 @@
-//! Where objects with access rules are stored.
+//! The tables of the objects that access rules can be about.
 
 use model::ObjectKind;
 
-/// Where objects of a kind are, and what the log calls them.
+/// Table, title column and log scope of a kind of object.
 pub(crate) struct ObjectTable {
     pub table: &'static str,
-    /// Columns of the same two names for every kind.
+    /// Selects `title` and `short_id`, whatever the table's columns are called.
     pub title: &'static str,
     pub scope: &'static str,
 }

@@ -1,4 +1,4 @@
-//! Making, hashing and masking what must not be read back.
+//! Secrets: generating, hashing and masking them.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 const SECRET_CHARS: usize = 43;
 const MASK_EDGE_CHARS: usize = 4;
 
-/// A value that is shown once, by whoever asks for it by name, and never logged.
+/// A secret value; never logged, and read only by [`Secret::reveal`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -25,7 +25,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// `prefix` followed by base-62 text of the system's randomness.
+    /// `prefix` and random base-62 characters.
     pub fn random(prefix: &str) -> Self {
         Self(format!("{prefix}{}", base62(SECRET_CHARS)))
     }
@@ -41,7 +41,7 @@ impl Secret {
         &self.0
     }
 
-    /// First and last four characters: enough to recognise, too little to use.
+    /// First and last four characters: enough to recognize, too few to use.
     pub fn mask(&self) -> String {
         let letters: Vec<char> = self.0.chars().collect();
         if letters.len() < 3 * MASK_EDGE_CHARS {
@@ -62,7 +62,7 @@ fn base62(chars: usize) -> String {
     let mut bytes = [0_u8; 64];
     while text.len() < chars {
         SysRng.try_fill_bytes(&mut bytes).expect("the system's randomness answers");
-        // Bytes past the last whole multiple of 62 would favour some letters.
+        // Rejection sampling: larger bytes would favor some characters.
         for byte in bytes.iter().filter(|byte| **byte < 248) {
             text.push(BASE62[usize::from(byte % 62)] as char);
         }
@@ -71,7 +71,7 @@ fn base62(chars: usize) -> String {
     text
 }
 
-/// A random name that is never taken for a number.
+/// A random id that cannot be parsed as a number.
 pub(crate) fn short_name(chars: usize) -> String {
     loop {
         let name = base62(chars);
@@ -87,7 +87,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How a key is stored and checked up. Keys carry 256 bits, so a fast hash is enough.
+/// The stored form of a token, also used for lookups. Tokens carry 256 bits, so a fast hash is
+/// enough.
 pub fn hash_token(value: &str) -> String {
     let digest = Sha256::digest(value.as_bytes());
     digest.iter().fold(String::from("sha256$"), |mut text, byte| {
@@ -97,11 +98,11 @@ pub fn hash_token(value: &str) -> String {
     })
 }
 
-/// A hash that no password has, as slow to check as any other: whoever asks for an unknown
-/// e-mail address waits as long as for a known one.
+/// The hash of no password, as slow to verify as any other: a login with an unknown email address
+/// takes as long as with a known one.
 pub const DUMMY_PASSWORD_HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$aGVkZ2Vyb3doZWRnZXJvdw$W1Yqn3pWJcTsRI0rX8Yvx9l7q2n8l0C3yq2b0VdK0pE";
 
-/// Argon2id; slow on purpose, so callers run it off the async threads.
+/// Argon2id; deliberately slow, so callers run it on a blocking thread.
 pub fn hash_password(password: &str) -> Result<String> {
     Argon2::default()
         .hash_password(password.as_bytes())

@@ -1,4 +1,4 @@
-//! Lists: conditions built piece by piece with their values, and the window laid over them.
+//! Builds WHERE conditions with their parameters, and runs paginated lists.
 
 use model::{Sight, Window};
 
@@ -6,7 +6,7 @@ use super::dialect::placeholders;
 use super::{Db, Row, Value, args};
 use crate::Result;
 
-/// What rows must fulfil.
+/// A WHERE condition with its parameters.
 #[derive(Clone)]
 pub(crate) struct Condition {
     sql: String,
@@ -14,19 +14,19 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// A first condition, whose values are already numbered.
+    /// An initial condition with numbered placeholders.
     pub(crate) fn new(sql: &str, values: Vec<Value>) -> Self {
         Self { sql: sql.to_owned(), values }
     }
 
-    /// Adds a condition in which every `?` stands for `value`.
+    /// ANDs a condition in which every `?` stands for `value`.
     pub(crate) fn and(&mut self, sql: &str, value: impl Into<Value>) {
         self.values.push(value.into());
         self.sql += " AND ";
         self.sql += &sql.replace('?', &format!("${}", self.values.len()));
     }
 
-    /// Adds a condition in which `?` stands for a list of `values`; an empty one matches nothing.
+    /// ANDs a condition in which `?` stands for a list; an empty list matches nothing.
     pub(crate) fn and_in<T: Into<Value>>(&mut self, sql: &str, values: Vec<T>) {
         let marks = placeholders(self.values.len() + 1, values.len());
         self.values.extend(values.into_iter().map(Into::into));
@@ -34,28 +34,28 @@ impl Condition {
         self.sql += &sql.replace('?', &marks);
     }
 
-    /// Adds a condition without values.
-    pub(crate) fn and_that(&mut self, sql: &str) {
+    /// ANDs a condition without parameters.
+    pub(crate) fn and_sql(&mut self, sql: &str) {
         self.sql += " AND ";
         self.sql += sql;
     }
 
-    /// Adds: the object known as `alias` is within sight.
-    pub(crate) fn and_within(&mut self, sight: &Sight, alias: &str) {
-        if let Some(sql) = within(sight, alias, &mut self.values) {
-            self.and_that(&sql);
+    /// ANDs: the object with this table alias is visible.
+    pub(crate) fn and_visible(&mut self, sight: &Sight, alias: &str) {
+        if let Some(sql) = visible(sight, alias, &mut self.values) {
+            self.and_sql(&sql);
         }
     }
 
-    /// Takes the values of a part of a later condition, and answers that part: the object known as
-    /// `alias` is within sight.
-    pub(crate) fn hold_within(&mut self, sight: &Sight, alias: &str) -> String {
-        within(sight, alias, &mut self.values).unwrap_or_else(|| "TRUE".into())
+    /// Binds the parameters of a visibility condition and returns its SQL, to be part of a later
+    /// condition.
+    pub(crate) fn bind_visible(&mut self, sight: &Sight, alias: &str) -> String {
+        visible(sight, alias, &mut self.values).unwrap_or_else(|| "TRUE".into())
     }
 
-    /// Adds a search for `needle` in several text columns, or in the tags of the objects known as
-    /// `alias`: one that holds it is enough.
-    pub(crate) fn and_found_in(
+    /// ANDs a substring search over several columns and, with `tagged`, over the tags of the object
+    /// with that alias.
+    pub(crate) fn and_search(
         &mut self,
         columns: &[&str],
         tagged: Option<(&str, &str)>,
@@ -71,9 +71,9 @@ impl Condition {
         self.sql += &format!(" AND ({})", ways.join(" OR "));
     }
 
-    /// Takes the values of, and answers, how well a text column fits what was searched for: 4 is
-    /// the whole of it, 3 a beginning, 2 a part; what fits in another way is 1.
-    pub(crate) fn fit(&mut self, column: &str, needle: &str) -> String {
+    /// Binds the parameters of a match score and returns its SQL: 4 for equality, 3 for a prefix, 2
+    /// for a substring, else 1.
+    pub(crate) fn match_score(&mut self, column: &str, needle: &str) -> String {
         let needle = needle.to_lowercase();
         let (anywhere, start) = (pattern(&needle), pattern(&needle).split_off(1));
         self.values.extend(args![needle, start, anywhere]);
@@ -86,21 +86,21 @@ impl Condition {
         )
     }
 
-    /// Adds: at least one of these tags is on the object known as `alias`.
+    /// ANDs: the object with this alias has at least one of the tags.
     pub(crate) fn and_tagged(&mut self, object: &str, alias: &str, tags: &[String]) {
         let sql = format!("EXISTS ({} AND t.tag IN ?)", taggings(object, alias));
         self.and_in(&sql, tags.iter().map(String::as_str).collect());
     }
 
-    /// Adds: none of these tags is on the object known as `alias`.
+    /// ANDs: the object with this alias has none of the tags.
     pub(crate) fn and_not_tagged(&mut self, object: &str, alias: &str, tags: &[String]) {
         let sql = format!("NOT EXISTS ({} AND t.tag IN ?)", taggings(object, alias));
         self.and_in(&sql, tags.iter().map(String::as_str).collect());
     }
 
-    /// Adds a search for `needle` in several text columns, or what `other` says of it, where `?`
-    /// stands for the whole of it.
-    pub(crate) fn and_found_or(&mut self, columns: &[&str], needle: &str, other: &str) {
+    /// ANDs a substring search over several columns, or the condition `other`, in which `?` stands
+    /// for the whole needle.
+    pub(crate) fn and_search_or(&mut self, columns: &[&str], needle: &str, other: &str) {
         self.values.extend(args![pattern(&needle.to_lowercase()), pattern(needle), needle]);
         let whole = self.values.len();
         let (written, lowered) = (whole - 1, whole - 2);
@@ -109,29 +109,29 @@ impl Condition {
         self.sql += &format!(" AND ({})", ways.join(" OR "));
     }
 
-    /// Adds: the row stands before this one in a list that both columns order.
+    /// ANDs a keyset condition: the row precedes the given one in the order of both columns.
     pub(crate) fn and_before(&mut self, first: (&str, Value), second: (&str, Value)) {
         self.values.extend([first.1, second.1]);
         let last = self.values.len();
         self.sql += &format!(" AND ({}, {}) < (${}, ${last})", first.0, second.0, last - 1);
     }
 
-    /// Takes values for a list that is used elsewhere in the statement, and answers their places.
-    pub(crate) fn hold(&mut self, values: &[String]) -> String {
+    /// Binds a list that is used elsewhere in the statement, and returns its placeholders.
+    pub(crate) fn bind_list(&mut self, values: &[String]) -> String {
         let marks = placeholders(self.values.len() + 1, values.len());
         self.values.extend(values.iter().map(|value| Value::from(value.as_str())));
         marks
     }
 
-    /// Adds: the JSON object in a text column may have a member of this name. Whoever asks looks
-    /// closer; what has no such text in it need not be checked at.
-    pub(crate) fn and_may_have(&mut self, column: &str, name: &str) {
+    /// ANDs a prefilter: the JSON object in a text column may have a member of this name. The
+    /// caller evaluates the rows that pass.
+    pub(crate) fn and_may_have_member(&mut self, column: &str, name: &str) {
         let member = format!("{}:", serde_json::Value::from(name));
         self.and(&format!("{column} LIKE ? ESCAPE '\\'"), pattern(&member));
     }
 
-    /// Adds a search for `needle` anywhere in a text column, whatever its case. SQLite lowers
-    /// only ASCII, so the other letters are also compared as they were written.
+    /// ANDs a case-insensitive substring search. SQLite lowers only ASCII, so other letters also
+    /// match as written.
     pub(crate) fn and_contains(&mut self, column: &str, needle: &str) {
         self.values.extend(args![pattern(&needle.to_lowercase()), pattern(needle)]);
         let last = self.values.len();
@@ -142,9 +142,9 @@ impl Condition {
     }
 }
 
-/// That the object known as `alias` is within sight, with its values behind the others; none where
-/// everything is.
-pub(crate) fn within(sight: &Sight, alias: &str, values: &mut Vec<Value>) -> Option<String> {
+/// SQL: the object with this alias is visible, with its parameters appended to `values`; none if
+/// everything is visible.
+pub(crate) fn visible(sight: &Sight, alias: &str, values: &mut Vec<Value>) -> Option<String> {
     let (ids, own, word) = match sight {
         Sight::Everything => return None,
         Sight::AllBut { hidden, own } => (hidden, own, "NOT IN"),
@@ -156,7 +156,7 @@ pub(crate) fn within(sight: &Sight, alias: &str, values: &mut Vec<Value>) -> Opt
     Some(format!("({alias}.id {word} {marks} OR {alias}.created_by = ${})", values.len()))
 }
 
-/// Ways in which text columns hold what was searched for, given in lower case and as it was written.
+/// LIKE conditions for the lowered needle and for the needle as written.
 fn found_in(columns: &[&str], lowered: usize, written: usize) -> Vec<String> {
     let way = |column: &&str| {
         format!(
@@ -173,7 +173,7 @@ fn taggings(object: &str, alias: &str) -> String {
     )
 }
 
-/// Finds `needle` anywhere, taken literally.
+/// A LIKE pattern that matches `needle` literally, anywhere.
 fn pattern(needle: &str) -> String {
     let mut pattern = String::with_capacity(needle.len() + 2);
     pattern.push('%');
@@ -188,7 +188,7 @@ fn pattern(needle: &str) -> String {
 }
 
 impl Db {
-    /// One slice of a list, and how long the whole list is. `from` is the joined tables.
+    /// One page of a list, and the total count. `from` is the FROM clause.
     pub(crate) async fn page(
         &self,
         columns: &str,
@@ -201,14 +201,14 @@ impl Db {
         Ok((self.slice(columns, from, condition, order, window).await?, total))
     }
 
-    /// How long the whole list is.
+    /// The total count of a list.
     pub(crate) async fn count(&self, from: &str, condition: Condition) -> Result<i64> {
         let Condition { sql, values } = condition;
         let count = format!("SELECT COUNT(*) AS total FROM {from} WHERE {sql}");
         self.one(count, values).await?.get("total")
     }
 
-    /// One slice of a list that is not counted.
+    /// One page of a list, without the total count.
     pub(crate) async fn slice(
         &self,
         columns: &str,

@@ -1,4 +1,4 @@
-//! Sealing what must be shown again: project secret tokens, sharing tokens, encrypted payloads.
+//! Encrypts secrets that must be shown again: project secret tokens, sharing tokens, flag payloads.
 
 use chacha20poly1305::aead::{Aead, KeyInit};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -11,11 +11,11 @@ use crate::{Error, Result};
 
 const NONCE_BYTES: usize = 24;
 
-/// Holds the instance's key. A sealed value is its nonce followed by the ciphertext.
+/// The instance's encryption key. A sealed value is the nonce followed by the ciphertext.
 pub struct Vault(XChaCha20Poly1305);
 
 impl Vault {
-    /// Any text works as key material: it is hashed to the length the cipher wants.
+    /// Accepts any string: it is hashed to the cipher's key length.
     pub fn new(key: &Secret) -> Self {
         let digest = Sha256::digest(key.reveal().as_bytes());
         Self(XChaCha20Poly1305::new(&digest))
@@ -33,7 +33,7 @@ impl Vault {
         Ok(sealed)
     }
 
-    /// Fails when the value was sealed with another key.
+    /// Fails if the value was sealed with another key.
     pub fn open(&self, sealed: &[u8]) -> Result<Secret> {
         let unreadable = || Error::corrupt("sealed secret", "sealed with another secret key");
         let (head, text) = sealed.split_at_checked(NONCE_BYTES).ok_or_else(unreadable)?;

@@ -1,4 +1,4 @@
-//! Actions, their steps and their tags.
+//! Actions: named combinations of event filters, with tags.
 
 use model::{Action, ActionId, ActionStep, ProjectId, Sight, Timestamp, Window};
 
@@ -22,7 +22,7 @@ pub struct NewAction {
     pub deleted: bool,
 }
 
-/// What may change; absent fields stay.
+/// A partial update; absent fields stay unchanged.
 #[derive(Default)]
 pub struct ActionChange {
     pub name: Option<String>,
@@ -31,12 +31,12 @@ pub struct ActionChange {
     pub post_to_slack: Option<bool>,
     pub slack_message_format: Option<String>,
     pub steps: Option<Vec<ActionStep>>,
-    /// An action that is pinned already keeps its time.
+    /// Pinning a pinned action keeps its timestamp.
     pub pinned: Option<bool>,
     pub deleted: Option<bool>,
 }
 
-/// How `taggings` names these objects.
+/// The `object` column of these objects' taggings.
 const OBJECT: &str = "action";
 const COLUMNS: &str = "a.id, a.project_id, a.name, a.description, a.post_to_slack, \
      a.slack_message_format, a.steps, a.pinned_at, a.created_at, a.updated_at, a.deleted";
@@ -66,7 +66,7 @@ fn read(row: &Row, tags: Vec<String>) -> Result<Action> {
     })
 }
 
-fn steps_text(steps: &[ActionStep]) -> Result<String> {
+fn steps_json(steps: &[ActionStep]) -> Result<String> {
     serde_json::to_string(steps).map_err(|why| Error::corrupt("steps", why))
 }
 
@@ -107,7 +107,7 @@ impl Editable for Action {
                 self.description.as_str(),
                 self.post_to_slack,
                 self.slack_message_format.as_str(),
-                steps_text(&self.steps)?,
+                steps_json(&self.steps)?,
                 self.pinned_at,
                 self.deleted,
                 self.updated_at,
@@ -134,7 +134,7 @@ impl Editable for Action {
 }
 
 impl Actions<'_> {
-    /// Latest calculated first, which here means latest made.
+    /// Newest first; PostHog orders by the last calculation, which is the creation here.
     pub async fn list(
         self,
         project: ProjectId,
@@ -145,7 +145,7 @@ impl Actions<'_> {
         let columns = format!("{COLUMNS}, {}", author::COLUMNS);
         let order = "a.created_at DESC, a.name, a.id";
         let mut condition = Condition::new(&live, args![project]);
-        condition.and_within(seen, "a");
+        condition.and_visible(seen, "a");
         let (rows, total) = self.core.db.page(&columns, FROM, condition, order, window).await?;
         let ids = rows
             .iter()
@@ -173,7 +173,7 @@ impl Actions<'_> {
         read(&row, tags.remove(&key).unwrap_or_default())
     }
 
-    /// Of an action that is out of sight, a refusal tells only that its name is taken.
+    /// If the name is taken by an action hidden from the user, the error does not reveal its id.
     pub async fn create(self, actor: &Actor, new: NewAction, seen: &Sight) -> Result<Action> {
         let name = new.name.clone();
         match self.insert_action(actor, new).await {
@@ -199,7 +199,7 @@ impl Actions<'_> {
                     new.description,
                     new.post_to_slack,
                     new.slack_message_format,
-                    steps_text(&new.steps)?,
+                    steps_json(&new.steps)?,
                     new.pinned.then_some(now),
                     new.deleted,
                     actor.user,
@@ -241,12 +241,12 @@ impl Actions<'_> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
         if change.steps.is_some() {
-            // As cohorts are written: two changes must not close a loop between them.
+            // The lock that cohort writers take: two concurrent changes must not close a cycle.
             lock_dashboards(&mut tx, project).await?;
         }
-        let mut asks_anew = false;
+        let mut steps_changed = false;
         let apply = |action: &mut Action, now| {
-            asks_anew = change.steps.as_ref().is_some_and(|steps| *steps != action.steps);
+            steps_changed = change.steps.as_ref().is_some_and(|steps| *steps != action.steps);
             set(&mut action.name, change.name);
             set(&mut action.description, change.description);
             set(&mut action.tags, change.tags);
@@ -260,15 +260,15 @@ impl Actions<'_> {
             Ok(())
         };
         let action = self.core.edit_in(&mut tx, actor, id, apply).await?;
-        if asks_anew {
+        if steps_changed {
             check_steps(&mut tx, project, id, &action.steps).await?;
         }
         tx.commit().await?;
         Ok(action)
     }
 
-    /// Says which live action has the name. The rule that found it is the database's own, so
-    /// that of two requests at the same moment only one wins.
+    /// The error that names the live action with the same name. The unique constraint decides, so
+    /// one of two concurrent requests wins.
     async fn name_taken(
         self,
         actor: &Actor,

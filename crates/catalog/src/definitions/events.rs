@@ -1,10 +1,10 @@
-//! Event definitions: what people say about events, beside what traffic shows.
+//! Event definitions: what users document about events, next to what ingestion observes.
 
 use model::definition::{Day, EnforcementMode, EventDefinition, VOLUME_DAYS};
 use model::{ProjectId, Timestamp, UserId, Window};
 use uuid::Uuid;
 
-use super::{Curation, EventDefinitions, Users, texts};
+use super::{Curation, EventDefinitions, Users, as_strs};
 use crate::activity::{Actor, Logged};
 use crate::db::select::Condition;
 use crate::db::{Row, Tx, args};
@@ -12,7 +12,7 @@ use crate::objects::edit::set;
 use crate::objects::tags;
 use crate::{Error, Result};
 
-/// What may change; absent fields stay.
+/// A partial update; absent fields stay unchanged.
 #[derive(Default)]
 pub struct EventDefinitionChange {
     pub description: Option<Option<String>>,
@@ -25,25 +25,25 @@ pub struct EventDefinitionChange {
     pub enforcement_mode: Option<EnforcementMode>,
 }
 
-/// Which definitions are asked for; absent filters let everything through.
+/// Filters of a list; an absent filter matches everything.
 #[derive(Debug, Default)]
 pub struct EventDefinitionFilter {
-    /// Every one must be in the name.
+    /// The name contains all of these.
     pub terms: Vec<String>,
     pub origin: Option<Origin>,
     pub names: Vec<String>,
     pub excluded: Vec<String>,
-    /// Any of these.
+    /// Tagged with any of these.
     pub tags: Vec<String>,
     /// Built-in events count as verified.
     pub verified: Option<bool>,
     pub exclude_hidden: bool,
-    /// Last seen before this; what was never seen stays.
+    /// Excludes events last seen before this; events never seen stay.
     pub seen_since: Option<Timestamp>,
     pub order: Vec<(EventDefinitionOrder, SortOrder)>,
 }
 
-/// Who chose an event's name.
+/// Whether PostHog's SDKs or the project chose an event's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Names with a leading `$`.
@@ -72,7 +72,7 @@ const COLUMNS: &str = "e.id, e.name, e.description, e.owner_id, e.verified, e.ve
      e.verified_by, e.hidden, e.enforcement_mode, e.primary_property, e.default_columns, \
      e.created_at, e.created_by, e.last_seen_at, e.updated_at, e.updated_by";
 
-/// With the events of the days up to now.
+/// With the event count of the last [`VOLUME_DAYS`] days.
 fn columns(now: Timestamp) -> String {
     let Day(last_unwanted) = Day::of(now).minus(VOLUME_DAYS);
     format!(
@@ -82,9 +82,9 @@ fn columns(now: Timestamp) -> String {
     )
 }
 
-/// A row with its users by number.
+/// A row, with users as ids.
 #[derive(Clone, PartialEq)]
-struct Stored {
+struct EventDefinitionRow {
     id: Uuid,
     name: String,
     description: Option<String>,
@@ -102,7 +102,7 @@ struct Stored {
     volume: i64,
 }
 
-impl Stored {
+impl EventDefinitionRow {
     fn read(row: &Row, tags: Vec<String>) -> Result<Self> {
         let mode: String = row.get("enforcement_mode")?;
         Ok(Self {
@@ -125,11 +125,11 @@ impl Stored {
         })
     }
 
-    fn people(&self) -> [Option<UserId>; 4] {
+    fn user_ids(&self) -> [Option<UserId>; 4] {
         [self.owner, self.curation.verified_by, self.created_by, self.updated_by]
     }
 
-    fn shown(self, users: &Users) -> EventDefinition {
+    fn into_definition(self, users: &Users) -> EventDefinition {
         let user = |id: Option<UserId>| users.get(&id?).cloned();
         EventDefinition {
             id: self.id,
@@ -193,26 +193,26 @@ impl EventDefinitionFilter {
         let mut condition = Condition::new("e.project_id = $1", args![project]);
         self.terms.iter().for_each(|term| condition.and_contains("e.name", term));
         match self.origin {
-            Some(Origin::BuiltIn) => condition.and_that("e.name LIKE '$%'"),
-            Some(Origin::Custom) => condition.and_that("e.name NOT LIKE '$%'"),
+            Some(Origin::BuiltIn) => condition.and_sql("e.name LIKE '$%'"),
+            Some(Origin::Custom) => condition.and_sql("e.name NOT LIKE '$%'"),
             None => {}
         }
         if !self.names.is_empty() {
-            condition.and_in("e.name IN ?", texts(&self.names));
+            condition.and_in("e.name IN ?", as_strs(&self.names));
         }
         if !self.excluded.is_empty() {
-            condition.and_in("e.name NOT IN ?", texts(&self.excluded));
+            condition.and_in("e.name NOT IN ?", as_strs(&self.excluded));
         }
         if !self.tags.is_empty() {
             condition.and_tagged(OBJECT, "e", &self.tags);
         }
         match self.verified {
-            Some(true) => condition.and_that("(e.verified OR e.name LIKE '$%')"),
-            Some(false) => condition.and_that("NOT e.verified"),
+            Some(true) => condition.and_sql("(e.verified OR e.name LIKE '$%')"),
+            Some(false) => condition.and_sql("NOT e.verified"),
             None => {}
         }
         if self.exclude_hidden {
-            condition.and_that("NOT e.hidden");
+            condition.and_sql("NOT e.hidden");
         }
         if let Some(since) = self.seen_since {
             condition.and("(e.last_seen_at IS NULL OR e.last_seen_at >= ?)", since);
@@ -220,7 +220,7 @@ impl EventDefinitionFilter {
         condition
     }
 
-    /// The name decides last.
+    /// ORDER BY; the name breaks ties.
     fn order(&self) -> String {
         let mut order: Vec<String> = self
             .order
@@ -260,14 +260,10 @@ impl EventDefinitions<'_> {
         let condition = filter.condition(project);
         let (columns, order) = (columns(self.core.clock.now()), filter.order());
         let (rows, total) = self.core.db.page(&columns, from, condition, &order, window).await?;
-        Ok((self.event_definitions_shown(project, &rows).await?, total))
+        Ok((self.read_all(project, &rows).await?, total))
     }
 
-    async fn event_definitions_shown(
-        self,
-        project: ProjectId,
-        rows: &[Row],
-    ) -> Result<Vec<EventDefinition>> {
+    async fn read_all(self, project: ProjectId, rows: &[Row]) -> Result<Vec<EventDefinition>> {
         let ids = rows
             .iter()
             .map(|row| Ok(row.get::<Uuid>("id")?.to_string()))
@@ -276,10 +272,11 @@ impl EventDefinitions<'_> {
         let stored = rows
             .iter()
             .zip(&ids)
-            .map(|(row, id)| Stored::read(row, tags.remove(id).unwrap_or_default()))
+            .map(|(row, id)| EventDefinitionRow::read(row, tags.remove(id).unwrap_or_default()))
             .collect::<Result<Vec<_>>>()?;
-        let users = self.core.users_among(stored.iter().flat_map(Stored::people)).await?;
-        Ok(stored.into_iter().map(|stored| stored.shown(&users)).collect())
+        let users =
+            self.core.users_among(stored.iter().flat_map(EventDefinitionRow::user_ids)).await?;
+        Ok(stored.into_iter().map(|stored| stored.into_definition(&users)).collect())
     }
 
     pub async fn get(self, project: ProjectId, id: Uuid) -> Result<EventDefinition> {
@@ -288,7 +285,7 @@ impl EventDefinitions<'_> {
             columns(self.core.clock.now()),
         );
         let rows = self.core.db.all(sql, args![project, id]).await?;
-        let found = self.event_definitions_shown(project, &rows).await?;
+        let found = self.read_all(project, &rows).await?;
         found.into_iter().next().ok_or(Error::NotFound)
     }
 
@@ -298,11 +295,11 @@ impl EventDefinitions<'_> {
             columns(self.core.clock.now()),
         );
         let rows = self.core.db.all(sql, args![project, name]).await?;
-        let found = self.event_definitions_shown(project, &rows).await?;
+        let found = self.read_all(project, &rows).await?;
         found.into_iter().next().ok_or(Error::NotFound)
     }
 
-    /// A definition of an event that was not seen yet.
+    /// Creates a definition of an event that was not observed yet.
     pub async fn create(
         self,
         actor: &Actor,
@@ -325,10 +322,10 @@ impl EventDefinitions<'_> {
                 other => other,
             });
         }
-        let before = Stored::lock(&mut tx, project, id, now).await?;
-        let after = changed(&mut tx, actor, &before, change, now).await?;
-        let users = tx.users_among(after.people().into_iter()).await?;
-        let made = after.shown(&users);
+        let before = EventDefinitionRow::lock(&mut tx, project, id, now).await?;
+        let after = apply_change(&mut tx, actor, &before, change, now).await?;
+        let users = tx.users_among(after.user_ids().into_iter()).await?;
+        let made = after.into_definition(&users);
         tx.log_created(actor, &made, now).await?;
         tx.commit().await?;
         Ok(made)
@@ -343,11 +340,11 @@ impl EventDefinitions<'_> {
     ) -> Result<EventDefinition> {
         let mut tx = self.core.db.begin().await?;
         let now = self.core.clock.now();
-        let before = Stored::lock(&mut tx, project, id, now).await?;
-        let after = changed(&mut tx, actor, &before, change, now).await?;
-        let users = tx.users_among(before.people().into_iter().chain(after.people())).await?;
+        let before = EventDefinitionRow::lock(&mut tx, project, id, now).await?;
+        let after = apply_change(&mut tx, actor, &before, change, now).await?;
+        let users = tx.users_among(before.user_ids().into_iter().chain(after.user_ids())).await?;
         let is_same = before == after;
-        let (before, after) = (before.shown(&users), after.shown(&users));
+        let (before, after) = (before.into_definition(&users), after.into_definition(&users));
         if !is_same {
             tx.log_updated(actor, &before, &after, now).await?;
             tx.commit().await?;
@@ -355,28 +352,28 @@ impl EventDefinitions<'_> {
         Ok(after)
     }
 
-    /// The definition goes, the events stay; it comes back with the next event of its name.
+    /// Deletes the definition but no events; the next event of this name creates it again.
     pub async fn delete(self, actor: &Actor, project: ProjectId, id: Uuid) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         let now = self.core.clock.now();
-        let gone = Stored::lock(&mut tx, project, id, now).await?;
+        let gone = EventDefinitionRow::lock(&mut tx, project, id, now).await?;
         tags::replace(&mut tx, project, OBJECT, id.to_string(), &[]).await?;
         tx.run("DELETE FROM event_definitions WHERE id = $1", args![id]).await?;
-        let gone = gone.shown(&Users::new());
+        let gone = gone.into_definition(&Users::new());
         tx.log_deleted(actor, &gone, now).await?;
-        tx.changes_definitions();
+        tx.invalidate_definitions();
         tx.commit().await
     }
 }
 
-/// Applies a change and saves it, if it is one.
-async fn changed(
+/// Applies a change, and saves it if anything differs.
+async fn apply_change(
     tx: &mut Tx,
     actor: &Actor,
-    before: &Stored,
+    before: &EventDefinitionRow,
     change: EventDefinitionChange,
     now: Timestamp,
-) -> Result<Stored> {
+) -> Result<EventDefinitionRow> {
     let mut after = before.clone();
     let (verified, hidden) = (change.verified, change.hidden);
     after.curation.change("An event", verified, hidden, actor.user, now)?;

@@ -1,4 +1,4 @@
-//! What the definitions of events and of properties have in common.
+//! Data management: definitions of events and properties, and actions.
 
 pub(crate) mod actions;
 pub(crate) mod events;
@@ -27,14 +27,14 @@ handle! {
     /// Definitions of properties.
     PropertyDefinitions
 }
-/// What the definitions of events and properties have in common.
+/// The quota and the version of event and property definitions.
 #[derive(Clone, Copy)]
 pub struct Definitions<'a> {
     pub(crate) core: &'a Core,
     pub(crate) quota: &'a DefinitionQuota,
 }
 
-/// Whether people vouch for a definition or have put it out of sight. Never both.
+/// Whether users have verified a definition or hidden it. Never both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Curation {
     pub verified: bool,
@@ -53,7 +53,7 @@ impl Curation {
         })
     }
 
-    /// Hiding takes the word back, vouching brings into sight; asking for both is refused.
+    /// Hiding removes the verification, and verifying unhides; both at once is refused.
     pub(crate) fn change(
         &mut self,
         what: &str,
@@ -82,14 +82,14 @@ impl Curation {
     }
 }
 
-pub(crate) fn texts(all: &[String]) -> Vec<&str> {
+pub(crate) fn as_strs(all: &[String]) -> Vec<&str> {
     all.iter().map(String::as_str).collect()
 }
 
-/// Users by number.
+/// Users by id.
 pub(crate) type Users = HashMap<UserId, User>;
 
-fn wanted(ids: impl Iterator<Item = Option<UserId>>) -> Vec<Value> {
+fn id_values(ids: impl Iterator<Item = Option<UserId>>) -> Vec<Value> {
     let ids: HashSet<UserId> = ids.flatten().collect();
     ids.into_iter().map(Into::into).collect()
 }
@@ -100,29 +100,29 @@ fn read(rows: &[Row]) -> Result<Users> {
 }
 
 impl Core {
-    /// The users among these, each once, in one query.
+    /// Loads the users among these ids, in one statement.
     pub(crate) async fn users_among(
         &self,
         ids: impl Iterator<Item = Option<UserId>>,
     ) -> Result<Users> {
         let sql = format!("SELECT {} FROM users u WHERE u.id IN {{list}}", author::COLUMNS);
-        read(&self.db.all_in(&sql, args![], &wanted(ids)).await?)
+        read(&self.db.all_in(&sql, args![], &id_values(ids)).await?)
     }
 }
 
 impl Tx {
-    /// The same within a transaction, for the few people of one object.
+    /// Like [`Core::users_among`], within the transaction.
     pub(crate) async fn users_among(
         &mut self,
         ids: impl Iterator<Item = Option<UserId>>,
     ) -> Result<Users> {
-        let wanted = wanted(ids);
+        let wanted = id_values(ids);
         let marks = placeholders(1, wanted.len());
         let sql = format!("SELECT {} FROM users u WHERE u.id IN {marks}", author::COLUMNS);
         read(&self.all(sql, wanted).await?)
     }
 
-    /// Fails unless the user belongs to the organization.
+    /// Fails unless the user is a member of the organization.
     pub(crate) async fn check_member(
         &mut self,
         organization: OrganizationId,
@@ -140,7 +140,7 @@ impl Tx {
     }
 }
 
-/// How the table names an owner.
+/// The columns `owner` and `type_index` of a property's owner.
 pub(crate) const fn owner_columns(owner: PropertyOwner) -> (&'static str, i64) {
     match owner {
         PropertyOwner::Event => ("event", -1),

@@ -1,10 +1,10 @@
-//! Property definitions: what people say about properties, beside what traffic shows.
+//! Property definitions: what users document about properties, next to what ingestion observes.
 
 use model::definition::{PropertyDefinition, PropertyOwner, PropertyType};
 use model::{ProjectId, Timestamp, UserId, Window};
 use uuid::Uuid;
 
-use super::{Curation, PropertyDefinitions, Users, owner_columns, texts};
+use super::{Curation, PropertyDefinitions, Users, as_strs, owner_columns};
 use crate::activity::{Actor, Logged};
 use crate::db::select::Condition;
 use crate::db::{Row, Tx, Value, args};
@@ -13,7 +13,7 @@ use crate::objects::tags;
 use crate::{Error, Result};
 use std::collections::HashMap;
 
-/// What may change; absent fields stay.
+/// A partial update; absent fields stay unchanged.
 #[derive(Default)]
 pub struct PropertyDefinitionChange {
     pub description: Option<Option<String>>,
@@ -23,19 +23,19 @@ pub struct PropertyDefinitionChange {
     pub hidden: Option<bool>,
 }
 
-/// Which definitions are asked for; absent filters let everything through.
+/// Filters of a list; an absent filter matches everything.
 #[derive(Debug)]
 pub struct PropertyDefinitionFilter {
     pub owner: PropertyOwner,
-    /// Every one must be in the name.
+    /// The name contains all of these.
     pub terms: Vec<String>,
     pub names: Vec<String>,
     pub excluded: Vec<String>,
-    /// Whether a property came with one of these is told of each.
+    /// The list reports whether each property was observed on one of these events.
     pub events: Vec<String>,
     pub only_seen_on_events: bool,
     pub only_numerical: bool,
-    /// Whether its name tells of a feature flag.
+    /// Whether the property is a feature flag's (`$feature/…`).
     pub feature_flag: Option<bool>,
     pub exclude_hidden: bool,
     pub exclude_built_in: bool,
@@ -46,7 +46,7 @@ const COLUMNS: &str = "d.id, d.name, d.property_type, d.description, d.verified,
      d.verified_by, d.hidden, d.updated_at, d.updated_by";
 
 #[derive(Clone, PartialEq)]
-struct Stored {
+struct PropertyDefinitionRow {
     id: Uuid,
     name: String,
     property_type: Option<PropertyType>,
@@ -58,7 +58,7 @@ struct Stored {
     is_seen: Option<bool>,
 }
 
-impl Stored {
+impl PropertyDefinitionRow {
     fn read(row: &Row, tags: Vec<String>) -> Result<Self> {
         let kind: Option<String> = row.get("property_type")?;
         let kind = kind.map(|text| {
@@ -77,11 +77,11 @@ impl Stored {
         })
     }
 
-    fn people(&self) -> [Option<UserId>; 2] {
+    fn user_ids(&self) -> [Option<UserId>; 2] {
         [self.curation.verified_by, self.updated_by]
     }
 
-    fn shown(self, users: &Users) -> PropertyDefinition {
+    fn into_definition(self, users: &Users) -> PropertyDefinition {
         let user = |id: Option<UserId>| users.get(&id?).cloned();
         PropertyDefinition {
             id: self.id,
@@ -128,7 +128,7 @@ impl Logged for PropertyDefinition {
 }
 
 impl PropertyDefinitionFilter {
-    /// The condition, and how a row tells whether it came with one of the events.
+    /// The WHERE condition, and SQL for whether a property was observed on one of the events.
     fn condition(&self, project: ProjectId) -> (Condition, String) {
         let (owner, index) = owner_columns(self.owner);
         let start = "d.project_id = $1 AND d.owner = $2 AND d.type_index = $3";
@@ -136,7 +136,7 @@ impl PropertyDefinitionFilter {
         let seen = match self.events.is_empty() {
             true => "FALSE".to_owned(),
             false => {
-                let marks = condition.hold(&self.events);
+                let marks = condition.bind_list(&self.events);
                 format!(
                     "EXISTS (SELECT 1 FROM event_properties s WHERE s.project_id = $1 \
                      AND s.property = d.name AND s.event IN {marks})"
@@ -144,17 +144,17 @@ impl PropertyDefinitionFilter {
             }
         };
         if self.only_seen_on_events {
-            condition.and_that(&seen);
+            condition.and_sql(&seen);
         } else if !self.events.is_empty() {
-            // Named here too, so that counting takes the same values as listing.
-            condition.and_that(&format!("({seen} OR TRUE)"));
+            // A no-op that uses the parameters, so that the count binds the same ones as the list.
+            condition.and_sql(&format!("({seen} OR TRUE)"));
         }
         self.terms.iter().for_each(|term| condition.and_contains("d.name", term));
         if !self.names.is_empty() {
-            condition.and_in("d.name IN ?", texts(&self.names));
+            condition.and_in("d.name IN ?", as_strs(&self.names));
         }
         if !self.excluded.is_empty() {
-            condition.and_in("d.name NOT IN ?", texts(&self.excluded));
+            condition.and_in("d.name NOT IN ?", as_strs(&self.excluded));
         }
         for (wanted, sql) in [
             (self.only_numerical, "d.property_type = 'Numeric'"),
@@ -164,7 +164,7 @@ impl PropertyDefinitionFilter {
             (self.exclude_built_in, "d.name NOT LIKE '$%'"),
         ] {
             if wanted {
-                condition.and_that(sql);
+                condition.and_sql(sql);
             }
         }
         (condition, seen)
@@ -183,21 +183,22 @@ impl PropertyDefinitions<'_> {
         let order = "is_seen DESC, d.verified DESC, d.name";
         let from = "property_definitions d";
         let (rows, total) = self.core.db.page(&columns, from, condition, order, window).await?;
-        let mut stored = self.property_definitions_read(project, &rows).await?;
+        let mut stored = self.read_rows(project, &rows).await?;
         if !filter.events.is_empty() {
             for (stored, row) in stored.iter_mut().zip(&rows) {
                 stored.is_seen = Some(row.get("is_seen")?);
             }
         }
-        let users = self.core.users_among(stored.iter().flat_map(Stored::people)).await?;
-        Ok((stored.into_iter().map(|stored| stored.shown(&users)).collect(), total))
+        let users =
+            self.core.users_among(stored.iter().flat_map(PropertyDefinitionRow::user_ids)).await?;
+        Ok((stored.into_iter().map(|stored| stored.into_definition(&users)).collect(), total))
     }
 
-    async fn property_definitions_read(
+    async fn read_rows(
         self,
         project: ProjectId,
         rows: &[Row],
-    ) -> Result<Vec<Stored>> {
+    ) -> Result<Vec<PropertyDefinitionRow>> {
         let ids = rows
             .iter()
             .map(|row| Ok(row.get::<Uuid>("id")?.to_string()))
@@ -205,7 +206,7 @@ impl PropertyDefinitions<'_> {
         let mut tags = tags::of_many(&self.core.db, project, OBJECT, &ids).await?;
         rows.iter()
             .zip(&ids)
-            .map(|(row, id)| Stored::read(row, tags.remove(id).unwrap_or_default()))
+            .map(|(row, id)| PropertyDefinitionRow::read(row, tags.remove(id).unwrap_or_default()))
             .collect()
     }
 
@@ -214,9 +215,10 @@ impl PropertyDefinitions<'_> {
             "SELECT {COLUMNS} FROM property_definitions d WHERE d.project_id = $1 AND d.id = $2"
         );
         let rows = self.core.db.all(sql, args![project, id]).await?;
-        let stored = self.property_definitions_read(project, &rows).await?;
-        let users = self.core.users_among(stored.iter().flat_map(Stored::people)).await?;
-        let mut shown = stored.into_iter().map(|stored| stored.shown(&users));
+        let stored = self.read_rows(project, &rows).await?;
+        let users =
+            self.core.users_among(stored.iter().flat_map(PropertyDefinitionRow::user_ids)).await?;
+        let mut shown = stored.into_iter().map(|stored| stored.into_definition(&users));
         shown.next().ok_or(Error::NotFound)
     }
 
@@ -228,7 +230,7 @@ impl PropertyDefinitions<'_> {
         change: PropertyDefinitionChange,
     ) -> Result<PropertyDefinition> {
         let mut tx = self.core.db.begin().await?;
-        let before = Stored::lock(&mut tx, project, id).await?;
+        let before = PropertyDefinitionRow::lock(&mut tx, project, id).await?;
         let now = self.core.clock.now();
         let mut after = before.clone();
         let (verified, hidden) = (change.verified, change.hidden);
@@ -241,32 +243,32 @@ impl PropertyDefinitions<'_> {
             (after.updated_at, after.updated_by) = (now, actor.user);
             save(&mut tx, project, &before, &after).await?;
         }
-        let users = tx.users_among(before.people().into_iter().chain(after.people())).await?;
-        let (before, after) = (before.shown(&users), after.shown(&users));
+        let users = tx.users_among(before.user_ids().into_iter().chain(after.user_ids())).await?;
+        let (before, after) = (before.into_definition(&users), after.into_definition(&users));
         if !is_same {
             tx.log_updated(actor, &before, &after, now).await?;
-            // The next value that has a type fills it.
+            // The next typed value sets it.
             if after.property_type.is_none() {
-                tx.changes_definitions();
+                tx.invalidate_definitions();
             }
             tx.commit().await?;
         }
         Ok(after)
     }
 
-    /// The definition goes; it comes back when the property is seen again.
+    /// Deletes the definition; the next observation of the property creates it again.
     pub async fn delete(self, actor: &Actor, project: ProjectId, id: Uuid) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        let gone = Stored::lock(&mut tx, project, id).await?;
+        let gone = PropertyDefinitionRow::lock(&mut tx, project, id).await?;
         tags::replace(&mut tx, project, OBJECT, id.to_string(), &[]).await?;
         tx.run("DELETE FROM property_definitions WHERE id = $1", args![id]).await?;
-        let gone = gone.shown(&Users::new());
+        let gone = gone.into_definition(&Users::new());
         tx.log_deleted(actor, &gone, self.core.clock.now()).await?;
-        tx.changes_definitions();
+        tx.invalidate_definitions();
         tx.commit().await
     }
 
-    /// Which of these properties are more than text; of groups only if there are any.
+    /// The types of those properties that are not strings; group properties only if asked for.
     pub async fn non_string_types(
         self,
         project: ProjectId,
@@ -275,7 +277,7 @@ impl PropertyDefinitions<'_> {
     ) -> Result<HashMap<(PropertyOwner, String), PropertyType>> {
         let names: Vec<Value> = names.into_iter().map(Into::into).collect();
         let (text, mut typed) = (PropertyType::String.as_str(), HashMap::new());
-        // Each is a look-up in the index, whose columns these are.
+        // Each name is one index lookup; these are the index's leading columns.
         let of_events = "owner IN ('event', 'person') AND type_index = -1";
         let of_groups = "owner = 'group' AND type_index IN (0, 1, 2, 3, 4)";
         for of in [Some(of_events), with_groups.then_some(of_groups)].into_iter().flatten() {
@@ -302,7 +304,12 @@ impl PropertyDefinitions<'_> {
     }
 }
 
-async fn save(tx: &mut Tx, project: ProjectId, before: &Stored, after: &Stored) -> Result<()> {
+async fn save(
+    tx: &mut Tx,
+    project: ProjectId,
+    before: &PropertyDefinitionRow,
+    after: &PropertyDefinitionRow,
+) -> Result<()> {
     tx.run(
         "UPDATE property_definitions SET description = $2, property_type = $3, verified = $4, \
          verified_at = $5, verified_by = $6, hidden = $7, updated_at = $8, updated_by = $9 \

@@ -1,7 +1,7 @@
-//! How many more names of events and properties a project may have defined.
+//! Quota of event and property definitions per project.
 //!
-//! Whoever knows the public key can send any names. Those past the bound are stored with their
-//! events and can be asked for, but are not listed.
+//! Anybody with the public token can send arbitrary names. Names past the quota are stored with
+//! their events and can be queried, but have no definition.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,19 +12,19 @@ use model::ProjectId;
 
 use super::Definitions;
 
-/// Projects whose room is remembered; of others it is counted again.
+/// Projects whose remaining quota is cached.
 const PROJECTS_MAX: usize = 10_000;
-/// Pairs of an event and a property it came with, for each property that may be defined.
-const PAIRS_A_PROPERTY: i64 = 10;
+/// Event-property pairs allowed per allowed property.
+const PAIRS_PER_PROPERTY: i64 = 10;
 
-/// How long a count holds. Somebody may delete definitions, which is noticed after it.
+/// How long a count is cached; deletions of definitions take effect after it.
 const COUNTED_FOR: Duration = Duration::from_secs(60);
 
-/// Of one project; one that has more already keeps them.
+/// Limits per project. Existing definitions beyond a lowered limit stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefinitionLimits {
     pub events: i64,
-    /// Of events, persons and groups together.
+    /// Properties of events, persons and groups together.
     pub properties: i64,
 }
 
@@ -35,91 +35,99 @@ impl Default for DefinitionLimits {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Defined {
+pub(crate) enum DefinitionKind {
     Event,
     Property,
     Pair,
 }
 
-/// Whether all that was taken of a room is in use, or some was there before.
+/// Whether every definition charged to the quota was new, or some existed already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needed {
-    All,
-    Some,
+pub(crate) enum Charged {
+    AllNew,
+    SomeExisting,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct DefinitionQuota {
     limits: Mutex<DefinitionLimits>,
-    rooms: Mutex<HashMap<(ProjectId, Defined), Room>>,
-    left_out: AtomicU64,
+    remaining: Mutex<HashMap<(ProjectId, DefinitionKind), Remaining>>,
+    skipped: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Room {
-    /// At least so many more fit, as far as is known.
+struct Remaining {
+    /// A lower bound of the remaining quota.
     left: i64,
-    /// When just so many did; none when there may be more.
+    /// When `left` was exact; none if more may be left.
     counted_at: Option<Instant>,
 }
 
-/// While a transaction may fail, and what it took of rooms with it: then they are counted again.
-pub(crate) struct Unsettled<'r>(Option<&'r DefinitionQuota>);
+/// Guards an open transaction: unless it is settled, the cached quotas are dropped, since the
+/// transaction may have failed.
+pub(crate) struct PendingQuota<'r>(Option<&'r DefinitionQuota>);
 
-impl Unsettled<'_> {
+impl PendingQuota<'_> {
     pub fn settle(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Unsettled<'_> {
+impl Drop for PendingQuota<'_> {
     fn drop(&mut self) {
-        if let Some(room) = self.0 {
-            lock(&room.rooms).clear();
+        if let Some(quota) = self.0 {
+            lock(&quota.remaining).clear();
         }
     }
 }
 
 impl DefinitionQuota {
-    pub fn max(&self, what: Defined) -> i64 {
+    pub fn max(&self, what: DefinitionKind) -> i64 {
         let limits = *lock(&self.limits);
         match what {
-            Defined::Event => limits.events,
-            Defined::Property => limits.properties,
-            Defined::Pair => limits.properties.saturating_mul(PAIRS_A_PROPERTY),
+            DefinitionKind::Event => limits.events,
+            DefinitionKind::Property => limits.properties,
+            DefinitionKind::Pair => limits.properties.saturating_mul(PAIRS_PER_PROPERTY),
         }
     }
 
-    /// How many more fit, if there is no need to count: so many do, or it was counted lately.
-    pub fn known(&self, project: ProjectId, what: Defined, wanted: i64) -> Option<i64> {
-        let room = lock(&self.rooms).get(&(project, what)).copied()?;
-        let is_counted = || room.counted_at.is_some_and(|at| at.elapsed() < COUNTED_FOR);
-        (room.left >= wanted || is_counted()).then_some(room.left)
+    /// The remaining quota if it is cached: enough for `wanted`, or counted within [`COUNTED_FOR`].
+    pub fn cached(&self, project: ProjectId, what: DefinitionKind, wanted: i64) -> Option<i64> {
+        let quota = lock(&self.remaining).get(&(project, what)).copied()?;
+        let is_counted = || quota.counted_at.is_some_and(|at| at.elapsed() < COUNTED_FOR);
+        (quota.left >= wanted || is_counted()).then_some(quota.left)
     }
 
-    pub fn set_counted(&self, project: ProjectId, what: Defined, left: i64) {
-        let mut rooms = lock(&self.rooms);
-        if rooms.len() >= PROJECTS_MAX && !rooms.contains_key(&(project, what)) {
-            rooms.clear();
+    pub fn set_counted(&self, project: ProjectId, what: DefinitionKind, left: i64) {
+        let mut remaining = lock(&self.remaining);
+        if remaining.len() >= PROJECTS_MAX && !remaining.contains_key(&(project, what)) {
+            remaining.clear();
         }
-        let room = Room { left: left.max(0), counted_at: Some(Instant::now()) };
-        rooms.insert((project, what), room);
+        let quota = Remaining { left: left.max(0), counted_at: Some(Instant::now()) };
+        remaining.insert((project, what), quota);
     }
 
-    /// What is left of a room after some was taken. It may be more unless all was needed.
-    pub fn take(&self, project: ProjectId, what: Defined, left: i64, needed: Needed) {
-        if let Some(room) = lock(&self.rooms).get_mut(&(project, what)) {
-            room.left = left.max(0);
-            room.counted_at = room.counted_at.filter(|_| needed == Needed::All);
+    /// Records the remaining quota after definitions were written. It stays exact only if all of
+    /// them were new.
+    pub fn record_use(
+        &self,
+        project: ProjectId,
+        what: DefinitionKind,
+        left: i64,
+        charged: Charged,
+    ) {
+        if let Some(quota) = lock(&self.remaining).get_mut(&(project, what)) {
+            quota.left = left.max(0);
+            quota.counted_at = quota.counted_at.filter(|_| charged == Charged::AllNew);
         }
     }
 
-    pub fn unsettled(&self) -> Unsettled<'_> {
-        Unsettled(Some(self))
+    pub fn begin(&self) -> PendingQuota<'_> {
+        PendingQuota(Some(self))
     }
 
-    pub fn count_left_out(&self, names: u64) {
-        self.left_out.fetch_add(names, Ordering::Relaxed);
+    pub fn count_skipped(&self, names: u64) {
+        self.skipped.fetch_add(names, Ordering::Relaxed);
     }
 }
 
@@ -128,20 +136,20 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Definitions<'_> {
-    /// From now on; what is defined already stays.
+    /// Sets the limits for new definitions; existing ones stay.
     pub fn set_limits(self, limits: DefinitionLimits) {
         *lock(&self.quota.limits) = limits;
-        lock(&self.quota.rooms).clear();
+        lock(&self.quota.remaining).clear();
     }
 
-    /// Names that were not defined since the start, because their projects have enough.
+    /// Names that got no definition since the start, because their project's quota is used up.
     pub fn names_skipped(self) -> u64 {
-        self.quota.left_out.load(Ordering::Relaxed)
+        self.quota.skipped.load(Ordering::Relaxed)
     }
 
-    /// Differs after a definition was deleted: it comes back when its event is seen again.
+    /// Changes when a definition is deleted, since its next observation must create it again.
     pub fn version(self) -> u64 {
-        self.core.db.changes().definitions_version()
+        self.core.db.change_feed().definitions_version()
     }
 }
 
@@ -151,32 +159,32 @@ mod tests {
 
     #[test]
     fn a_room_that_was_counted_lately_is_not_counted_again_even_when_it_is_full() {
-        let (room, project) = (DefinitionQuota::default(), ProjectId(1));
-        assert_eq!(room.known(project, Defined::Pair, 1), None);
-        room.set_counted(project, Defined::Pair, -5);
-        assert_eq!(room.known(project, Defined::Pair, 1), Some(0), "full");
-        room.set_counted(project, Defined::Event, 4);
-        room.take(project, Defined::Event, 0, Needed::All);
-        assert_eq!(room.known(project, Defined::Event, 1), Some(0), "all of it was taken");
-        // Names that were there already take no room, so nobody knows.
-        room.set_counted(project, Defined::Property, 4);
-        room.take(project, Defined::Property, 1, Needed::Some);
-        assert_eq!(room.known(project, Defined::Property, 1), Some(1));
-        assert_eq!(room.known(project, Defined::Property, 2), None);
-        let mut rooms = lock(&room.rooms);
-        let full = rooms.get_mut(&(project, Defined::Pair)).unwrap();
+        let (quota, project) = (DefinitionQuota::default(), ProjectId(1));
+        assert_eq!(quota.cached(project, DefinitionKind::Pair, 1), None);
+        quota.set_counted(project, DefinitionKind::Pair, -5);
+        assert_eq!(quota.cached(project, DefinitionKind::Pair, 1), Some(0), "full");
+        quota.set_counted(project, DefinitionKind::Event, 4);
+        quota.record_use(project, DefinitionKind::Event, 0, Charged::AllNew);
+        assert_eq!(quota.cached(project, DefinitionKind::Event, 1), Some(0), "all of it was taken");
+        // Existing names use no quota, so the exact rest is unknown.
+        quota.set_counted(project, DefinitionKind::Property, 4);
+        quota.record_use(project, DefinitionKind::Property, 1, Charged::SomeExisting);
+        assert_eq!(quota.cached(project, DefinitionKind::Property, 1), Some(1));
+        assert_eq!(quota.cached(project, DefinitionKind::Property, 2), None);
+        let mut remaining = lock(&quota.remaining);
+        let full = remaining.get_mut(&(project, DefinitionKind::Pair)).unwrap();
         full.counted_at = full.counted_at.and_then(|at| at.checked_sub(COUNTED_FOR));
-        drop(rooms);
-        assert_eq!(room.known(project, Defined::Pair, 1), None, "too long ago");
+        drop(remaining);
+        assert_eq!(quota.cached(project, DefinitionKind::Pair, 1), None, "too long ago");
     }
 
     #[test]
     fn rooms_are_counted_again_after_a_transaction_that_failed() {
-        let (room, project) = (DefinitionQuota::default(), ProjectId(1));
-        room.set_counted(project, Defined::Event, 4);
-        room.unsettled().settle();
-        assert_eq!(room.known(project, Defined::Event, 1), Some(4));
-        drop(room.unsettled());
-        assert_eq!(room.known(project, Defined::Event, 1), None);
+        let (quota, project) = (DefinitionQuota::default(), ProjectId(1));
+        quota.set_counted(project, DefinitionKind::Event, 4);
+        quota.begin().settle();
+        assert_eq!(quota.cached(project, DefinitionKind::Event, 1), Some(4));
+        drop(quota.begin());
+        assert_eq!(quota.cached(project, DefinitionKind::Event, 1), None);
     }
 }

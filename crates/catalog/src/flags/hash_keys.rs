@@ -1,4 +1,4 @@
-//! What evaluation reads of persons, and which identifier buckets them.
+//! Persons as flag evaluation reads them, and the hash keys of experience continuity.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::Result;
 use crate::db::bulk::Rows;
 use crate::db::{Tx, Value, args};
 
-/// A person as flags see it, by one of its ids.
+/// A person as flag evaluation reads it, by one of its distinct ids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlagPerson {
     pub distinct_id: String,
@@ -20,7 +20,7 @@ pub struct FlagPerson {
     pub created_at: Timestamp,
 }
 
-/// For one person and one flag, the identifier to be hashed.
+/// The identifier that buckets a person for a flag (experience continuity).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HashKey {
     pub person: PersonNo,
@@ -29,7 +29,7 @@ pub struct HashKey {
 }
 
 impl Flags<'_> {
-    /// The persons of those of the ids that have one.
+    /// The persons of these distinct ids, where they have one.
     pub async fn persons(
         self,
         project: ProjectId,
@@ -66,7 +66,7 @@ impl Flags<'_> {
         keys.collect()
     }
 
-    /// Never changes what is there.
+    /// Existing hash keys stay.
     pub async fn add_hash_keys(self, project: ProjectId, keys: &[HashKey]) -> Result<()> {
         let mut rows = Rows::new(4);
         for key in keys {
@@ -79,8 +79,8 @@ impl Flags<'_> {
     }
 }
 
-/// Whoever was merged into somebody brings along what that one has not.
-pub(crate) async fn follow(
+/// Moves hash keys of merged persons; existing ones of the target win.
+pub(crate) async fn move_merged(
     tx: &mut Tx,
     project: ProjectId,
     moves: &[(PersonNo, PersonNo)],
@@ -95,7 +95,7 @@ pub(crate) async fn follow(
     if found.is_empty() {
         return Ok(());
     }
-    // From the last one on: whoever a move leads to has moved for good by then.
+    // In reverse, so that chains of merges resolve to their end.
     let mut ends: HashMap<PersonNo, PersonNo> = HashMap::with_capacity(moves.len());
     for (from, into) in moves.iter().rev() {
         let end = ends.get(into).copied().unwrap_or(*into);

@@ -1,4 +1,4 @@
-//! Lists of flags.
+//! Lists of feature flags.
 
 use std::collections::HashSet;
 
@@ -7,11 +7,11 @@ use model::{FlagId, ProjectId, Sight, Timestamp, UserId, Window};
 
 use super::{Flags, OBJECT, rows};
 use crate::Result;
-use crate::db::select::{Condition, within};
+use crate::db::select::{Condition, visible};
 use crate::db::{Row, Value, args};
 use crate::objects::tags;
 
-/// Which flags are asked for; absent filters let everything through but archived flags.
+/// Filters of a list; an absent filter matches everything but archived flags.
 #[derive(Clone, Debug, Default)]
 pub struct FlagFilter {
     pub search: Option<String>,
@@ -19,10 +19,10 @@ pub struct FlagFilter {
     pub active: Option<bool>,
     pub staleness: Option<Staleness>,
     pub archived: Option<bool>,
-    /// Whether there are variants.
+    /// Whether the flag has variants.
     pub multivariate: Option<bool>,
     pub remote_configuration: Option<bool>,
-    /// Of flags with an experiment there are none yet.
+    /// Matches nothing: there are no experiments yet.
     pub with_experiment: bool,
     pub created_by: Option<Vec<UserId>>,
     pub tags: Option<Vec<String>>,
@@ -40,7 +40,7 @@ pub enum Staleness {
     Stale,
 }
 
-/// A column of [`ORDERS`] and a direction.
+/// A column of [`ORDERS`], and a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlagOrder {
     column: &'static str,
@@ -57,7 +57,7 @@ impl Default for FlagOrder {
 }
 
 impl FlagOrder {
-    /// A field's name, with a minus for the other direction; none when it is no such field.
+    /// Parses a field name, with a leading `-` for descending order; none for other fields.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, descending) = match text.strip_prefix('-') {
             Some(name) => (name, true),
@@ -73,7 +73,7 @@ impl FlagFilter {
         let mut condition = Condition::new("f.project_id = $1 AND NOT f.deleted", args![project]);
         condition.and("f.archived = ?", self.archived.unwrap_or(false));
         if let Some(search) = &self.search {
-            condition.and_found_in(&["f.key", "f.name"], None, search);
+            condition.and_search(&["f.key", "f.name"], None, search);
         }
         if let Some(key) = &self.key {
             condition.and("lower(f.key) = ?", key.to_lowercase());
@@ -96,23 +96,23 @@ impl FlagFilter {
             condition.and("f.evaluation_runtime = ?", runtime.as_str());
         }
         match self.multivariate {
-            Some(true) => condition.and_that("f.variant_count > 0"),
-            Some(false) => condition.and_that("f.variant_count = 0"),
+            Some(true) => condition.and_sql("f.variant_count > 0"),
+            Some(false) => condition.and_sql("f.variant_count = 0"),
             None => {}
         }
         match self.has_evaluation_contexts {
-            Some(true) => condition.and_that("f.evaluation_contexts <> '[]'"),
-            Some(false) => condition.and_that("f.evaluation_contexts = '[]'"),
+            Some(true) => condition.and_sql("f.evaluation_contexts <> '[]'"),
+            Some(false) => condition.and_sql("f.evaluation_contexts = '[]'"),
             None => {}
         }
         if self.eligible_for_experiment {
-            condition.and_that("f.variant_count BETWEEN 2 AND 20");
+            condition.and_sql("f.variant_count BETWEEN 2 AND 20");
         }
         if self.with_experiment {
-            condition.and_that("1 = 0");
+            condition.and_sql("1 = 0");
         }
         self.lists(&mut condition);
-        condition.and_within(&self.seen, "f");
+        condition.and_visible(&self.seen, "f");
         condition
     }
 
@@ -154,14 +154,14 @@ impl Flags<'_> {
         Ok((self.with_tags(project, &rows).await?, total))
     }
 
-    /// The live flags of a project that are within sight; none where all of them are.
+    /// The ids of visible live flags; none if all are visible.
     pub async fn visible_ids(
         self,
         project: ProjectId,
         sight: &Sight,
     ) -> Result<Option<HashSet<FlagId>>> {
         let mut values = args![project];
-        let Some(seen) = within(sight, "f", &mut values) else { return Ok(None) };
+        let Some(seen) = visible(sight, "f", &mut values) else { return Ok(None) };
         let sql = format!(
             "SELECT f.id FROM feature_flags f WHERE f.project_id = $1 AND NOT f.deleted AND {seen}"
         );
@@ -169,7 +169,7 @@ impl Flags<'_> {
         rows.iter().map(|row| row.get("id")).collect::<Result<_>>().map(Some)
     }
 
-    /// The flags of a project that fulfil `condition`, whose values begin with the project.
+    /// The flags that match `condition`, whose first parameter is the project.
     pub(super) async fn flags_where(
         self,
         condition: &str,

@@ -1,4 +1,4 @@
-//! Feature flags: read, made and changed, with the rules that look at other flags.
+//! Feature flags: reading, creating and changing them, with the rules between flags.
 
 pub(crate) mod hash_keys;
 mod lists;
@@ -31,10 +31,10 @@ handle! {
     Flags
 }
 
-/// How `taggings` names these objects.
+/// The `object` column of these objects' taggings.
 const OBJECT: &str = "feature_flag";
 
-/// What a request says about a flag; absent fields stay, or have their defaults in a new one.
+/// A partial update of a flag; absent fields stay unchanged, or get their defaults in a new flag.
 #[derive(Clone, Debug, Default)]
 pub struct FlagChange {
     pub key: Option<String>,
@@ -57,21 +57,21 @@ pub struct FlagChange {
     pub bucketing_identifier: Option<Option<BucketingIdentifier>>,
 }
 
-/// What the author of a change had seen.
+/// The version that the author of a change had loaded, for optimistic concurrency control.
 #[derive(Clone, Debug)]
 pub struct ExpectedVersion {
     pub version: i64,
     pub original: Original,
-    /// The fields as they were sent.
+    /// The fields of the request.
     pub sent: Map<String, Value>,
-    /// Those of them that the author changed.
+    /// The fields that the author changed.
     pub changed: FlagChange,
 }
 
-/// A flag as it was changed.
+/// The result of an update.
 pub struct UpdatedFlag {
     pub flag: FeatureFlag,
-    /// The key under which persons enrolled, whose properties are to follow the new one.
+    /// The former key; enrollment properties of persons must be renamed from it.
     pub enrolled_under: Option<String>,
 }
 
@@ -97,7 +97,7 @@ impl Logged for FeatureFlag {
 }
 
 impl FlagChange {
-    /// Everything but the filters, which need more than the flag itself.
+    /// Applies everything but the filters, which need other flags and cohorts.
     fn apply(&self, flag: &mut FeatureFlag) {
         let change = self.clone();
         set(&mut flag.key, change.key);
@@ -116,7 +116,7 @@ impl FlagChange {
         set(&mut flag.has_encrypted_payloads, change.has_encrypted_payloads);
         set(&mut flag.evaluation_runtime, change.evaluation_runtime);
         set(&mut flag.bucketing_identifier, change.bucketing_identifier);
-        // Dashboards are only ever added.
+        // Dashboards are added, never removed.
         for dashboard in change.analytics_dashboards.into_iter().flatten() {
             if !flag.analytics_dashboards.contains(&dashboard) {
                 flag.analytics_dashboards.push(dashboard);
@@ -138,7 +138,7 @@ impl Flags<'_> {
         found.into_iter().next().ok_or(Error::NotFound)
     }
 
-    /// What evaluation needs of every live flag, by key.
+    /// The definitions of all live flags, for evaluation, ordered by key.
     pub async fn definitions(self, project: ProjectId) -> Result<Vec<FlagDefinition>> {
         let sql = format!(
             "SELECT {} FROM feature_flags f WHERE f.project_id = $1 AND NOT f.deleted \
@@ -151,15 +151,15 @@ impl Flags<'_> {
     pub async fn create(self, actor: &Actor, new: FlagChange) -> Result<FeatureFlag> {
         let project = actor.project.ok_or(Error::NotFound)?;
         let mut tx = self.core.db.begin().await?;
-        tx.changes_project(project);
-        projects::locked(&mut tx, project).await?;
+        tx.invalidate_project(project);
+        projects::lock(&mut tx, project).await?;
         let now = self.core.clock.now();
-        rules::check_room(&mut tx, project).await?;
-        let mut flag = rows::blank(project, now);
+        rules::check_flag_limit(&mut tx, project).await?;
+        let mut flag = rows::default_flag(project, now);
         new.apply(&mut flag);
         if new.filters.is_some() || flag.is_remote_configuration {
             let sent = new.filters.clone().unwrap_or_default();
-            flag.filters = self.settle(&mut tx, None, &flag, &sent).await?;
+            flag.filters = self.prepare_filters(&mut tx, None, &flag, &sent).await?;
         }
         self.hide_payloads(&mut flag)?;
         rules::check_dashboards(&mut tx, None, &flag).await?;
@@ -173,8 +173,8 @@ impl Flags<'_> {
         Ok(flag)
     }
 
-    /// Changes a flag. With `seen`, a change over somebody else's is refused if both changed the
-    /// same field, and otherwise writes only what its author changed.
+    /// Changes a flag. With an expected version, a conflicting change to the same field is refused;
+    /// otherwise only the fields that the author changed are updated_values.
     pub async fn update(
         self,
         actor: &Actor,
@@ -186,14 +186,14 @@ impl Flags<'_> {
         let mut tx = self.core.db.begin().await?;
         let (before, flag) = self.change_flag(&mut tx, actor, id, (change, seen), sight).await?;
         tx.commit().await?;
-        // A key that was freed for another flag has a colon, and its properties are that one's now.
+        // A key with a colon was freed for another flag, which owns the properties now.
         let moves = before.key != flag.key
             && !before.key.contains(':')
             && flag.filters.get("feature_enrollment") == Some(&Value::Bool(true));
         Ok(UpdatedFlag { flag, enrolled_under: moves.then_some(before.key) })
     }
 
-    /// What [`Catalog::update_flag`] would make of the flag; nothing is kept.
+    /// The flag that [`Flags::update`] would produce, without saving it.
     pub async fn preview(
         self,
         actor: &Actor,
@@ -205,7 +205,7 @@ impl Flags<'_> {
         Ok(self.change_flag(&mut tx, actor, id, (change, None), sight).await?.1)
     }
 
-    /// The flag before and after.
+    /// Changes a flag, and returns it before and after.
     async fn change_flag(
         self,
         tx: &mut Tx,
@@ -215,13 +215,13 @@ impl Flags<'_> {
         sight: &Sight,
     ) -> Result<(FeatureFlag, FeatureFlag)> {
         let project = actor.project.ok_or(Error::NotFound)?;
-        tx.changes_project(project);
-        projects::locked(tx, project).await?;
+        tx.invalidate_project(project);
+        projects::lock(tx, project).await?;
         let now = self.core.clock.now();
         let before = find(tx, project, id, now).await?;
         let change = match seen.filter(|seen| seen.version != before.version) {
             Some(seen) => {
-                check_seen(seen, &before)?;
+                check_not_stale(seen, &before)?;
                 &seen.changed
             }
             None => change,
@@ -231,7 +231,7 @@ impl Flags<'_> {
         let opens = before.has_encrypted_payloads && !after.has_encrypted_payloads;
         if change.filters.is_some() || change.is_remote_configuration.is_some() || opens {
             let sent = change.filters.clone().unwrap_or_default();
-            after.filters = self.settle(tx, Some(&before), &after, &sent).await?;
+            after.filters = self.prepare_filters(tx, Some(&before), &after, &sent).await?;
         }
         self.hide_payloads(&mut after)?;
         rules::check_dashboards(tx, Some(&before), &after).await?;
@@ -246,8 +246,8 @@ impl Flags<'_> {
         Ok((before, after))
     }
 
-    /// The filters as they are stored, with payloads in the clear.
-    async fn settle(
+    /// The merged, validated filters, with decrypted payloads.
+    async fn prepare_filters(
         self,
         tx: &mut Tx,
         before: Option<&FeatureFlag>,
@@ -263,12 +263,12 @@ impl Flags<'_> {
             self.show_payloads(before, &mut merged)?;
         }
         let purpose = Purpose { stored, remote_configuration: flag.is_remote_configuration };
-        let settled = filters::prepare(merged, purpose).map_err(Error::unfit)?;
+        let prepared = filters::prepare(merged, purpose).map_err(Error::invalid_filters)?;
         if !sent.is_empty() {
-            rules::check_references(tx, flag.team_id, before.map(|before| before.id), &settled)
+            rules::check_references(tx, flag.team_id, before.map(|before| before.id), &prepared)
                 .await?;
         }
-        Ok(settled)
+        Ok(prepared)
     }
 }
 
@@ -282,7 +282,7 @@ fn taken(error: Error) -> Error {
     }
 }
 
-fn check_seen(seen: &ExpectedVersion, before: &FeatureFlag) -> Result<()> {
+fn check_not_stale(seen: &ExpectedVersion, before: &FeatureFlag) -> Result<()> {
     let stored = match serde_json::to_value(before) {
         Ok(Value::Object(stored)) => stored,
         _ => return Err(Error::corrupt("feature flag", "not an object")),
@@ -296,7 +296,7 @@ fn check_seen(seen: &ExpectedVersion, before: &FeatureFlag) -> Result<()> {
     }
 }
 
-/// A flag as the transaction sees it.
+/// Reads a flag within the transaction.
 async fn find(tx: &mut Tx, project: ProjectId, id: FlagId, now: Timestamp) -> Result<FeatureFlag> {
     let sql = format!("SELECT {} WHERE f.project_id = $1 AND f.id = $2", rows::select());
     let row = tx.one(sql, args![project, id]).await?;

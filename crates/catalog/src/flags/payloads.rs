@@ -1,4 +1,4 @@
-//! Encrypted payloads: a placeholder in the filters, the text in the vault.
+//! Encrypted payloads: the filters have a placeholder, the vault the value.
 
 use model::flag::FeatureFlag;
 use model::flag::filters::{Fields, HIDDEN_PAYLOAD};
@@ -9,7 +9,7 @@ use crate::db::secret::Secret;
 use crate::{Error, Result};
 
 impl Flags<'_> {
-    /// The flag with its payloads in the clear.
+    /// The flag with decrypted payloads.
     pub fn reveal_payloads(self, mut flag: FeatureFlag) -> Result<FeatureFlag> {
         let mut filters = std::mem::take(&mut flag.filters);
         self.show_payloads(&flag, &mut filters)?;
@@ -17,7 +17,7 @@ impl Flags<'_> {
         Ok(flag)
     }
 
-    /// Puts what `flag` keeps sealed in place of the placeholders.
+    /// Replaces placeholders by the decrypted payloads of `flag`.
     pub(super) fn show_payloads(self, flag: &FeatureFlag, filters: &mut Fields) -> Result<()> {
         let Some(sealed) = &flag.sealed_payloads else { return Ok(()) };
         let secret = self.core.vault.open(sealed)?;
@@ -34,7 +34,7 @@ impl Flags<'_> {
         Ok(())
     }
 
-    /// Seals payloads that were sent in the clear, if the flag asks for it.
+    /// Encrypts payloads, if the flag requires it.
     pub(super) fn hide_payloads(self, flag: &mut FeatureFlag) -> Result<()> {
         if !flag.has_encrypted_payloads {
             flag.sealed_payloads = None;

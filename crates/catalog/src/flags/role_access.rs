@@ -1,4 +1,4 @@
-//! Roles that may edit a flag.
+//! Roles that may edit single flags.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::db::select::Condition;
 use crate::db::{Row, args};
 use crate::{Error, Result};
 
-/// One role's access to one flag.
+/// A role's permission to edit one flag.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleGrant {
     pub id: i64,
@@ -78,7 +78,7 @@ impl Flags<'_> {
         tx.commit().await
     }
 
-    /// The live flags that several roles were given, by role, as `(id, key)`.
+    /// The live flags granted to each role, as `(id, key)`.
     pub async fn by_roles(self, roles: &[Uuid]) -> Result<HashMap<Uuid, Vec<(FlagId, String)>>> {
         let sql = format!(
             "SELECT a.role_id, f.id, f.key FROM {FROM} \
@@ -94,8 +94,8 @@ impl Flags<'_> {
         Ok(found)
     }
 
-    /// Whether a role of `user` lets them edit every flag, and the flags that their roles were
-    /// given one by one.
+    /// Whether one of the user's roles may edit every flag, and the flags granted to the user's
+    /// roles one by one.
     pub async fn edit_rights(
         self,
         organization: OrganizationId,

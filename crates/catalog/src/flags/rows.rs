@@ -1,4 +1,4 @@
-//! Flags as rows.
+//! Feature flags as rows.
 
 use model::flag::{
     BucketingIdentifier, EvaluationRuntime, FeatureFlag, FlagDefinition, FlagStatus, filters,
@@ -82,7 +82,7 @@ pub(super) fn read(row: &Row, tags: Vec<String>, now: Timestamp) -> Result<Featu
         bucketing_identifier: bucketing(row)?,
         last_called_at: row.get("last_called_at")?,
         sealed_payloads: row.get("payloads_sealed")?,
-        ..blank(row.get("project_id")?, now)
+        ..default_flag(row.get("project_id")?, now)
     };
     flag.derive(now);
     Ok(flag)
@@ -107,8 +107,8 @@ pub(super) fn definition(row: &Row) -> Result<FlagDefinition> {
     })
 }
 
-/// A new flag of which nothing was said.
-pub(super) fn blank(project: ProjectId, now: Timestamp) -> FeatureFlag {
+/// A new flag with default values.
+pub(super) fn default_flag(project: ProjectId, now: Timestamp) -> FeatureFlag {
     FeatureFlag {
         id: FlagId(0),
         name: String::new(),
@@ -149,8 +149,8 @@ pub(super) fn blank(project: ProjectId, now: Timestamp) -> FeatureFlag {
     }
 }
 
-/// The columns that a change may write, in the order of [`written`].
-const WRITTEN: [&str; 23] = [
+/// The columns that an update writes, in the order of [`updated_values`].
+const UPDATED_COLUMNS: [&str; 23] = [
     "key",
     "name",
     "filters",
@@ -176,7 +176,7 @@ const WRITTEN: [&str; 23] = [
     "updated_at",
 ];
 
-fn written(flag: &FeatureFlag, by: Option<UserId>) -> Vec<Value> {
+fn updated_values(flag: &FeatureFlag, by: Option<UserId>) -> Vec<Value> {
     args![
         flag.key.as_str(),
         flag.name.as_str(),
@@ -206,25 +206,25 @@ fn written(flag: &FeatureFlag, by: Option<UserId>) -> Vec<Value> {
 
 pub(super) async fn insert(tx: &mut Tx, flag: &FeatureFlag, by: Option<UserId>) -> Result<FlagId> {
     let mut values = args![flag.team_id, by];
-    values.extend(written(flag, by));
+    values.extend(updated_values(flag, by));
     let marks = crate::db::dialect::placeholders(1, values.len());
     let sql = format!(
         "INSERT INTO feature_flags (project_id, created_by, {}) VALUES {marks} RETURNING id",
-        WRITTEN.join(", "),
+        UPDATED_COLUMNS.join(", "),
     );
     tx.one(sql, values).await?.get("id")
 }
 
 pub(super) async fn update(tx: &mut Tx, flag: &FeatureFlag, by: Option<UserId>) -> Result<()> {
     let mut values = args![flag.id];
-    values.extend(written(flag, by));
+    values.extend(updated_values(flag, by));
     let sets: Vec<String> =
-        WRITTEN.iter().zip(2..).map(|(column, at)| format!("{column} = ${at}")).collect();
+        UPDATED_COLUMNS.iter().zip(2..).map(|(column, at)| format!("{column} = ${at}")).collect();
     let sql = format!("UPDATE feature_flags SET {} WHERE id = $1", sets.join(", "));
     tx.run(sql, values).await.map(drop)
 }
 
-/// Tags, and what the conditions name, in tables of their own.
+/// Saves tags and references to flags and cohorts, which have their own tables.
 pub(super) async fn save_parts(
     tx: &mut Tx,
     flag: &FeatureFlag,
@@ -237,12 +237,13 @@ pub(super) async fn save_parts(
         return Ok(());
     }
     let flags = filters::dependencies(&flag.filters).into_iter().map(Value::from);
-    replace_names(tx, flag.id, "feature_flag_dependencies (flag_id, depends_on)", flags).await?;
+    replace_references(tx, flag.id, "feature_flag_dependencies (flag_id, depends_on)", flags)
+        .await?;
     let cohorts = filters::cohorts(&flag.filters).into_iter().map(Value::from);
-    replace_names(tx, flag.id, "feature_flag_cohorts (flag_id, cohort_id)", cohorts).await
+    replace_references(tx, flag.id, "feature_flag_cohorts (flag_id, cohort_id)", cohorts).await
 }
 
-async fn replace_names(
+async fn replace_references(
     tx: &mut Tx,
     flag: FlagId,
     into: &str,

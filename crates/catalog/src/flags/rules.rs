@@ -1,4 +1,4 @@
-//! What a flag must fulfil beside other flags.
+//! Validation of a flag against other flags, cohorts and dashboards.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,16 +10,16 @@ use crate::cohorts::references;
 use crate::db::{Tx, args};
 use crate::{Error, Result};
 
-/// Upstream's limit on the live flags of a project.
+/// PostHog's limit of live flags per project.
 pub const FLAGS_MAX: i64 = 2_000;
-/// Names tried for a restored flag whose own was taken.
+/// Numbered keys tried for a restored flag whose key was taken.
 const NAMES_TRIED_MAX: u32 = 1_000;
 
 fn refused(detail: impl Into<String>) -> Error {
     Error::refused(None, detail)
 }
 
-pub(super) async fn check_room(tx: &mut Tx, project: ProjectId) -> Result<()> {
+pub(super) async fn check_flag_limit(tx: &mut Tx, project: ProjectId) -> Result<()> {
     let sql = "SELECT COUNT(*) AS total FROM feature_flags WHERE project_id = $1 AND NOT deleted";
     let total: i64 = tx.one(sql, args![project]).await?.get("total")?;
     if total >= FLAGS_MAX {
@@ -28,7 +28,7 @@ pub(super) async fn check_room(tx: &mut Tx, project: ProjectId) -> Result<()> {
     Ok(())
 }
 
-/// The rules of the object as a whole, and those of its key.
+/// Validates the flag as a whole and its key.
 pub(super) async fn check(
     tx: &mut Tx,
     before: Option<&FeatureFlag>,
@@ -51,10 +51,10 @@ pub(super) async fn check(
     }
     let serves = |flag: &FeatureFlag| flag.active && !flag.deleted;
     if was(serves) && !serves(after) {
-        check_nobody_depends(tx, after.id, seen).await?;
+        check_no_dependents(tx, after.id, seen).await?;
     }
     if before.is_some() && serves(after) && !was(serves) {
-        check_dependencies_serve(tx, after).await?;
+        check_dependencies_active(tx, after).await?;
         check_cohorts(tx, after.team_id, &after.filters).await?;
     }
     if was(|flag| flag.deleted) && !after.deleted {
@@ -67,7 +67,7 @@ pub(super) async fn check(
     Ok(())
 }
 
-/// Dashboards that are named anew must be live ones of the project.
+/// Checks that newly referenced dashboards are live ones of the project.
 pub(super) async fn check_dashboards(
     tx: &mut Tx,
     before: Option<&FeatureFlag>,
@@ -90,7 +90,7 @@ pub(super) async fn check_dashboards(
     }
 }
 
-/// A key that a deleted flag still holds is freed by adding to the old one.
+/// Frees a key that a deleted flag still holds, by adding a suffix to that flag's key.
 async fn free_key(tx: &mut Tx, flag: &FeatureFlag) -> Result<()> {
     tx.run(
         "UPDATE feature_flags SET key = key || ':deleted:' || id \
@@ -101,7 +101,7 @@ async fn free_key(tx: &mut Tx, flag: &FeatureFlag) -> Result<()> {
     .map(drop)
 }
 
-/// Gives back the key that was freed, or the next one like it.
+/// Removes the suffix from a restored flag's key, or numbers it if it is taken.
 async fn restore_key(tx: &mut Tx, flag: &mut FeatureFlag) -> Result<()> {
     let Some(own) = flag.key.strip_suffix(&format!(":deleted:{}", flag.id)) else { return Ok(()) };
     let sql = "SELECT key FROM feature_flags WHERE project_id = $1 AND NOT deleted";
@@ -114,8 +114,8 @@ async fn restore_key(tx: &mut Tx, flag: &mut FeatureFlag) -> Result<()> {
     Ok(())
 }
 
-/// A flag that is out of sight is not named.
-async fn check_nobody_depends(tx: &mut Tx, id: FlagId, seen: &Sight) -> Result<()> {
+/// Refuses to disable a flag that active flags depend on; a hidden flag is not named.
+async fn check_no_dependents(tx: &mut Tx, id: FlagId, seen: &Sight) -> Result<()> {
     let sql = "SELECT f.id, f.key, f.created_by FROM feature_flag_dependencies d \
                JOIN feature_flags f ON f.id = d.flag_id \
                WHERE d.depends_on = $1 AND f.id <> $1 AND f.active AND NOT f.deleted LIMIT 1";
@@ -131,8 +131,8 @@ async fn check_nobody_depends(tx: &mut Tx, id: FlagId, seen: &Sight) -> Result<(
     }
 }
 
-async fn check_dependencies_serve(tx: &mut Tx, flag: &FeatureFlag) -> Result<()> {
-    let found = named(tx, flag.team_id, &filters::dependencies(&flag.filters)).await?;
+async fn check_dependencies_active(tx: &mut Tx, flag: &FeatureFlag) -> Result<()> {
+    let found = flag_states(tx, flag.team_id, &filters::dependencies(&flag.filters)).await?;
     match found.values().find(|named| !named.active && !named.deleted) {
         None => Ok(()),
         Some(named) => {
@@ -141,13 +141,17 @@ async fn check_dependencies_serve(tx: &mut Tx, flag: &FeatureFlag) -> Result<()>
     }
 }
 
-struct Named {
+struct FlagState {
     key: String,
     active: bool,
     deleted: bool,
 }
 
-async fn named(tx: &mut Tx, project: ProjectId, ids: &[FlagId]) -> Result<HashMap<FlagId, Named>> {
+async fn flag_states(
+    tx: &mut Tx,
+    project: ProjectId,
+    ids: &[FlagId],
+) -> Result<HashMap<FlagId, FlagState>> {
     let mut found = HashMap::new();
     if ids.is_empty() {
         return Ok(found);
@@ -156,7 +160,7 @@ async fn named(tx: &mut Tx, project: ProjectId, ids: &[FlagId]) -> Result<HashMa
     let sql = "SELECT id, key, active, deleted FROM feature_flags \
                WHERE project_id = $1 AND id IN {list}";
     for row in tx.all_in(sql, args![project], &ids).await? {
-        let named = Named {
+        let named = FlagState {
             key: row.get("key")?,
             active: row.get("active")?,
             deleted: row.get("deleted")?,
@@ -166,7 +170,7 @@ async fn named(tx: &mut Tx, project: ProjectId, ids: &[FlagId]) -> Result<HashMa
     Ok(found)
 }
 
-/// Whether everything that the conditions name is there, and nothing waits for itself.
+/// Checks that referenced flags and cohorts exist, and that dependencies form no cycle.
 pub(super) async fn check_references(
     tx: &mut Tx,
     project: ProjectId,
@@ -179,41 +183,44 @@ pub(super) async fn check_references(
         return Ok(());
     }
     if own.is_some_and(|own| wanted.contains(&own)) {
-        return Err(Error::unfit(Refused::because("A feature flag cannot depend on itself.")));
+        return Err(Error::invalid_filters(Refused::because(
+            "A feature flag cannot depend on itself.",
+        )));
     }
-    let found = named(tx, project, &wanted).await?;
+    let found = flag_states(tx, project, &wanted).await?;
     for id in &wanted {
         match found.get(id) {
             Some(named) if named.active && !named.deleted => {}
             Some(named) if !named.deleted => {
                 let detail = format!("The feature flag '{}' is disabled.", named.key);
-                return Err(Error::unfit(Refused::because(detail)));
+                return Err(Error::invalid_filters(Refused::because(detail)));
             }
             _ => {
                 let detail = format!("There is no feature flag {id} in this project.");
-                return Err(Error::unfit(Refused::because(detail)));
+                return Err(Error::invalid_filters(Refused::because(detail)));
             }
         }
     }
     match own {
-        Some(own) => check_no_circle(tx, project, own, wanted).await,
+        Some(own) => check_no_cycle(tx, project, own, wanted).await,
         None => Ok(()),
     }
 }
 
-/// What flags cannot evaluate they must not ask for.
+/// Checks that referenced cohorts exist and have no behavioral filters, which flags cannot
+/// evaluate.
 async fn check_cohorts(tx: &mut Tx, project: ProjectId, filters: &Fields) -> Result<()> {
     let named = filters::cohorts(filters);
-    if !references::are_there(tx, project, &named).await? {
-        return Err(Error::unfit(Refused::unknown_cohort()));
+    if !references::all_exist(tx, project, &named).await? {
+        return Err(Error::invalid_filters(Refused::unknown_cohort()));
     }
-    match references::ask_behaviour(tx, project, named).await? {
-        true => Err(Error::unfit(Refused::behaviour())),
+    match references::have_behavioral_filters(tx, project, named).await? {
+        true => Err(Error::invalid_filters(Refused::behaviour())),
         false => Ok(()),
     }
 }
 
-async fn check_no_circle(
+async fn check_no_cycle(
     tx: &mut Tx,
     project: ProjectId,
     own: FlagId,
@@ -230,7 +237,7 @@ async fn check_no_circle(
     while let Some(at) = open.pop() {
         if at == own {
             let detail = "The feature flags would depend on each other in a circle.";
-            return Err(Error::unfit(Refused::because(detail)));
+            return Err(Error::invalid_filters(Refused::because(detail)));
         }
         if seen.insert(at) {
             open.extend(depends.get(&at).into_iter().flatten());

@@ -1,4 +1,4 @@
-//! Everybody of a project, part by part, for questions about whom a flag reaches.
+//! Scans all persons or groups of a project, to estimate whom a flag reaches.
 
 use model::group::Group;
 use model::person::PersonNo;
@@ -10,7 +10,7 @@ use crate::Result;
 use crate::db::args;
 use crate::persons::groups::read_group;
 
-/// A person by the first id it was known by.
+/// A person, with its first distinct id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScannedPerson {
     pub no: PersonNo,
@@ -19,8 +19,8 @@ pub struct ScannedPerson {
     pub created_at: Timestamp,
 }
 
-/// The first id of a person is the first entry of `distinct_ids_by_person_no`; tests count the steps.
-/// As a join, PostgreSQL would read all ids of the project for every part.
+/// Reads the first distinct id as the first entry of the index `distinct_ids_by_person_no`; a test
+/// counts VM steps. PostgreSQL would run a join over all ids of the project for every batch.
 const PERSONS: &str = "SELECT p.no, p.properties, p.created_at, \
      (SELECT o.distinct_id FROM distinct_ids o WHERE o.project_id = $1 AND o.person_no = p.no \
       ORDER BY o.no LIMIT 1) AS distinct_id \
@@ -28,8 +28,8 @@ const PERSONS: &str = "SELECT p.no, p.properties, p.created_at, \
       WHERE project_id = $1 AND no > $2 ORDER BY no LIMIT $3) p ORDER BY p.no";
 
 impl Flags<'_> {
-    /// The persons behind `after`, in the order of their numbers. One that lost all its ids
-    /// cannot ask for flags, but is there: its id is empty.
+    /// The persons after `after`, by dense id. A person that lost all distinct ids has an empty
+    /// one.
     pub async fn scan_persons(
         self,
         project: ProjectId,
@@ -49,7 +49,7 @@ impl Flags<'_> {
         persons.collect()
     }
 
-    /// The groups of a type whose keys come behind `after`.
+    /// The groups of a type after the key `after`.
     pub async fn scan_groups(
         self,
         project: ProjectId,
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Steps of SQLite's machine for one scan of as many persons, each with three ids.
+    /// VM steps of SQLite for one scan of this many persons with three ids each.
     fn steps(persons: u32) -> i32 {
         let mut file = Connection::open_in_memory().unwrap();
         crate::db::migrate::apply_all(&file).unwrap();
@@ -84,7 +84,7 @@ mod tests {
             for no in 0..persons {
                 person.execute(params![no]).unwrap();
             }
-            // Ids of one person are far apart, as they come.
+            // The ids of a person are spread, as in real data.
             for no in 0..3 * persons {
                 id.execute(params![no, no % persons]).unwrap();
             }

@@ -1,4 +1,4 @@
-//! The dashboard that tells how a flag is used: made once, extended once, and renamed with it.
+//! The usage dashboard of a flag: created once, enriched once, renamed with the flag.
 
 use model::flag::{FeatureFlag, usage};
 use model::{
@@ -42,7 +42,7 @@ fn new_dashboard(key: &str) -> NewDashboard {
     }
 }
 
-/// The flag's dashboard, unless it was deleted.
+/// The flag's usage dashboard, if it is live.
 async fn live_dashboard(tx: &mut Tx, flag: &FeatureFlag) -> Result<Option<DashboardId>> {
     let sql = "SELECT id FROM dashboards WHERE project_id = $1 AND id = $2 AND NOT deleted";
     let row = tx.optional(sql, args![flag.team_id, flag.usage_dashboard]).await?;
@@ -50,7 +50,7 @@ async fn live_dashboard(tx: &mut Tx, flag: &FeatureFlag) -> Result<Option<Dashbo
 }
 
 impl Flags<'_> {
-    /// Makes the flag's usage dashboard, unless it has one that is there.
+    /// Creates the flag's usage dashboard, unless it has a live one.
     pub async fn create_usage_dashboard(
         self,
         actor: &Actor,
@@ -79,7 +79,7 @@ impl Flags<'_> {
         Ok(after)
     }
 
-    /// Adds who saw and used the feature, once, where events tell it.
+    /// Adds insights of who viewed and used the feature, once, if such events were observed.
     pub async fn enrich_usage_dashboard(
         self,
         actor: &Actor,
@@ -105,8 +105,8 @@ impl Flags<'_> {
             board.check_may_edit(viewer, CANNOT_EDIT)?;
             let added = usage::enriched_insights(&flag.key).into_iter();
             board.tiles.extend(added.map(|insight| tile(insight).into_state()));
-            board.check_may_make(viewer)?;
-            board.check_room()
+            board.check_may_create(viewer)?;
+            board.check_tile_limit()
         };
         self.core.edit_in(&mut tx, actor, dashboard, apply).await?;
         let sql = "UPDATE feature_flags SET usage_dashboard_enriched = TRUE WHERE id = $1";
@@ -115,7 +115,7 @@ impl Flags<'_> {
         Ok(flag)
     }
 
-    /// Lets a usage dashboard follow its flag to a new key; what people named otherwise stays.
+    /// Renames a usage dashboard with its flag; user-chosen names stay.
     pub(super) async fn rename_usage_dashboard(
         self,
         tx: &mut Tx,
@@ -123,7 +123,7 @@ impl Flags<'_> {
         before: &FeatureFlag,
         new: &str,
     ) -> Result<()> {
-        // A key that was freed for another flag had this behind it.
+        // The suffix of a key that was freed for another flag.
         let old = before.key.strip_suffix(&format!(":deleted:{}", before.id));
         let old = old.unwrap_or(&before.key);
         if old == new {

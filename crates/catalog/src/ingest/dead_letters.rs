@@ -1,4 +1,4 @@
-//! Dead letters: records that could not be applied, kept until somebody sends them again.
+//! Dead letters: journal records that could not be applied, kept for a replay.
 
 use std::collections::HashSet;
 
@@ -13,12 +13,12 @@ use crate::db::bulk::Rows;
 use crate::db::select::Condition;
 use crate::db::{Row, Tx, args};
 
-/// Sent again this long ago, a letter is forgotten.
+/// Replayed dead letters are deleted after this.
 pub const REPLAYED_DAYS_MAX: i64 = 30;
-/// Past it the oldest go: a sender that is broken for good must not fill the disk.
+/// Past it the oldest are deleted, so that a broken client cannot fill the disk.
 pub const DEAD_LETTERS_PER_PROJECT_MAX: i64 = 10_000;
 
-/// A record that could not be applied.
+/// A journal record that could not be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDeadLetter {
     pub project: Option<ProjectId>,
@@ -30,14 +30,14 @@ pub struct NewDeadLetter {
     pub record: Vec<u8>,
 }
 
-/// A dead letter as it is listed.
+/// A dead letter, as the API serializes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DeadLetter {
     pub id: Uuid,
     pub team_id: Option<ProjectId>,
-    /// Where its record stood in the journal.
+    /// The record's position in the journal.
     pub position: i64,
-    /// What failed: reading the record, storing it, or the like.
+    /// The stage that failed, such as decoding or storing.
     pub step: String,
     pub reason: String,
     pub event: Option<String>,
@@ -64,7 +64,7 @@ fn read(row: &Row) -> Result<DeadLetter> {
 }
 
 impl DeadLetters<'_> {
-    /// Those that were not sent again, newest first; of all projects without one.
+    /// Dead letters not replayed yet, newest first; of all projects if `project` is none.
     pub async fn list(
         self,
         project: Option<ProjectId>,
@@ -80,14 +80,14 @@ impl DeadLetters<'_> {
         Ok((rows.iter().map(read).collect::<Result<_>>()?, total))
     }
 
-    /// Positions from `from` up to `reach` whose records became dead letters.
+    /// Positions in `from..reach` whose records are dead letters.
     pub async fn positions(self, from: u64, reach: u64) -> Result<HashSet<u64>> {
         let sql = "SELECT position FROM dead_letters WHERE position >= $1 AND position < $2";
         let rows = self.core.db.all(sql, args![from as i64, reach as i64]).await?;
         rows.iter().map(|row| Ok(row.get::<i64>("position")? as u64)).collect()
     }
 
-    /// The letter and its record, to be sent again.
+    /// A dead letter and its record, for a replay.
     pub async fn get(self, project: Option<ProjectId>, id: Uuid) -> Result<(DeadLetter, Vec<u8>)> {
         let mut values = args![id];
         let mut sql = format!("SELECT {COLUMNS}, d.record FROM dead_letters d WHERE d.id = $1");
@@ -99,7 +99,7 @@ impl DeadLetters<'_> {
         Ok((read(&row)?, row.get("record")?))
     }
 
-    /// Notes that the record is in the journal again; false when somebody else did that before.
+    /// Marks a dead letter as replayed; false if it already was.
     pub async fn mark_replayed(self, id: Uuid) -> Result<bool> {
         let mut tx = self.core.db.begin().await?;
         let sql = "UPDATE dead_letters SET replayed_at = $2 WHERE id = $1 AND replayed_at IS NULL";
@@ -108,8 +108,8 @@ impl DeadLetters<'_> {
         Ok(first)
     }
 
-    /// Asks the server, this one or the next, to send letters again: one, or all that wait.
-    /// Answers how many.
+    /// Requests a replay of one dead letter, or of all, by the running or the next server. Returns
+    /// the count.
     pub async fn request_replay(self, id: Option<Uuid>) -> Result<u64> {
         let mut sql = "UPDATE dead_letters SET replay_wanted_at = $1 \
                        WHERE replayed_at IS NULL"
@@ -125,7 +125,7 @@ impl DeadLetters<'_> {
         Ok(wanted)
     }
 
-    /// A few of the letters that somebody wants to be sent again, with their records.
+    /// Up to `limit` dead letters whose replay is requested, with their records.
     pub async fn replays_requested(self, limit: i64) -> Result<Vec<(Uuid, Vec<u8>)>> {
         let sql = "SELECT id, record FROM dead_letters WHERE replay_wanted_at IS NOT NULL \
                    AND replayed_at IS NULL ORDER BY position LIMIT $1";
@@ -133,14 +133,14 @@ impl DeadLetters<'_> {
         rows.iter().map(|row| Ok((row.get("id")?, row.get("record")?))).collect()
     }
 
-    /// Takes the note back, when the journal did not take the record.
+    /// Reverts [`DeadLetters::mark_replayed`], if the journal rejected the record.
     pub async fn unmark_replayed(self, id: Uuid) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         tx.run("UPDATE dead_letters SET replayed_at = NULL WHERE id = $1", args![id]).await?;
         tx.commit().await
     }
 
-    /// Deletes what was sent again long ago, and the oldest of too many. Answers how many went.
+    /// Deletes dead letters replayed long ago, and the oldest past the limit. Returns the count.
     pub async fn prune(self) -> Result<u64> {
         let oldest = self.core.clock.now().plus_seconds(-REPLAYED_DAYS_MAX * 24 * 3_600);
         let mut tx = self.core.db.begin().await?;

@@ -1,4 +1,4 @@
-//! What traffic shows about events and properties.
+//! Writes the events, properties and volumes that a batch observed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,99 +10,99 @@ use crate::Result;
 use crate::db::bulk::Rows;
 use crate::db::{Tx, Value, args};
 use crate::definitions::owner_columns;
-use crate::definitions::quota::{Defined, DefinitionQuota, Needed};
+use crate::definitions::quota::{Charged, DefinitionKind, DefinitionQuota};
 
-/// A definition says when its event was last seen to the hour; more would be a write for every
-/// batch. It also makes a replay write what the first run did.
+/// `last_seen_at` has a resolution of one hour, to avoid a write per batch, and to make replays
+/// idempotent.
 const HOUR_MICROS: i64 = 3_600_000_000;
 
-/// Pairs of one statement while there is little room.
+/// Pairs per statement while little quota is left.
 const PAIRS_AT_ONCE: usize = 256;
 
-/// Names of one batch that were left out, by project.
-pub(super) type LeftOut = BTreeMap<ProjectId, u64>;
+/// Names of one batch beyond the quota, by project.
+pub(super) type Skipped = BTreeMap<ProjectId, u64>;
 
-/// Writes what there is room for; the rest is counted.
+/// Writes definitions within the quota, and counts the rest.
 pub(super) async fn write(
     tx: &mut Tx,
     sightings: &Sightings,
-    room: &DefinitionQuota,
+    quota: &DefinitionQuota,
     now: Timestamp,
-) -> Result<LeftOut> {
-    let mut left_out = LeftOut::new();
-    write_events(tx, sightings, room, &mut left_out, now).await?;
-    write_properties(tx, sightings, room, &mut left_out, now).await?;
-    write_volumes(tx, sightings, room).await?;
-    write_pairs(tx, sightings, room).await?;
-    Ok(left_out)
+) -> Result<Skipped> {
+    let mut skipped = Skipped::new();
+    write_events(tx, sightings, quota, &mut skipped, now).await?;
+    write_properties(tx, sightings, quota, &mut skipped, now).await?;
+    write_volumes(tx, sightings, quota).await?;
+    write_pairs(tx, sightings, quota).await?;
+    Ok(skipped)
 }
 
-/// How many more a project may have: as far as that is known, or counted if these may be too many.
-async fn room_for(
+/// The remaining quota of a project: cached, or counted if `wanted` may exceed it.
+async fn remaining_for(
     tx: &mut Tx,
-    room: &DefinitionQuota,
+    quota: &DefinitionQuota,
     project: ProjectId,
-    what: Defined,
+    what: DefinitionKind,
     wanted: usize,
 ) -> Result<i64> {
-    if let Some(known) = room.known(project, what, wanted as i64) {
+    if let Some(known) = quota.cached(project, what, wanted as i64) {
         return Ok(known);
     }
     let table = match what {
-        Defined::Event => "event_definitions",
-        Defined::Property => "property_definitions",
-        Defined::Pair => "event_properties",
+        DefinitionKind::Event => "event_definitions",
+        DefinitionKind::Property => "property_definitions",
+        DefinitionKind::Pair => "event_properties",
     };
-    // Not more than matters: an old project may have millions.
+    // Stops at the limit: an old project may have millions.
     let sql = format!(
         "SELECT COUNT(*) AS n FROM (SELECT 1 AS one FROM {table} WHERE project_id = $1 LIMIT $2) c"
     );
-    let max = room.max(what);
+    let max = quota.max(what);
     let rows = tx.all(sql, args![project, max]).await?;
     let count = rows.first().map_or(Ok(0), |row| row.get::<i64>("n"))?;
-    room.set_counted(project, what, max - count);
+    quota.set_counted(project, what, max - count);
     Ok((max - count).max(0))
 }
 
-/// Of these names, those that are defined already and as many others as there is room for. Nobody
-/// looks which are there when all of them fit.
-async fn chosen<'n>(
+/// The names that are defined already, and as many others as the quota allows. Skips the lookup if
+/// all of them fit.
+async fn select_within_quota<'n>(
     tx: &mut Tx,
     (sql, fixed): (&str, Vec<Value>),
     names: &BTreeSet<&'n str>,
-    room: &mut i64,
-) -> Result<(BTreeSet<&'n str>, Needed)> {
-    if names.len() as i64 <= *room {
-        // Some may be there already; then there is more room than is thought.
-        *room -= names.len() as i64;
-        return Ok((names.clone(), Needed::Some));
+    quota: &mut i64,
+) -> Result<(BTreeSet<&'n str>, Charged)> {
+    if names.len() as i64 <= *quota {
+        // Some may exist already; then the real quota is larger.
+        *quota -= names.len() as i64;
+        return Ok((names.clone(), Charged::SomeExisting));
     }
     let wanted: Vec<Value> = names.iter().map(|name| (*name).into()).collect();
     let rows = tx.all_in(sql, fixed, &wanted).await?;
     let known = rows.iter().map(|row| row.get("name")).collect::<Result<BTreeSet<String>>>()?;
-    let mut chosen = BTreeSet::new();
+    let mut select_within_quota = BTreeSet::new();
     for name in names {
         if known.contains(*name) {
-            chosen.insert(*name);
-        } else if *room > 0 {
-            *room -= 1;
-            chosen.insert(*name);
+            select_within_quota.insert(*name);
+        } else if *quota > 0 {
+            *quota -= 1;
+            select_within_quota.insert(*name);
         }
     }
-    Ok((chosen, Needed::All))
+    Ok((select_within_quota, Charged::AllNew))
 }
 
 const EVENTS_NAMED: &str =
     "SELECT name FROM event_definitions WHERE project_id = $1 AND name IN {list}";
 
-async fn write_pairs(tx: &mut Tx, sightings: &Sightings, room: &DefinitionQuota) -> Result<()> {
+async fn write_pairs(tx: &mut Tx, sightings: &Sightings, quota: &DefinitionQuota) -> Result<()> {
     let mut pairs: BTreeMap<ProjectId, BTreeSet<(&str, &str)>> = BTreeMap::new();
     for (project, event, property) in &sightings.pairs {
         pairs.entry(*project).or_default().insert((event, property));
     }
     let head = "INSERT INTO event_properties (project_id, event, property)";
     for (project, pairs) in pairs {
-        let mut left = room_for(tx, room, project, Defined::Pair, pairs.len()).await?;
+        let mut left = remaining_for(tx, quota, project, DefinitionKind::Pair, pairs.len()).await?;
         let pairs: Vec<(&str, &str)> = pairs.into_iter().collect();
         let all = left >= pairs.len() as i64;
         for some in pairs.chunks(if all { pairs.len() } else { PAIRS_AT_ONCE }) {
@@ -111,13 +111,13 @@ async fn write_pairs(tx: &mut Tx, sightings: &Sightings, room: &DefinitionQuota)
             for (event, property) in some {
                 rows.push(args![project, *event, *property]);
             }
-            // Those that are there already take no room.
+            // Existing pairs use no quota.
             left -= tx.write_counted(head, rows, "ON CONFLICT DO NOTHING").await? as i64;
             if left <= 0 {
                 break;
             }
         }
-        room.take(project, Defined::Pair, left, Needed::All);
+        quota.record_use(project, DefinitionKind::Pair, left, Charged::AllNew);
     }
     Ok(())
 }
@@ -125,12 +125,12 @@ async fn write_pairs(tx: &mut Tx, sightings: &Sightings, room: &DefinitionQuota)
 async fn write_events(
     tx: &mut Tx,
     sightings: &Sightings,
-    room: &DefinitionQuota,
-    left_out: &mut LeftOut,
+    quota: &DefinitionQuota,
+    skipped: &mut Skipped,
     now: Timestamp,
 ) -> Result<()> {
-    // One row must not be written twice by one statement; the first sighting of the latest hour
-    // is the one that a run without interruption keeps.
+    // One statement must not write a row twice. Keeping the first observation of the latest hour
+    // makes an interrupted run equal to an uninterrupted one.
     let mut seen: BTreeMap<(ProjectId, &str), (Timestamp, Timestamp)> = BTreeMap::new();
     for event in &sightings.events {
         let (_, last) = seen.entry((event.project, &event.name)).or_insert((event.at, event.at));
@@ -144,10 +144,12 @@ async fn write_events(
     }
     let mut fits: BTreeMap<ProjectId, BTreeSet<&str>> = BTreeMap::new();
     for (project, names) in names {
-        let mut left = room_for(tx, room, project, Defined::Event, names.len()).await?;
-        let (own, needed) = chosen(tx, (EVENTS_NAMED, args![project]), &names, &mut left).await?;
-        room.take(project, Defined::Event, left, needed);
-        note(left_out, project, names.len() - own.len());
+        let mut left =
+            remaining_for(tx, quota, project, DefinitionKind::Event, names.len()).await?;
+        let (own, charged) =
+            select_within_quota(tx, (EVENTS_NAMED, args![project]), &names, &mut left).await?;
+        quota.record_use(project, DefinitionKind::Event, left, charged);
+        count_skipped(skipped, project, names.len() - own.len());
         fits.insert(project, own);
     }
     let mut rows = Rows::new(10);
@@ -179,38 +181,41 @@ async fn write_events(
     tx.write(head, rows, &tail).await
 }
 
-fn note(left_out: &mut LeftOut, project: ProjectId, names: usize) {
+fn count_skipped(skipped: &mut Skipped, project: ProjectId, names: usize) {
     if names > 0 {
-        *left_out.entry(project).or_default() += names as u64;
+        *skipped.entry(project).or_default() += names as u64;
     }
 }
 
-/// Events that are not defined are not counted: nobody would see it.
-async fn write_volumes(tx: &mut Tx, sightings: &Sightings, room: &DefinitionQuota) -> Result<()> {
+/// Skips volumes of undefined events, which nothing displays.
+async fn write_volumes(tx: &mut Tx, sightings: &Sightings, quota: &DefinitionQuota) -> Result<()> {
     if let Some(Day(first)) = sightings.volumes_since {
         tx.run("DELETE FROM event_volumes WHERE day < $1", args![first]).await?;
     }
     let mut counted: Vec<(ProjectId, &str, Day, i64)> = Vec::new();
-    let mut rooms: BTreeMap<ProjectId, i64> = BTreeMap::new();
+    let mut remaining: BTreeMap<ProjectId, i64> = BTreeMap::new();
     for (project, _) in sightings.volumes.keys() {
-        if !rooms.contains_key(project) {
-            rooms.insert(*project, room_for(tx, room, *project, Defined::Event, 1).await?);
+        if !remaining.contains_key(project) {
+            remaining.insert(
+                *project,
+                remaining_for(tx, quota, *project, DefinitionKind::Event, 1).await?,
+            );
         }
     }
     for ((project, day), counts) in &sightings.volumes {
-        // Any of a project that has room is defined.
-        let counts: Vec<(&String, &i64)> = match rooms.get(project) {
+        // A project with quota left has defined all of its events.
+        let counts: Vec<(&String, &i64)> = match remaining.get(project) {
             Some(1..) => counts.iter().collect(),
             _ => {
                 let names = counts.keys().map(String::as_str).collect();
                 let of = (EVENTS_NAMED, args![*project]);
-                let (defined, _) = chosen(tx, of, &names, &mut 0).await?;
+                let (defined, _) = select_within_quota(tx, of, &names, &mut 0).await?;
                 counts.iter().filter(|(name, _)| defined.contains(name.as_str())).collect()
             }
         };
         counted.extend(counts.iter().map(|(name, count)| (*project, name.as_str(), *day, **count)));
     }
-    // Neighbours of the index together.
+    // Sorted by index order, for locality.
     counted.sort_unstable();
     let mut rows = Rows::new(4);
     for (project, name, Day(day), count) in counted {
@@ -229,15 +234,15 @@ const fn hour(at: Timestamp) -> i64 {
 async fn write_properties(
     tx: &mut Tx,
     sightings: &Sightings,
-    room: &DefinitionQuota,
-    left_out: &mut LeftOut,
+    quota: &DefinitionQuota,
+    skipped: &mut Skipped,
     now: Timestamp,
 ) -> Result<()> {
     let mut seen: BTreeMap<(ProjectId, PropertyOwner, &str), Option<PropertyType>> =
         BTreeMap::new();
     for property in &sightings.properties {
         let kind = seen.entry((property.project, property.owner, &property.name)).or_default();
-        // The first value that has a type decides.
+        // The first typed value decides.
         *kind = kind.or(property.kind);
     }
     let mut names: BTreeMap<ProjectId, BTreeMap<PropertyOwner, BTreeSet<&str>>> = BTreeMap::new();
@@ -247,21 +252,21 @@ async fn write_properties(
     let mut fits: BTreeMap<(ProjectId, PropertyOwner), BTreeSet<&str>> = BTreeMap::new();
     for (project, owners) in names {
         let wanted = owners.values().map(BTreeSet::len).sum();
-        let mut left = room_for(tx, room, project, Defined::Property, wanted).await?;
-        let mut needed = Needed::All;
+        let mut left = remaining_for(tx, quota, project, DefinitionKind::Property, wanted).await?;
+        let mut charged = Charged::AllNew;
         for (owner, names) in owners {
             let (column, index) = owner_columns(owner);
             let sql = "SELECT name FROM property_definitions WHERE project_id = $1 \
                        AND owner = $2 AND type_index = $3 AND name IN {list}";
             let of = (sql, args![project, column, index]);
-            let (own, own_needed) = chosen(tx, of, &names, &mut left).await?;
-            if own_needed == Needed::Some {
-                needed = Needed::Some;
+            let (own, owner_charged) = select_within_quota(tx, of, &names, &mut left).await?;
+            if owner_charged == Charged::SomeExisting {
+                charged = Charged::SomeExisting;
             }
-            note(left_out, project, names.len() - own.len());
+            count_skipped(skipped, project, names.len() - own.len());
             fits.insert((project, owner), own);
         }
-        room.take(project, Defined::Property, left, needed);
+        quota.record_use(project, DefinitionKind::Property, left, charged);
     }
     let mut rows = Rows::new(9);
     for ((project, owner, name), kind) in seen {

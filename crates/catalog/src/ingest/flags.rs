@@ -1,4 +1,4 @@
-//! What events tell about flags.
+//! Writes what events report about flags: last calls, and enriched analytics.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,8 @@ use crate::Result;
 use crate::db::bulk::Rows;
 use crate::db::{Tx, args};
 
-/// In the order of their keys: nobody waits in a circle. Both engines call the columns of a
-/// `VALUES` list `column1`, `column2`, ….
+/// Writes in key order, which prevents deadlocks. Both engines name the columns of a `VALUES` list
+/// `column1`, `column2`, ….
 pub(super) async fn write(tx: &mut Tx, seen: &[SeenFlag]) -> Result<()> {
     let mut called: BTreeMap<(ProjectId, &str), Timestamp> = BTreeMap::new();
     let mut enriched: BTreeSet<(ProjectId, &str)> = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Group types and groups, as the pipeline loads and writes them.
+//! Writes the group types and groups of a batch.
 
 use model::Timestamp;
 

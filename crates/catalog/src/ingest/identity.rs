@@ -1,4 +1,4 @@
-//! Persons and the ids they are known by, as the pipeline loads and writes them.
+//! Writes the persons and distinct ids of a batch.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,9 +16,9 @@ pub(super) async fn write(
     project: ProjectId,
     changes: &IdentityChanges,
 ) -> Result<()> {
-    write_moves(tx, project, &changes.moves).await?;
-    hash_keys::follow(tx, project, &changes.moves).await?;
-    members::forget(tx, project, &changes.deleted).await?;
+    write_merges(tx, project, &changes.moves).await?;
+    hash_keys::move_merged(tx, project, &changes.moves).await?;
+    members::remove_deleted(tx, project, &changes.deleted).await?;
     let gone = changes.moves.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
     let gone: Vec<Value> = gone.map(Into::into).collect();
     let sql = "DELETE FROM persons WHERE project_id = $1 AND no IN {list}";
@@ -33,9 +33,9 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Ids that the batch did not touch itself follow their persons. Moves of one person after the
-/// other are followed to their end first, so that one statement does for many.
-async fn write_moves(
+/// Moves the distinct ids of merged persons that the batch did not load. Resolves chains of merges
+/// first, so that one statement covers many.
+async fn write_merges(
     tx: &mut Tx,
     project: ProjectId,
     moves: &[(PersonNo, PersonNo)],
@@ -46,7 +46,7 @@ async fn write_moves(
         ends.insert(*gone, (end, hops + 1));
     }
     let lists = ends.iter().map(|(gone, (end, _))| (*gone, *end)).collect();
-    members::follow(tx, project, &lists).await?;
+    members::move_merged(tx, project, &lists).await?;
     let mut rows = Rows::new(4);
     for (gone, (end, hops)) in ends {
         rows.push(args![project, gone, end, hops]);
@@ -77,10 +77,10 @@ async fn write_persons(tx: &mut Tx, project: ProjectId, changes: &IdentityChange
     }
     let head = "INSERT INTO persons \
                 (project_id, no, properties, is_identified, version, uuid, created_at)";
-    // SQLite takes whatever an update names out of its indexes and puts it in again, changed or not.
+    // SQLite rewrites index entries of all columns that an update names, changed or not.
     let tail = "ON CONFLICT (project_id, no) DO UPDATE SET properties = excluded.properties, \
                 is_identified = excluded.is_identified, version = excluded.version";
-    // Before the others: somebody else may get the uuid that one of these had.
+    // Written first, since another person of the batch may get a uuid that one of these had.
     let renewing = format!("{tail}, uuid = excluded.uuid, created_at = excluded.created_at");
     tx.write(head, renewed, &renewing).await?;
     tx.update("persons", KEYS, CHANGING, same).await?;

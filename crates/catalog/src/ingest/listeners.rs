@@ -6,11 +6,11 @@ use super::ProjectChanges;
 
 type Listener = Box<dyn Fn(IngestOutcome<'_>) + Send + Sync>;
 
-/// What the pipeline wrote about persons and groups.
+/// The outcome of a batch, for caches of persons and groups.
 #[derive(Clone, Copy, Debug)]
 pub enum IngestOutcome<'a> {
     Committed(&'a [ProjectChanges]),
-    /// It may have been written or not: what is remembered must be read again.
+    /// The commit may or may not have happened: caches must be reloaded.
     Unknown,
 }
 

@@ -1,5 +1,5 @@
-//! What the pipeline writes: everything a batch of events changed, and how far the journal is
-//! applied, in one transaction. That is what makes a replay after a crash exact.
+//! The pipeline's writes: all changes of a batch and the journal offset, in one transaction, which
+//! makes replays after a crash exact.
 
 pub(crate) mod dead_letters;
 mod definitions;
@@ -16,7 +16,7 @@ use model::group::Group;
 use model::person::{DistinctNo, IdentityChanges};
 use model::{ProjectId, ProjectSettings, Timestamp, Warning, WarningDetails, WarningKind};
 
-use crate::db::bulk::{Rows, keys};
+use crate::db::bulk::{Rows, id_values};
 use crate::db::{Core, Tx, args, handle};
 use crate::definitions::quota::DefinitionQuota;
 use crate::{Error, Result};
@@ -33,7 +33,7 @@ handle! {
     /// Records that could not be applied.
     DeadLetters
 }
-/// What the pipeline writes.
+/// The pipeline's batches and the journal offset.
 #[derive(Clone, Copy)]
 pub struct Ingest<'a> {
     pub(crate) core: &'a Core,
@@ -41,7 +41,7 @@ pub struct Ingest<'a> {
     pub(crate) quota: &'a DefinitionQuota,
 }
 
-/// What this process knows of the pipeline's progress.
+/// This process's view of the pipeline's progress.
 #[derive(Default)]
 pub(crate) struct IngestState {
     /// The first journal position that is not applied yet.
@@ -49,17 +49,17 @@ pub(crate) struct IngestState {
     listeners: Listeners,
 }
 
-/// Whose row of `journal_offsets` it is.
+/// The pipeline's key in `journal_offsets`.
 pub(crate) const CONSUMER: &str = "pipeline";
 const WARNINGS_SOURCE: &str = "pipeline";
 
-/// Everything that the records from `from` up to `reach` changed.
+/// All changes by the records from `from` up to `reach`.
 #[derive(Debug, Default)]
 pub struct IngestBatch {
     pub journal: u128,
-    /// Where the catalog stands; a batch that starts elsewhere is refused.
+    /// The stored offset must equal this; otherwise the batch fails with [`Error::OutOfSync`].
     pub from: u64,
-    /// The first position that is not applied afterwards.
+    /// The offset after the batch.
     pub reach: u64,
     pub projects: Vec<ProjectChanges>,
     pub sightings: Sightings,
@@ -74,20 +74,20 @@ pub struct ProjectChanges {
     pub identity: IdentityChanges,
     pub group_types: Vec<(String, u8)>,
     pub groups: Vec<Group>,
-    /// Whether this is the first event it ever got.
+    /// Whether the project received its first event.
     pub first_event: bool,
 }
 
-/// Events of some distinct ids that are to be deleted from the warehouse.
+/// A pending deletion of events by distinct id, for the warehouse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventDeletion {
     pub project: ProjectId,
-    /// Events from this journal position on stay.
+    /// Events at or after this journal position stay.
     pub before: u64,
     pub distinct_nos: Vec<DistinctNo>,
 }
 
-/// What a project decided about its events.
+/// A project's settings for ingestion.
 #[derive(Clone, Debug, Default)]
 pub struct IngestRules {
     pub settings: ProjectSettings,
@@ -95,8 +95,7 @@ pub struct IngestRules {
 }
 
 impl Ingest<'_> {
-    /// The journal that was applied, and the first position of it that was not; none before the
-    /// first batch.
+    /// The journal's id and the first unapplied position; none before the first batch.
     pub async fn offset(self) -> Result<Option<(u128, u64)>> {
         let sql = "SELECT journal_id, position FROM journal_offsets WHERE consumer = $1";
         let Some(row) = self.core.db.optional(sql, args![CONSUMER]).await? else { return Ok(None) };
@@ -107,10 +106,10 @@ impl Ingest<'_> {
         Ok(Some((id, position)))
     }
 
-    /// The rules of those projects that are there.
+    /// The settings of the projects that exist.
     pub async fn rules(self, projects: &[ProjectId]) -> Result<HashMap<ProjectId, IngestRules>> {
         let sql = "SELECT id, settings, ingested_event FROM projects WHERE id IN {list}";
-        let rows = self.core.db.all_in(sql, args![], &keys(projects)).await?;
+        let rows = self.core.db.all_in(sql, args![], &id_values(projects)).await?;
         let rules = rows.iter().map(|row| {
             let settings = ProjectSettings::stored(row.json("settings")?);
             let ingested_event = row.get("ingested_event")?;
@@ -119,56 +118,56 @@ impl Ingest<'_> {
         rules.collect()
     }
 
-    /// Writes a batch, or nothing of it. Who asks waits for files where it is.
+    /// Applies a batch atomically. Blocks the calling thread on SQLite's I/O.
     pub async fn apply(self, batch: &IngestBatch) -> Result<()> {
         let now = self.core.clock.now();
-        let mut tx = self.core.db.begin_here().await?;
-        move_offset(&mut tx, batch, now).await?;
+        let mut tx = self.core.db.begin_inline().await?;
+        advance_offset(&mut tx, batch, now).await?;
         for changes in &batch.projects {
             identity::write(&mut tx, changes.project, &changes.identity).await?;
             groups::write(&mut tx, changes, now).await?;
             if changes.first_event {
                 let sql = "UPDATE projects SET ingested_event = $2 WHERE id = $1";
                 tx.run(sql, args![changes.project, true]).await?;
-                tx.changes_project(changes.project);
+                tx.invalidate_project(changes.project);
             }
-            // Flags name groups by their type's index.
+            // Flags reference groups by type index, so new types invalidate them.
             if !changes.group_types.is_empty() {
-                tx.changes_project(changes.project);
+                tx.invalidate_project(changes.project);
             }
         }
-        let room = self.quota;
-        let unsettled = room.unsettled();
-        let left_out = definitions::write(&mut tx, &batch.sightings, room, now).await?;
-        warn_of_definitions(&mut tx, &left_out, now).await?;
+        let quota = self.quota;
+        let pending = quota.begin();
+        let skipped = definitions::write(&mut tx, &batch.sightings, quota, now).await?;
+        warn_quota_exceeded(&mut tx, &skipped, now).await?;
         flags::write(&mut tx, &batch.sightings.flags).await?;
         warnings::record(&mut tx, WARNINGS_SOURCE, &batch.warnings).await?;
         dead_letters::insert(&mut tx, &batch.dead_letters, now).await?;
-        note_deletions(&mut tx, &batch.deletions, now).await?;
+        record_deletions(&mut tx, &batch.deletions, now).await?;
         if let Err(error) = tx.commit().await {
             self.state.listeners.notify(IngestOutcome::Unknown);
             return Err(error);
         }
-        unsettled.settle();
-        room.count_left_out(left_out.values().sum());
+        pending.settle();
+        quota.count_skipped(skipped.values().sum());
         self.state.listeners.notify(IngestOutcome::Committed(&batch.projects));
         self.state.applied.send_replace(batch.reach);
         Ok(())
     }
 
-    /// The first journal position that is not applied, as far as this process knows. It differs
-    /// after every batch: what was read of persons and groups before may be stale.
+    /// The first unapplied journal position, as far as this process knows. It changes with every
+    /// batch, which makes it a cache version for persons and groups.
     pub fn applied_position(self) -> u64 {
         *self.state.applied.borrow()
     }
 
-    /// Returns when everything before and at `position` is applied.
+    /// Returns when the record at `position` is applied.
     pub async fn wait_applied(self, position: u64) {
-        // The sender lives as long as the catalog, so waiting cannot fail.
+        // Cannot fail: the sender lives as long as the catalog.
         let _ = self.state.applied.subscribe().wait_for(|applied| *applied > position).await;
     }
 
-    /// Deletes of events that were asked for and not yet reported done, in order.
+    /// Deletions of events that are not done yet, in order.
     pub async fn deletions_due(self) -> Result<Vec<EventDeletion>> {
         let sql = "SELECT project_id, before_position, distinct_nos FROM event_deletions \
                    WHERE done_at IS NULL ORDER BY before_position";
@@ -183,7 +182,7 @@ impl Ingest<'_> {
         due.collect()
     }
 
-    /// Notes that `events` events are gone for good.
+    /// Marks a deletion as done, with the number of events deleted.
     pub async fn deletion_done(self, deletion: &EventDeletion, events: u64) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         tx.run(
@@ -195,16 +194,16 @@ impl Ingest<'_> {
         tx.commit().await
     }
 
-    /// `listener` hears of every batch of the pipeline, in their order, before its events can be
-    /// read.
+    /// Calls `listener` for every batch, in order, before the batch's events become readable.
     pub fn on_apply(self, listener: impl Fn(IngestOutcome<'_>) + Send + Sync + 'static) {
         self.state.listeners.add(listener);
     }
 }
 
-/// Moves the offset from where the batch begins to where it ends. It fails when the catalog is
-/// not there, such as after a commit whose answer was lost.
-async fn move_offset(tx: &mut Tx, batch: &IngestBatch, now: Timestamp) -> Result<()> {
+/// Advances the offset from the batch's start to its end, by compare-and-set. Fails with
+/// [`Error::OutOfSync`] if the stored offset differs, such as after a commit whose response was
+/// lost.
+async fn advance_offset(tx: &mut Tx, batch: &IngestBatch, now: Timestamp) -> Result<()> {
     let moved = tx
         .run(
             "INSERT INTO journal_offsets (consumer, journal_id, position, updated_at) \
@@ -224,14 +223,14 @@ async fn move_offset(tx: &mut Tx, batch: &IngestBatch, now: Timestamp) -> Result
     if moved == 0 { Err(Error::OutOfSync) } else { Ok(()) }
 }
 
-/// Once an hour.
-async fn warn_of_definitions(
+/// Warns a project whose definition quota is used up, at most once an hour.
+async fn warn_quota_exceeded(
     tx: &mut Tx,
-    left_out: &definitions::LeftOut,
+    skipped: &definitions::Skipped,
     now: Timestamp,
 ) -> Result<()> {
     let kind = WarningKind::TooManyDefinitions;
-    for (project, names) in left_out {
+    for (project, names) in skipped {
         let sql = "SELECT id FROM ingestion_warnings WHERE project_id = $1 AND created_at > $2 \
                    AND type = $3 LIMIT 1";
         let hour_ago = now.plus_seconds(-3_600);
@@ -249,7 +248,7 @@ async fn warn_of_definitions(
     Ok(())
 }
 
-async fn note_deletions(tx: &mut Tx, deletions: &[EventDeletion], now: Timestamp) -> Result<()> {
+async fn record_deletions(tx: &mut Tx, deletions: &[EventDeletion], now: Timestamp) -> Result<()> {
     let mut rows = Rows::new(4);
     for deletion in deletions {
         let numbers = serde_json::to_string(&deletion.distinct_nos)

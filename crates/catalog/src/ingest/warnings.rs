@@ -1,4 +1,4 @@
-//! Ingestion warnings: what a project should know about the events it sent.
+//! Ingestion warnings: problems with the events that a project sent.
 
 use std::collections::HashSet;
 
@@ -14,17 +14,17 @@ use crate::db::select::Condition;
 use crate::db::{Row, Tx, args};
 use crate::{Error, Result};
 
-/// More than this of one call is dropped: warnings must never crowd out the events themselves.
+/// Further warnings of one call are dropped, so that warnings cannot crowd out events.
 pub const WARNINGS_AT_ONCE_MAX: usize = 5_000;
-/// Rows of one INSERT; SQLite takes 32,766 values in a statement.
+/// Rows per INSERT; SQLite takes 32,766 parameters.
 const ROWS_PER_INSERT: usize = 500;
 
 pub const WARNING_DAYS_MAX: i64 = 30;
 pub const WARNINGS_PER_PROJECT_MAX: i64 = 10_000;
-/// Rows that one pruning transaction deletes, so that it is over quickly.
+/// Rows per pruning transaction, to keep it short.
 const ROWS_PER_PRUNE: i64 = 1_000;
 
-/// A warning as the API shows it.
+/// A warning, as the API serializes it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct WarningRow {
     pub id: Uuid,
@@ -68,8 +68,8 @@ impl Warnings<'_> {
         Ok((rows.iter().map(WarningRow::read).collect::<Result<_>>()?, total))
     }
 
-    /// Keeps what `source` reports, at most [`WARNINGS_AT_ONCE_MAX`]. Warnings of projects that
-    /// are gone are left out. Answers how many were kept.
+    /// Stores warnings of `source`, at most [`WARNINGS_AT_ONCE_MAX`], without those of deleted
+    /// projects. Returns the count stored.
     pub async fn record(self, source: &str, warnings: &[Warning]) -> Result<usize> {
         let mut tx = self.core.db.begin().await?;
         let kept = record(&mut tx, source, warnings).await?;
@@ -77,7 +77,8 @@ impl Warnings<'_> {
         Ok(kept)
     }
 
-    /// Deletes what is too old or too much. Answers how many rows went.
+    /// Deletes warnings past [`WARNING_DAYS_MAX`] or [`WARNINGS_PER_PROJECT_MAX`]. Returns the
+    /// count.
     pub async fn prune(self) -> Result<u64> {
         let oldest = self.core.clock.now().plus_seconds(-WARNING_DAYS_MAX * 24 * 3_600);
         let mut pruned = self.delete_where("created_at < $1", args![oldest]).await?;
@@ -130,14 +131,17 @@ impl Warnings<'_> {
     }
 }
 
-/// The same within a transaction.
+/// Like [`Warnings::record`], within a transaction.
 pub(crate) async fn record(tx: &mut Tx, source: &str, warnings: &[Warning]) -> Result<usize> {
     if warnings.is_empty() {
         return Ok(0);
     }
     let taken = &warnings[..warnings.len().min(WARNINGS_AT_ONCE_MAX)];
     if taken.len() < warnings.len() {
-        tracing::warn!(dropped = warnings.len() - taken.len(), "too many warnings at once");
+        tracing::warn!(
+            dropped = warnings.len() - taken.len(),
+            "dropped ingestion warnings past the limit of one call"
+        );
     }
     let known = known_projects(tx, taken).await?;
     let kept: Vec<&Warning> =

@@ -1,7 +1,7 @@
-//! How an object that people edit is changed, hidden and brought back: once, for all of them.
+//! Edits of objects with soft delete: one implementation for all kinds.
 //!
-//! Deleting only hides. A hidden object is found by nobody, except by the change that restores
-//! it. Each change is read, applied, saved and logged in one transaction that holds the row.
+//! Deleting sets a flag. Lookups skip deleted objects, except for the change that restores one.
+//! Each edit loads, changes, saves and logs the object in one transaction that locks its row.
 
 use model::{ProjectId, Timestamp};
 
@@ -9,7 +9,7 @@ use crate::activity::{Actor, Logged};
 use crate::db::{Core, Tx};
 use crate::{Error, Result};
 
-/// Which objects a look-up finds.
+/// Whether a lookup finds soft-deleted objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
     Exclude,
@@ -18,7 +18,7 @@ pub enum Deleted {
 }
 
 impl Deleted {
-    /// The condition on the table known as `alias`.
+    /// The SQL condition for this table alias.
     pub(crate) fn condition(self, alias: &str) -> String {
         match self {
             Self::Exclude => format!(" AND NOT {alias}.deleted"),
@@ -27,18 +27,17 @@ impl Deleted {
     }
 }
 
-/// An object with a row of its own that people change and delete.
+/// An object that users change and soft-delete.
 pub(crate) trait Editable: Logged + Clone + PartialEq {
     type Id: Copy;
 
-    /// The object, deleted or not, with its row locked until the transaction ends.
+    /// Loads the object, deleted or not, and locks its row until the transaction ends.
     async fn lock(tx: &mut Tx, actor: &Actor, id: Self::Id) -> Result<Self>;
 
-    /// Writes what differs from `before` and what follows from it, and takes over what the store
-    /// made up.
+    /// Writes the differences from `before`, and adopts generated values such as ids.
     async fn save(&mut self, tx: &mut Tx, before: &Self) -> Result<()>;
 
-    /// The project whose log tells of the change.
+    /// The project whose log records the change.
     fn project(&self) -> ProjectId;
 
     fn is_deleted(&self) -> bool;
@@ -46,7 +45,7 @@ pub(crate) trait Editable: Logged + Clone + PartialEq {
     fn set_updated_at(&mut self, now: Timestamp);
 }
 
-/// A field of a partial update: what was left out stays.
+/// Sets a field of a partial update, if the request has it.
 pub(crate) fn set<T>(field: &mut T, given: Option<T>) {
     if let Some(value) = given {
         *field = value;
@@ -54,8 +53,8 @@ pub(crate) fn set<T>(field: &mut T, given: Option<T>) {
 }
 
 impl Core {
-    /// Changes one object, which may refuse it, as a part of whatever else the change takes. One
-    /// that leaves it as it was writes and logs nothing.
+    /// Loads, changes, saves and logs one object within a larger transaction. An edit without
+    /// effect writes and logs nothing.
     pub(crate) async fn edit_in<T: Editable>(
         &self,
         tx: &mut Tx,
@@ -64,7 +63,7 @@ impl Core {
         apply: impl FnOnce(&mut T, Timestamp) -> Result<()>,
     ) -> Result<T> {
         let before = T::lock(tx, actor, id).await?;
-        // Not before the row is ours: the log is read in the order of its times.
+        // Read under the row lock, since the log is ordered by time.
         let now = self.clock.now();
         let mut after = before.clone();
         apply(&mut after, now)?;

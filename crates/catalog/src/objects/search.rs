@@ -1,4 +1,4 @@
-//! Objects of several kinds, found by what they are called: one statement for each kind.
+//! Search by name over several kinds of objects, one statement per kind.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::Result;
 use crate::db::select::Condition;
 use crate::db::{Row, args};
 
-/// A kind of object that is searched.
+/// A kind of object that can be searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SearchKind {
     Action,
@@ -20,10 +20,10 @@ pub enum SearchKind {
     Insight,
 }
 
-/// What is checked for.
+/// What to search for.
 #[derive(Clone, Debug)]
 pub struct SearchFilter {
-    /// Words that are all in the name or the description; without any, everything is found.
+    /// Words that must all occur in name or description; none matches everything.
     pub text: Option<String>,
     pub kinds: Vec<SearchKind>,
     pub seen: Sights,
@@ -32,27 +32,27 @@ pub struct SearchFilter {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchHit {
     pub kind: SearchKind,
-    /// As links name it.
+    /// The id in URLs.
     pub id: String,
     pub title: Option<String>,
-    pub about: Option<String>,
-    /// How well it fits, up to one; none where nothing was asked for.
+    pub description: Option<String>,
+    /// Match quality up to 1; none without search words.
     pub rank: Option<f64>,
 }
 
-/// More words than this do not narrow a search.
+/// Further words are ignored.
 const WORDS_MAX: usize = 10;
-/// The best of [`Condition::fit`].
-const FIT_MAX: f64 = 4.0;
+/// The best score of [`Condition::match_score`].
+const SCORE_MAX: f64 = 4.0;
 
-/// Where objects of a kind are, and what is shown of them.
-struct Place {
+/// Table and columns of a kind.
+struct SearchTable {
     from: &'static str,
     live: &'static str,
     id: &'static str,
     title: &'static str,
     about: &'static str,
-    guarded: Option<ObjectKind>,
+    access_kind: Option<ObjectKind>,
 }
 
 impl SearchKind {
@@ -65,7 +65,7 @@ impl SearchKind {
         Self::Insight,
     ];
 
-    /// As requests name it, and the scopes of keys.
+    /// The name in requests and key scopes.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Action => "action",
@@ -77,39 +77,44 @@ impl SearchKind {
         }
     }
 
-    const fn place(self) -> Place {
-        let plain = Place {
+    const fn table(self) -> SearchTable {
+        let plain = SearchTable {
             from: "",
             live: "NOT o.deleted",
             id: "CAST(o.id AS TEXT)",
             title: "o.name",
             about: "o.description",
-            guarded: None,
+            access_kind: None,
         };
         match self {
-            Self::Action => Place { from: "actions o", guarded: Some(ObjectKind::Action), ..plain },
-            Self::Cohort => Place { from: "cohorts o", ..plain },
-            Self::Dashboard => Place {
+            Self::Action => {
+                SearchTable { from: "actions o", access_kind: Some(ObjectKind::Action), ..plain }
+            }
+            Self::Cohort => SearchTable { from: "cohorts o", ..plain },
+            Self::Dashboard => SearchTable {
                 from: "dashboards o",
                 live: "NOT o.deleted AND o.creation_mode <> 'unlisted'",
-                guarded: Some(ObjectKind::Dashboard),
+                access_kind: Some(ObjectKind::Dashboard),
                 ..plain
             },
-            Self::EventDefinition => {
-                Place { from: "event_definitions o", live: "NOT o.hidden", id: "o.id", ..plain }
-            }
-            Self::FeatureFlag => Place {
+            Self::EventDefinition => SearchTable {
+                from: "event_definitions o",
+                live: "NOT o.hidden",
+                id: "o.id",
+                ..plain
+            },
+            Self::FeatureFlag => SearchTable {
                 from: "feature_flags o",
                 title: "o.key",
                 about: "o.name",
-                guarded: Some(ObjectKind::FeatureFlag),
+                access_kind: Some(ObjectKind::FeatureFlag),
                 ..plain
             },
-            Self::Insight => Place {
+            Self::Insight => SearchTable {
                 from: "insights o",
                 id: "o.short_id",
                 title: "COALESCE(NULLIF(o.name, ''), o.derived_name)",
-                guarded: Some(ObjectKind::Insight),
+                access_kind: Some(ObjectKind::Insight),
                 ..plain
             },
         }
@@ -121,14 +126,14 @@ impl SearchKind {
             kind: self,
             id: row.get("id")?,
             title: row.get("title")?,
-            about: row.get("about")?,
-            rank: is_ranked.then_some(fit as f64 / FIT_MAX),
+            description: row.get("about")?,
+            rank: is_ranked.then_some(fit as f64 / SCORE_MAX),
         })
     }
 }
 
 impl Objects<'_> {
-    /// The `limit` that fit best, and how many of each kind do.
+    /// The best `limit` matches, and the number of matches per kind.
     pub async fn search(
         self,
         project: ProjectId,
@@ -138,18 +143,18 @@ impl Objects<'_> {
         let (mut hits, mut counts) = (Vec::new(), BTreeMap::new());
         let window = Window { limit: limit as i64, offset: 0 };
         for kind in &filter.kinds {
-            let Place { from, live, id, title, about, guarded } = kind.place();
+            let SearchTable { from, live, id, title, about, access_kind } = kind.table();
             let which = format!("o.project_id = $1 AND {live}");
             let mut condition = Condition::new(&which, args![project]);
             let words = filter.text.iter().flat_map(|text| text.split_whitespace());
             for word in words.take(WORDS_MAX) {
-                condition.and_found_in(&[title, about], None, word);
+                condition.and_search(&[title, about], None, word);
             }
-            if let Some(guarded) = guarded {
-                condition.and_within(filter.seen.of(guarded), "o");
+            if let Some(access_kind) = access_kind {
+                condition.and_visible(filter.seen.of(access_kind), "o");
             }
             let fit = match &filter.text {
-                Some(text) => condition.fit(title, text),
+                Some(text) => condition.match_score(title, text),
                 None => "0".to_owned(),
             };
             let columns = format!(

@@ -1,4 +1,4 @@
-//! Tags: short words on any object, shared by all that carry them.
+//! Tags on objects of any kind.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use crate::db::executor::Executor;
 use crate::db::{Db, Row, Tx, Value, args};
 use crate::{Error, Result};
 
-/// Upstream's length of a tag.
+/// PostHog's limit.
 pub const TAG_CHARS_MAX: usize = 255;
-/// More words than this describe nothing.
+/// Our own limit per object.
 pub const TAGS_MAX: usize = 100;
 
-/// The form tags are stored and shown in: trimmed, lower case, each once, in order.
+/// The stored form: trimmed, lower case, unique, sorted.
 pub fn normalize_tags(given: &[String]) -> Vec<String> {
     let mut tags: Vec<String> =
         given.iter().map(|tag| tag.trim().to_lowercase()).filter(|tag| !tag.is_empty()).collect();
@@ -23,7 +23,7 @@ pub fn normalize_tags(given: &[String]) -> Vec<String> {
     tags
 }
 
-/// The tags of several objects of one kind, in one query. Objects without any are left out.
+/// The tags of several objects of one kind, in one statement. Objects without tags are left out.
 pub(crate) async fn of_many(
     db: &Db,
     project: ProjectId,
@@ -41,7 +41,7 @@ pub(crate) async fn of_many(
     Ok(found)
 }
 
-/// The same for objects with numbers, beside a transaction or inside one.
+/// Like [`of_many`], for numeric ids, inside or outside of a transaction.
 pub(crate) async fn of_numbered(
     executor: &mut impl Executor,
     project: ProjectId,
@@ -62,7 +62,7 @@ pub(crate) async fn of_numbered(
     Ok(found)
 }
 
-/// The tags of one object, as the transaction sees them.
+/// The tags of one object, within a transaction.
 pub(crate) async fn of_one(
     tx: &mut Tx,
     project: ProjectId,
@@ -84,7 +84,7 @@ fn select(project: ProjectId, object: &str, ids: &[String]) -> (String, Vec<Valu
     (sql, values)
 }
 
-/// Puts `tags` in place of whatever the object carried.
+/// Replaces an object's tags.
 pub(crate) async fn replace(
     tx: &mut Tx,
     project: ProjectId,

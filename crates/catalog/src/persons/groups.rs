@@ -1,4 +1,4 @@
-//! Group types and groups, as people look for them.
+//! Group types and groups.
 
 use model::group::Group;
 use model::{ProjectId, Timestamp, Window};
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use super::Groups;
 use crate::activity::{Actor, Change, ChangeAction, Logged};
-use crate::db::bulk::keys;
+use crate::db::bulk::id_values;
 use crate::db::select::Condition;
 use crate::db::{Row, args};
 use crate::objects::edit::set;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 
-/// A group type with what people call it.
+/// A group type with its display names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupType {
     pub index: u8,
@@ -47,7 +47,7 @@ impl Logged for GroupType {
     }
 }
 
-/// What somebody did to a group, as the log tells it.
+/// A user's change to a group, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupActivity {
     Created,
@@ -55,14 +55,14 @@ pub enum GroupActivity {
     PropertyDeleted,
 }
 
-/// The group a line of the log is about.
+/// The group that a log entry is about.
 #[derive(Serialize)]
 struct LoggedGroup<'a>(u8, &'a str);
 
 impl Logged for LoggedGroup<'_> {
     const SCOPE: &'static str = GroupType::SCOPE;
 
-    /// Groups of two types may have one key.
+    /// Includes the type, since groups of two types may share a key.
     fn item_id(&self) -> String {
         format!("{}:{}", self.0, self.1)
     }
@@ -72,7 +72,7 @@ impl Logged for LoggedGroup<'_> {
     }
 }
 
-/// What people call a type from now on; absent names stay.
+/// New display names of a group type; absent names stay unchanged.
 #[derive(Clone, Debug)]
 pub struct GroupTypeChange {
     pub index: u8,
@@ -80,14 +80,14 @@ pub struct GroupTypeChange {
     pub name_plural: Option<Option<String>>,
 }
 
-/// Which groups of one type are asked for.
+/// Filters of a list of one type's groups; an absent filter matches everything.
 #[derive(Debug, Default)]
 pub struct GroupFilter {
     pub key: Option<String>,
-    /// Part of the key or of the name.
+    /// A substring of the key or the name.
     pub search: Option<String>,
-    /// Only those behind this place of the list.
-    pub behind: Option<(Timestamp, String)>,
+    /// Keyset pagination: groups after this position.
+    pub after: Option<(Timestamp, String)>,
 }
 
 const TYPE_COLUMNS: &str = "type_index, name, name_singular, name_plural, created_at";
@@ -102,7 +102,7 @@ impl Groups<'_> {
         rows.iter().map(GroupType::read).collect()
     }
 
-    /// Names types, all or none; [`crate::Error::NotFound`] when one is not there.
+    /// Sets display names, all or none; [`crate::Error::NotFound`] if a type is missing.
     pub async fn name_types(self, actor: &Actor, changes: Vec<GroupTypeChange>) -> Result<()> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
@@ -129,7 +129,7 @@ impl Groups<'_> {
         tx.commit().await
     }
 
-    /// Tells the log what somebody did to a group. The change itself is in the journal.
+    /// Logs a user's change to a group. The journal carries the change itself.
     pub async fn log(
         self,
         actor: &Actor,
@@ -168,9 +168,9 @@ impl Groups<'_> {
         }
         if let Some(search) = &filter.search {
             let name = self.core.db.dialect().json_text("g.properties", "name");
-            condition.and_found_in(&["g.group_key", &name], None, search);
+            condition.and_search(&["g.group_key", &name], None, search);
         }
-        if let Some((at, key)) = &filter.behind {
+        if let Some((at, key)) = &filter.after {
             condition
                 .and_before(("g.created_at", (*at).into()), ("g.group_key", key.as_str().into()));
         }
@@ -180,7 +180,7 @@ impl Groups<'_> {
         rows.iter().map(read_group).collect()
     }
 
-    /// Groups of a type behind the key `after`, in the order of their keys.
+    /// Groups of a type after the key `after`, by key.
     pub async fn scan(
         self,
         project: ProjectId,
@@ -198,7 +198,7 @@ impl Groups<'_> {
         rows.iter().map(read_group).collect()
     }
 
-    /// Names and indexes of each project's group types.
+    /// Name and index of each project's group types.
     pub async fn types_of_projects(
         self,
         projects: &[ProjectId],
@@ -206,14 +206,14 @@ impl Groups<'_> {
         let sql = "SELECT project_id, name, type_index FROM group_types \
                    WHERE project_id IN {list} ORDER BY type_index";
         let mut types: HashMap<ProjectId, Vec<(String, u8)>> = HashMap::new();
-        for row in self.core.db.all_in(sql, args![], &keys(projects)).await? {
+        for row in self.core.db.all_in(sql, args![], &id_values(projects)).await? {
             let kind = (row.get("name")?, type_index(&row)?);
             types.entry(row.get("project_id")?).or_default().push(kind);
         }
         Ok(types)
     }
 
-    /// Those of the groups that are there; at most one statement for each type.
+    /// The groups that exist; one statement per type.
     pub async fn by_key(self, project: ProjectId, wanted: &[(u8, &str)]) -> Result<Vec<Group>> {
         let mut by_type: BTreeMap<u8, Vec<&str>> = BTreeMap::new();
         for (index, key) in wanted {
@@ -224,7 +224,7 @@ impl Groups<'_> {
         let mut found = Vec::new();
         for (index, wanted) in by_type {
             let fixed = args![project, i64::from(index)];
-            let rows = self.core.db.all_in(sql, fixed, &keys(&wanted)).await?;
+            let rows = self.core.db.all_in(sql, fixed, &id_values(&wanted)).await?;
             found.extend(rows.iter().map(read_group).collect::<Result<Vec<_>>>()?);
         }
         Ok(found)

@@ -7,18 +7,18 @@ use model::object::Object;
 use model::person::{DistinctId, DistinctNo, Person, PersonNo};
 
 use super::Persons;
-use crate::db::bulk::keys;
+use crate::db::bulk::id_values;
 use crate::db::{Row, args};
 use crate::{Error, Result};
 
-/// Numbers begin here, so that zero may mean nobody.
-const FIRST_NUMBER: u32 = 1;
-/// Ids of one person that are shown; PostHog shows as many.
+/// Dense ids start at 1, so that 0 can mean none.
+const FIRST_DENSE_ID: u32 = 1;
+/// Distinct ids shown per person, as many as PostHog shows.
 const IDS_SHOWN_MAX: i64 = 2_500;
 const ID_COLUMNS: &str = "no, distinct_id, person_no, version, version_floor";
 pub(crate) const PERSON_COLUMNS: &str =
     "p.no, p.uuid, p.properties, p.is_identified, p.version, p.created_at";
-/// The next numbers of a project.
+/// The next dense ids of a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextDenseIds {
     pub distinct: u32,
@@ -39,7 +39,7 @@ pub(crate) fn read_person(row: &Row) -> Result<Person> {
     read_with(row, row.json("properties")?)
 }
 
-pub(crate) fn read_object(row: &Row) -> Result<Person<Object>> {
+pub(crate) fn read_person_raw(row: &Row) -> Result<Person<Object>> {
     let properties = Object::read(row.get("properties")?);
     read_with(row, properties.map_err(|why| Error::corrupt("properties", why))?)
 }
@@ -60,11 +60,11 @@ impl Persons<'_> {
         self,
         projects: &[ProjectId],
     ) -> Result<HashMap<ProjectId, NextDenseIds>> {
-        let fresh = NextDenseIds { distinct: FIRST_NUMBER, person: FIRST_NUMBER };
+        let fresh = NextDenseIds { distinct: FIRST_DENSE_ID, person: FIRST_DENSE_ID };
         let mut next: HashMap<_, _> = projects.iter().map(|project| (*project, fresh)).collect();
         let sql = "SELECT project_id, next_distinct, next_person FROM project_numbers \
                    WHERE project_id IN {list}";
-        for row in self.core.db.all_in(sql, args![], &keys(projects)).await? {
+        for row in self.core.db.all_in(sql, args![], &id_values(projects)).await? {
             let DistinctNo(distinct) = row.get("next_distinct")?;
             let PersonNo(person) = row.get("next_person")?;
             next.insert(row.get("project_id")?, NextDenseIds { distinct, person });
@@ -72,17 +72,17 @@ impl Persons<'_> {
         Ok(next)
     }
 
-    /// Those of the ids that are known.
+    /// The known ones of these distinct ids.
     pub async fn distinct_ids(self, project: ProjectId, texts: &[&str]) -> Result<Vec<DistinctId>> {
         let sql = format!(
             "SELECT {ID_COLUMNS} FROM distinct_ids \
              WHERE project_id = $1 AND distinct_id IN {{list}}"
         );
-        let rows = self.core.db.all_in(&sql, args![project], &keys(texts)).await?;
+        let rows = self.core.db.all_in(&sql, args![project], &id_values(texts)).await?;
         rows.iter().map(read_id).collect()
     }
 
-    /// Every id of these persons.
+    /// All distinct ids of these persons.
     pub async fn distinct_ids_of(
         self,
         project: ProjectId,
@@ -92,13 +92,13 @@ impl Persons<'_> {
             "SELECT {ID_COLUMNS} FROM distinct_ids \
              WHERE project_id = $1 AND person_no IN {{list}} ORDER BY no"
         );
-        let rows = self.core.db.all_in(&sql, args![project], &keys(persons)).await?;
+        let rows = self.core.db.all_in(&sql, args![project], &id_values(persons)).await?;
         rows.iter().map(read_id).collect()
     }
 
-    /// The oldest ids of these persons, as many of each as are shown: strangers may give a person
-    /// any number of them.
-    pub(crate) async fn shown_ids(
+    /// The oldest distinct ids of these persons, up to [`IDS_SHOWN_MAX`] each, since clients can
+    /// give a person any number.
+    pub(crate) async fn first_distinct_ids(
         self,
         project: ProjectId,
         persons: &[PersonNo],
@@ -110,7 +110,7 @@ impl Persons<'_> {
              WHERE nth <= {IDS_SHOWN_MAX} ORDER BY no"
         );
         let mut shown: HashMap<PersonNo, Vec<String>> = HashMap::with_capacity(persons.len());
-        for row in self.core.db.all_in(&sql, args![project], &keys(persons)).await? {
+        for row in self.core.db.all_in(&sql, args![project], &id_values(persons)).await? {
             shown.entry(row.get("person_no")?).or_default().push(row.get("distinct_id")?);
         }
         Ok(shown)
@@ -122,39 +122,41 @@ impl Persons<'_> {
         self.core.db.one(sql, args![project, person]).await?.get("total")
     }
 
-    /// Those of the persons that are there.
+    /// The persons that exist.
     pub async fn by_no(self, project: ProjectId, persons: &[PersonNo]) -> Result<Vec<Person>> {
         let sql = format!(
             "SELECT {PERSON_COLUMNS} FROM persons p \
              WHERE p.project_id = $1 AND p.no IN {{list}}"
         );
-        let rows = self.core.db.all_in(&sql, args![project], &keys(persons)).await?;
+        let rows = self.core.db.all_in(&sql, args![project], &id_values(persons)).await?;
         rows.iter().map(read_person).collect()
     }
 
-    /// Known ids and their persons.
+    /// Known distinct ids, and their persons.
     pub async fn identities(
         self,
         project: ProjectId,
         texts: &[&str],
     ) -> Result<(Vec<DistinctId>, Vec<Person>)> {
-        let rows = self.core.db.all_in(&identities_sql(), args![project], &keys(texts)).await?;
+        let rows =
+            self.core.db.all_in(&identities_sql(), args![project], &id_values(texts)).await?;
         read_identities(&rows, read_person)
     }
 
-    /// The same for the pipeline, which changes them next.
+    /// Like [`Persons::identities`], for the pipeline, which writes them next: on SQLite it reads
+    /// through the writer.
     pub async fn identities_to_change(
         self,
         project: ProjectId,
         texts: &[&str],
     ) -> Result<(Vec<DistinctId>, Vec<Person<Object>>)> {
         let (sql, fixed) = (identities_sql(), args![project]);
-        let rows = self.core.db.all_in_here(&sql, fixed, &keys(texts)).await?;
-        read_identities(&rows, read_object)
+        let rows = self.core.db.all_in_inline(&sql, fixed, &id_values(texts)).await?;
+        read_identities(&rows, read_person_raw)
     }
 }
 
-/// One question for both: the pipeline waits for each.
+/// One join for both, since the pipeline waits for each round trip.
 fn identities_sql() -> String {
     format!(
         "SELECT d.no AS id_no, d.distinct_id, d.person_no, d.version AS id_version, \

@@ -1,4 +1,4 @@
-//! Persons, as people look for them.
+//! Persons: listing, filtering and reading them.
 
 pub(crate) mod groups;
 pub(crate) mod identities;
@@ -21,7 +21,7 @@ use crate::db::dialect::{Dialect, placeholders};
 use crate::db::select::Condition;
 use crate::db::{Value, args, handle};
 use crate::{Error, Result};
-use identities::{PERSON_COLUMNS, read_object, read_person};
+use identities::{PERSON_COLUMNS, read_person, read_person_raw};
 
 handle! {
     /// Persons and their distinct ids.
@@ -32,45 +32,45 @@ handle! {
     Groups
 }
 
-/// Persons read at once while their properties are checked at.
+/// Persons per batch of a scan.
 const SCAN_ROWS: i64 = 1_000;
-/// Persons that one list looks at before it gives up.
+/// Persons that one list may scan.
 const SCANNED_MAX: usize = 1_000_000;
-/// Longer names are checked for one by one: SQLite bounds its patterns.
-const NEED_BYTES_MAX: usize = 1_000;
-/// Cohorts that one list may ask for; each is checked up for all that are read at once.
+/// Longer property names get no LIKE prefilter: SQLite limits patterns.
+const PREFILTER_BYTES_MAX: usize = 1_000;
+/// Cohorts that one list may filter by; each batch of a scan looks all of them up.
 const COHORTS_MAX: usize = 20;
 
-/// Which persons are asked for; absent filters let everybody through.
+/// Filters of a list; an absent filter matches everyone.
 #[derive(Debug, Default)]
 pub struct PersonFilter {
     pub distinct_id: Option<String>,
     pub email: Option<String>,
-    /// Part of the e-mail address or name, or a whole distinct id.
+    /// A substring of email address or name, or a whole distinct id.
     pub search: Option<String>,
     /// Conditions on properties and cohorts.
     pub properties: Option<Node>,
     pub cohort: Option<CohortId>,
 }
 
-/// What somebody did to a person, as the log tells it.
+/// A user's change to a person, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PersonActivity {
     Updated,
     PropertyDeleted,
-    /// The ids that left.
+    /// The distinct ids that were split off.
     Split(Vec<String>),
     Deleted,
 }
 
-/// How a person is named.
+/// A person's id in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PersonKey {
     No(PersonNo),
     Uuid(Uuid),
 }
 
-/// A person and all its ids, oldest first.
+/// A person and its distinct ids, oldest first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PersonWithIds {
     pub person: Person,
@@ -79,7 +79,7 @@ pub struct PersonWithIds {
 
 const FROM: &str = "persons p";
 const ORDER: &str = "p.created_at DESC, p.no DESC";
-/// Whoever belongs to the cohort as it was last calculated.
+/// Members of a cohort as last calculated.
 const OF_COHORT: &str = "p.no IN (SELECT m.person_no FROM cohort_people m \
      JOIN cohorts h ON h.id = m.cohort_id AND m.version = COALESCE(h.version, 0) \
      WHERE h.project_id = $1 AND h.id = ?)";
@@ -98,19 +98,19 @@ impl PersonFilter {
         }
         if let Some(search) = &self.search {
             let columns = [property("email"), property("name")];
-            condition.and_found_or(&[&columns[0], &columns[1]], search, OF_ID);
+            condition.and_search_or(&[&columns[0], &columns[1]], search, OF_ID);
         }
         let needs = self.properties.as_ref().map(Node::needs).unwrap_or_default();
         for cohort in self.cohort.into_iter().chain(needs.cohorts) {
             condition.and(OF_COHORT, cohort);
         }
-        for name in needs.properties.into_iter().filter(|name| name.len() <= NEED_BYTES_MAX) {
-            condition.and_may_have("p.properties", name);
+        for name in needs.properties.into_iter().filter(|name| name.len() <= PREFILTER_BYTES_MAX) {
+            condition.and_may_have_member("p.properties", name);
         }
         condition
     }
 
-    /// The cohorts that its conditions on properties name.
+    /// The cohorts that the property filters reference.
     fn cohorts(&self) -> Vec<CohortId> {
         let mut named = Vec::new();
         self.properties.iter().for_each(|node| node.cohorts(&mut named));
@@ -120,7 +120,7 @@ impl PersonFilter {
     }
 }
 
-/// The person a line of the log is about.
+/// The person that a log entry is about.
 #[derive(Serialize)]
 pub(crate) struct LoggedPerson(PersonNo, Uuid);
 
@@ -137,7 +137,8 @@ impl Logged for LoggedPerson {
 }
 
 impl Persons<'_> {
-    /// Newest first; `window.limit` persons at most, and one more if there are more.
+    /// Newest first. Returns up to `window.limit + 1` persons, so that the caller knows whether
+    /// more follow.
     pub async fn list(
         self,
         project: ProjectId,
@@ -166,7 +167,7 @@ impl Persons<'_> {
         self.with_ids(project, found).await
     }
 
-    /// How many persons the filter finds, whatever the window.
+    /// The number of matching persons, regardless of the window.
     pub async fn count(self, project: ProjectId, filter: &PersonFilter) -> Result<i64> {
         self.check_cohorts(project, filter).await?;
         let Some(node) = &filter.properties else {
@@ -185,14 +186,14 @@ impl Persons<'_> {
         Ok(count)
     }
 
-    /// Shows `see` those who fulfil the conditions, in the order of the list: everybody's
-    /// properties are checked at until it has seen enough.
+    /// Evaluates the filters on all persons in list order, and passes matches to `visit` until it
+    /// breaks.
     async fn scan_matching(
         self,
         project: ProjectId,
         filter: &PersonFilter,
         node: &Node,
-        mut see: impl FnMut(Person) -> ControlFlow<()>,
+        mut visit: impl FnMut(Person) -> ControlFlow<()>,
     ) -> Result<()> {
         let (cohorts, now) = (filter.cohorts(), self.core.clock.now());
         let mut last: Option<(Timestamp, PersonNo)> = None;
@@ -211,12 +212,12 @@ impl Persons<'_> {
                 let ask = &mut |asked: Elsewhere<'_>| match asked {
                     Elsewhere::Cohort(id) => Ok(members.contains(&(id, person.no))),
                     Elsewhere::Behaviour(_) => {
-                        let detail = "Persons cannot be listed by what they did.";
+                        let detail = "Persons cannot be filtered by behavioral filters; create a cohort with them.";
                         Err(Error::refused(Some("properties"), detail))
                     }
                 };
                 let fits = node.matches(&person.properties, now, ask);
-                if fits? && see(person).is_break() {
+                if fits? && visit(person).is_break() {
                     return Ok(());
                 }
             }
@@ -225,13 +226,13 @@ impl Persons<'_> {
                 return Ok(());
             }
             if scanned >= SCANNED_MAX {
-                let detail = "Too many persons to look at; narrow the list by another filter.";
+                let detail = "Too many persons to scan; narrow the list by another filter.";
                 return Err(Error::refused(Some("properties"), detail));
             }
         }
     }
 
-    /// A filter by a cohort that is not there would find nobody and tell nothing.
+    /// Refuses filters by missing cohorts, which would silently match nobody.
     async fn check_cohorts(self, project: ProjectId, filter: &PersonFilter) -> Result<()> {
         let named = filter.cohorts();
         if named.len() > COHORTS_MAX {
@@ -255,7 +256,7 @@ impl Persons<'_> {
         }
     }
 
-    /// Which of the persons belong to which of the cohorts, as these were last calculated.
+    /// Which persons are members of which cohorts, as last calculated.
     async fn members_among(
         self,
         project: ProjectId,
@@ -278,7 +279,7 @@ impl Persons<'_> {
         rows.iter().map(|row| Ok((row.get("cohort_id")?, row.get("person_no")?))).collect()
     }
 
-    /// The live cohorts that a person belongs to, with their names and sizes.
+    /// The live cohorts of a person, with names and sizes.
     pub async fn cohorts(
         self,
         project: ProjectId,
@@ -291,7 +292,7 @@ impl Persons<'_> {
         rows.iter().map(|row| Ok((row.get("id")?, row.get("name")?, row.get("count")?))).collect()
     }
 
-    /// Tells the log what somebody did to each of some persons. The change itself is in the journal.
+    /// Logs a user's change to some persons. The journal carries the change itself.
     pub async fn log(
         self,
         actor: &Actor,
@@ -336,7 +337,7 @@ impl Persons<'_> {
         found.into_iter().next().ok_or(Error::NotFound)
     }
 
-    /// Persons behind `after` that may have a property, in the order of their numbers.
+    /// Persons after `after` that may have a property, by dense id. The caller checks the property.
     pub async fn having_property(
         self,
         project: ProjectId,
@@ -346,13 +347,13 @@ impl Persons<'_> {
     ) -> Result<Vec<Person<Object>>> {
         let mut condition = Condition::new("p.project_id = $1", args![project]);
         condition.and("p.no > ?", after.map_or(-1, |no| i64::from(no.0)));
-        condition.and_may_have("p.properties", property);
+        condition.and_may_have_member("p.properties", property);
         let slice = Window { limit, offset: 0 };
         let rows = self.core.db.slice(PERSON_COLUMNS, FROM, condition, "p.no", slice).await?;
-        rows.iter().map(read_object).collect()
+        rows.iter().map(read_person_raw).collect()
     }
 
-    /// Those of the persons that are there, by their numbers, with all their ids.
+    /// The persons that exist, by dense id, with their distinct ids.
     pub async fn with_distinct_ids(
         self,
         project: ProjectId,
@@ -363,7 +364,7 @@ impl Persons<'_> {
         self.with_ids(project, persons).await
     }
 
-    /// Those of the persons that are there.
+    /// The dense ids of the persons that exist.
     pub async fn nos_by_uuid(self, project: ProjectId, uuids: &[Uuid]) -> Result<Vec<PersonNo>> {
         let sql = "SELECT p.no FROM persons p WHERE p.project_id = $1 AND p.uuid IN {list}";
         let wanted: Vec<Value> = uuids.iter().map(|uuid| (*uuid).into()).collect();
@@ -377,7 +378,7 @@ impl Persons<'_> {
         persons: Vec<Person>,
     ) -> Result<Vec<PersonWithIds>> {
         let numbers: Vec<PersonNo> = persons.iter().map(|person| person.no).collect();
-        let mut ids = self.shown_ids(project, &numbers).await?;
+        let mut ids = self.first_distinct_ids(project, &numbers).await?;
         let with = |person: Person| {
             let distinct_ids = ids.remove(&person.no).unwrap_or_default();
             PersonWithIds { distinct_ids, person }

@@ -1,4 +1,4 @@
-//! Properties of all persons or groups of a project, part by part, for whoever must look at each.
+//! Scans of all persons or distinct ids of a project, batch by batch.
 
 use model::person::{DistinctNo, PersonNo};
 use model::{ProjectId, Timestamp};
@@ -12,7 +12,7 @@ use crate::db::{Row, args};
 
 type Properties = Map<String, Value>;
 
-/// A person whose properties nobody has read.
+/// A person with its properties as stored JSON.
 #[derive(Clone, Debug)]
 pub struct StoredPerson {
     pub no: PersonNo,
@@ -30,7 +30,7 @@ impl Persons<'_> {
         row.map(|row| row.get("no")).transpose()
     }
 
-    /// Persons behind `after`, in the order of their numbers.
+    /// Properties of the persons after `after`, by dense id.
     pub async fn scan_properties(
         self,
         project: ProjectId,
@@ -44,7 +44,7 @@ impl Persons<'_> {
         rows.iter().map(|row| Ok((row.get("no")?, row.json("properties")?))).collect()
     }
 
-    /// Persons behind `after`, in the order of their numbers, their properties as they are stored.
+    /// Persons after `after`, by dense id, with unparsed properties.
     pub async fn scan(
         self,
         project: ProjectId,
@@ -69,7 +69,7 @@ impl Persons<'_> {
         rows.iter().map(read).collect()
     }
 
-    /// Distinct ids behind `after` and their persons, in the order of their numbers.
+    /// Distinct ids after `after` with their persons, by dense id.
     pub async fn scan_distinct_ids(
         self,
         project: ProjectId,

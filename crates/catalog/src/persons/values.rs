@@ -1,4 +1,4 @@
-//! Values that properties of persons and groups have, for whoever fills in a filter.
+//! Frequent values of person and group properties, for autocompletion of filters.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,18 +11,18 @@ use super::{Groups, Persons};
 use crate::Result;
 use crate::db::args;
 
-/// The newest persons, or as many groups, tell what values there are, as upstream has it.
-const LOOKED_AT_MAX: usize = 100_000;
-const ROWS_AT_ONCE: i64 = 1_000;
-/// Different values, or names, that are counted; nobody chooses among more.
-const DIFFERENT_MAX: usize = 10_000;
-/// A longer value is none that somebody would choose.
+/// Persons (the newest) or groups that are sampled, as in PostHog.
+const SAMPLED_MAX: usize = 100_000;
+const BATCH_ROWS: i64 = 1_000;
+/// Distinct values or names that are counted.
+const DISTINCT_VALUES_MAX: usize = 10_000;
+/// Longer values are left out.
 const VALUE_CHARS_MAX: usize = 400;
 
-/// How often each value was met.
+/// Counts per value.
 struct Counts {
     counts: HashMap<String, i64>,
-    /// Lowered.
+    /// The search string in lower case.
     containing: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Counts {
         Self { counts: HashMap::new(), containing: containing.map(str::to_lowercase) }
     }
 
-    /// What is in a list counts by itself.
+    /// Elements of an array count separately.
     fn add(&mut self, value: &Json) {
         if let Json::Array(items) = value {
             return items.iter().filter(|item| !item.is_array()).for_each(|item| self.add(item));
@@ -49,12 +49,12 @@ impl Counts {
         }
         if let Some(count) = self.counts.get_mut(value.as_ref()) {
             *count += 1;
-        } else if self.counts.len() < DIFFERENT_MAX {
+        } else if self.counts.len() < DISTINCT_VALUES_MAX {
             self.counts.insert(value.into_owned(), 1);
         }
     }
 
-    /// The most frequent first; the shortest first when a text is searched for.
+    /// Most frequent first; when searching, shortest first.
     fn first(self, limit: usize) -> Vec<(String, i64)> {
         let searched = self.containing.is_some();
         let mut all: Vec<(String, i64)> = self.counts.into_iter().collect();
@@ -69,7 +69,7 @@ impl Counts {
 }
 
 impl Persons<'_> {
-    /// Values that the newest persons have of a property, and how many have each.
+    /// Values of a property among the newest persons, with counts.
     pub async fn values(
         self,
         project: ProjectId,
@@ -81,8 +81,8 @@ impl Persons<'_> {
         let sql = "SELECT no, properties FROM persons \
                    WHERE project_id = $1 AND no < $2 ORDER BY no DESC LIMIT $3";
         let (mut before, mut seen) = (i64::from(u32::MAX) + 1, 0);
-        while seen < LOOKED_AT_MAX {
-            let rows = self.core.db.all(sql, args![project, before, ROWS_AT_ONCE]).await?;
+        while seen < SAMPLED_MAX {
+            let rows = self.core.db.all(sql, args![project, before, BATCH_ROWS]).await?;
             let Some(last) = rows.last() else { break };
             before = i64::from(last.get::<PersonNo>("no")?.0);
             seen += rows.len();
@@ -96,7 +96,7 @@ impl Persons<'_> {
 }
 
 impl Groups<'_> {
-    /// Values that groups of a type have of a property, and how many have each.
+    /// Values of a property among groups of a type, with counts.
     pub async fn values(
         self,
         project: ProjectId,
@@ -107,8 +107,8 @@ impl Groups<'_> {
     ) -> Result<Vec<(String, i64)>> {
         let mut counts = Counts::of(containing);
         let (mut after, mut seen): (Option<String>, _) = (None, 0);
-        while seen < LOOKED_AT_MAX {
-            let groups = self.scan(project, index, after.as_deref(), ROWS_AT_ONCE).await?;
+        while seen < SAMPLED_MAX {
+            let groups = self.scan(project, index, after.as_deref(), BATCH_ROWS).await?;
             let Some(last) = groups.last() else { break };
             after = Some(last.key.clone());
             seen += groups.len();
@@ -118,8 +118,7 @@ impl Groups<'_> {
         Ok(counts.first(limit))
     }
 
-    /// The properties that groups of each type have, and how many have each; the most frequent
-    /// first.
+    /// Property names of the groups of each type, with counts, most frequent first.
     pub async fn property_names(
         self,
         project: ProjectId,
@@ -128,13 +127,13 @@ impl Groups<'_> {
         for kind in self.types(project).await? {
             let mut counts: HashMap<String, i64> = HashMap::new();
             let (mut after, mut seen): (Option<String>, _) = (None, 0);
-            while seen < LOOKED_AT_MAX {
-                let groups = self.scan(project, kind.index, after.as_deref(), ROWS_AT_ONCE).await?;
+            while seen < SAMPLED_MAX {
+                let groups = self.scan(project, kind.index, after.as_deref(), BATCH_ROWS).await?;
                 let Some(last) = groups.last() else { break };
                 after = Some(last.key.clone());
                 seen += groups.len();
                 for name in groups.into_iter().flat_map(|group| group.properties) {
-                    if counts.len() < DIFFERENT_MAX || counts.contains_key(&name.0) {
+                    if counts.len() < DISTINCT_VALUES_MAX || counts.contains_key(&name.0) {
                         *counts.entry(name.0).or_default() += 1;
                     }
                 }

@@ -3,14 +3,14 @@
 use model::ProjectId;
 use serde_json::json;
 
-use super::{AccessRules, ProjectRow, locked};
+use super::{AccessRules, ProjectRow, lock};
 use crate::access::{self, ALL_OF_A_KIND, AccessRule, COLUMNS, RuleSubject, RuleTarget};
 use crate::activity::{Actor, Change, ChangeAction, Item, Logged as _};
 use crate::db::object_tables::ObjectTable;
 use crate::db::{Tx, args};
 use crate::{Error, Result};
 
-/// Whose log tells of the rule; the object must be there.
+/// The object whose log records the rule; [`Error::NotFound`] if it is missing.
 async fn logged_item(tx: &mut Tx, target: RuleTarget, project: &ProjectRow) -> Result<Item> {
     let RuleTarget::Object(kind, id) = target else { return Ok(Item::of(project)) };
     let ObjectTable { table, title, scope } = ObjectTable::of(kind);
@@ -21,10 +21,10 @@ async fn logged_item(tx: &mut Tx, target: RuleTarget, project: &ProjectRow) -> R
     Ok(Item { scope, id: id.to_string(), name, short_id })
 }
 
-/// Rules name only who belongs to the project's organization.
+/// Checks that the rule's member or role belongs to the project's organization.
 async fn check_subject(tx: &mut Tx, subject: RuleSubject, project: &ProjectRow) -> Result<()> {
     let (table, field, id) = match subject {
-        RuleSubject::Everybody => return Ok(()),
+        RuleSubject::Everyone => return Ok(()),
         RuleSubject::Member(id) => ("memberships", "organization_member", id),
         RuleSubject::Role(id) => ("roles", "role", id),
     };
@@ -64,8 +64,8 @@ impl AccessRules<'_> {
         self.core.db.all(sql, args![project]).await?.iter().map(AccessRule::read).collect()
     }
 
-    /// Makes or changes the one rule about something for somebody; without a level it is removed.
-    /// Answers the rule as it is then.
+    /// Sets or, without a level, deletes the rule about a target for a subject. Returns the rule
+    /// afterwards.
     pub async fn set(
         self,
         actor: &Actor,
@@ -75,8 +75,8 @@ impl AccessRules<'_> {
     ) -> Result<Option<AccessRule>> {
         let id = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
-        tx.changes_project(id);
-        let project = locked(&mut tx, id).await?;
+        tx.invalidate_project(id);
+        let project = lock(&mut tx, id).await?;
         let item = logged_item(&mut tx, target, &project).await?;
         check_subject(&mut tx, subject, &project).await?;
         let now = self.core.clock.now();

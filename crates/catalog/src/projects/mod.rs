@@ -44,7 +44,7 @@ pub struct ProjectRow {
     secret_backup: Option<Vec<u8>>,
 }
 
-/// What a project administrator may change; absent fields stay.
+/// A partial update by a project administrator; absent fields stay unchanged.
 #[derive(Default)]
 pub struct ProjectChange {
     pub name: Option<String>,
@@ -59,14 +59,15 @@ pub struct NewProject {
     pub settings: ProjectSettings,
 }
 
-const OWN: &str = "p.id, p.uuid, p.organization_id, p.name, p.api_token, p.timezone, \
+const ROW_COLUMNS: &str = "p.id, p.uuid, p.organization_id, p.name, p.api_token, p.timezone, \
      p.settings, p.ingested_event, p.created_at, p.updated_at, p.secret_sealed, \
      p.secret_backup_sealed";
-/// A switch of the project that is kept as a rule, which keeps everybody out.
+/// The setting "private project", stored as an access rule that excludes everyone not named by
+/// another rule.
 const ACCESS_CONTROL: &str = "access_control";
 
 pub(crate) fn columns() -> String {
-    format!("{OWN}, {IS_PRIVATE} AS is_private")
+    format!("{ROW_COLUMNS}, {IS_PRIVATE} AS is_private")
 }
 
 impl ProjectRow {
@@ -115,14 +116,14 @@ impl Projects<'_> {
         ProjectRow::read(&self.core.db.one(sql, args![id]).await?)
     }
 
-    /// Makes a project; everybody goes on working where they are.
+    /// Creates a project; no user is switched to it.
     pub async fn create(self, actor: &Actor, new: NewProject) -> Result<ProjectRow> {
         let now = self.core.clock.now();
         let mut tx = self.core.db.begin().await?;
         let settings = new.settings.clone();
         let mut project = insert(&mut tx, actor.organization, new, now).await?;
         check_primary(&mut tx, &project).await?;
-        keep_private(&mut tx, &project, &settings, now).await?;
+        sync_private_rule(&mut tx, &project, &settings, now).await?;
         project.settings = settings;
         let actor = Actor { project: Some(project.id), ..*actor };
         tx.log_created(&actor, &project, now).await?;
@@ -137,8 +138,8 @@ impl Projects<'_> {
         change: ProjectChange,
     ) -> Result<ProjectRow> {
         let mut tx = self.core.db.begin().await?;
-        tx.changes_project(id);
-        let before = locked(&mut tx, id).await?;
+        tx.invalidate_project(id);
+        let before = lock(&mut tx, id).await?;
         let now = self.core.clock.now();
         let mut after = before.clone();
         after.name = change.name.unwrap_or(after.name);
@@ -154,23 +155,29 @@ impl Projects<'_> {
         tx.run(
             "UPDATE projects SET name = $2, timezone = $3, settings = $4, updated_at = $5 \
              WHERE id = $1",
-            args![id, after.name.as_str(), after.timezone.as_str(), stored(&after.settings), now],
+            args![
+                id,
+                after.name.as_str(),
+                after.timezone.as_str(),
+                stored_settings(&after.settings),
+                now
+            ],
         )
         .await?;
-        keep_private(&mut tx, &before, &after.settings, now).await?;
+        sync_private_rule(&mut tx, &before, &after.settings, now).await?;
         tx.log_updated(actor, &before, &after, now).await?;
         tx.commit().await?;
         Ok(after)
     }
 
-    /// Hides the project and frees its tokens. The row stays, so the number is never reused.
-    /// Its own log goes with it, so the organization's tells of the end.
+    /// Soft-deletes the project and frees its tokens; its id is never reused. The organization's
+    /// log records it, since the project's log is no longer readable.
     pub async fn delete(self, actor: &Actor, id: ProjectId) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        tx.changes_project(id);
-        let project = locked(&mut tx, id).await?;
+        tx.invalidate_project(id);
+        let project = lock(&mut tx, id).await?;
         let now = self.core.clock.now();
-        tx.run(format!("{HIDE} AND id = $1"), args![id, now]).await?;
+        tx.run(format!("{SOFT_DELETE} AND id = $1"), args![id, now]).await?;
         tx.run(
             "UPDATE users SET current_project_id = NULL WHERE current_project_id = $1",
             args![id],
@@ -181,11 +188,11 @@ impl Projects<'_> {
         tx.commit().await
     }
 
-    /// A new public token; the old one stops at once.
+    /// Replaces the public token; the old one stops working immediately.
     pub async fn reset_token(self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
         let mut tx = self.core.db.begin().await?;
-        tx.changes_project(id);
-        let mut project = locked(&mut tx, id).await?;
+        tx.invalidate_project(id);
+        let mut project = lock(&mut tx, id).await?;
         let now = self.core.clock.now();
         project.api_token = Secret::random("phc_").reveal().to_owned();
         project.updated_at = now;
@@ -200,12 +207,12 @@ impl Projects<'_> {
         Ok(project)
     }
 
-    /// A new secret token; the previous one stays valid as the backup.
+    /// Replaces the secret token; the previous one stays valid as backup.
     pub async fn rotate_secret(self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
         let secret = Secret::random("phs_");
         let sealed = self.core.vault.seal(&secret)?;
         let mut tx = self.core.db.begin().await?;
-        let mut project = locked(&mut tx, id).await?;
+        let mut project = lock(&mut tx, id).await?;
         let now = self.core.clock.now();
         project.secret_backup = project.secret.replace(sealed.clone());
         let action = match project.secret_backup {
@@ -213,7 +220,7 @@ impl Projects<'_> {
             None => ChangeAction::Created,
         };
         project.updated_at = now;
-        // Both columns are read before either is written.
+        // SQL evaluates the right-hand sides before it assigns.
         tx.run(
             "UPDATE projects SET secret_backup_hash = secret_hash, \
              secret_backup_sealed = secret_sealed, secret_hash = $2, secret_sealed = $3, \
@@ -229,7 +236,7 @@ impl Projects<'_> {
 
     pub async fn delete_secret_backup(self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
         let mut tx = self.core.db.begin().await?;
-        let mut project = locked(&mut tx, id).await?;
+        let mut project = lock(&mut tx, id).await?;
         let now = self.core.clock.now();
         if project.secret_backup.take().is_none() {
             return Ok(project);
@@ -247,7 +254,7 @@ impl Projects<'_> {
         Ok(project)
     }
 
-    /// The project's secret token and its backup, for an administrator to read.
+    /// Decrypts the secret token and its backup, for an administrator.
     pub fn secrets(self, project: &ProjectRow) -> Result<(Option<Secret>, Option<Secret>)> {
         let open = |sealed: &Option<Vec<u8>>| {
             sealed.as_deref().map(|sealed| self.core.vault.open(sealed)).transpose()
@@ -255,20 +262,20 @@ impl Projects<'_> {
         Ok((open(&project.secret)?, open(&project.secret_backup)?))
     }
 
-    /// `listener` is called, where the transaction ends, with every project whose row, token or
-    /// settings may have changed; also with new ones.
+    /// Calls `listener` at the end of each transaction, on its thread, with every project whose
+    /// row, token or settings may have changed or that is new.
     pub fn on_change(self, listener: impl Fn(ProjectId) + Send + Sync + 'static) {
-        self.core.db.changes().subscribe(listener);
+        self.core.db.change_feed().subscribe(listener);
     }
 
-    /// Differs after every change: what was read under another version may be stale.
+    /// A cache version: data read under another version may be stale.
     pub fn version(self) -> u64 {
-        self.core.db.changes().projects_version()
+        self.core.db.change_feed().projects_version()
     }
 }
 
 impl NewProject {
-    /// What a new organization starts with.
+    /// The first project of a new organization.
     pub(crate) fn first() -> Self {
         Self {
             name: "Default project".into(),
@@ -279,15 +286,15 @@ impl NewProject {
     }
 }
 
-/// What the column holds: everything but the switch that is a rule.
-fn stored(settings: &ProjectSettings) -> Value {
+/// The stored settings, without the one that is an access rule.
+fn stored_settings(settings: &ProjectSettings) -> Value {
     let mut changed = settings.changed().clone();
     changed.remove(ACCESS_CONTROL);
     Value::Object(changed)
 }
 
-/// Lets the rule for everybody follow the switch, where that was turned.
-async fn keep_private(
+/// Creates or deletes the access rule behind the private setting when that changes.
+async fn sync_private_rule(
     tx: &mut Tx,
     before: &ProjectRow,
     after: &ProjectSettings,
@@ -298,27 +305,27 @@ async fn keep_private(
         (true, false) => None,
         _ => return Ok(()),
     };
-    let (target, subject) = (RuleTarget::Project, RuleSubject::Everybody);
+    let (target, subject) = (RuleTarget::Project, RuleSubject::Everyone);
     access::write(tx, before.id, target, subject, level, now).await.map(drop)
 }
 
-/// What deleting a project leaves of it: a row without tokens.
-const HIDE: &str = "UPDATE projects SET deleted_at = $2, api_token = NULL, secret_hash = NULL, \
+/// Soft-deletes projects and clears their tokens.
+const SOFT_DELETE: &str = "UPDATE projects SET deleted_at = $2, api_token = NULL, secret_hash = NULL, \
      secret_sealed = NULL, secret_backup_hash = NULL, secret_backup_sealed = NULL \
      WHERE deleted_at IS NULL";
 
-/// Hides every project of an organization that goes away.
-pub(crate) async fn hide_all(tx: &mut Tx, of: OrganizationId, now: Timestamp) -> Result<()> {
-    let sql = format!("{HIDE} AND organization_id = $1 RETURNING id");
+/// Soft-deletes all projects of a deleted organization.
+pub(crate) async fn delete_all_of(tx: &mut Tx, of: OrganizationId, now: Timestamp) -> Result<()> {
+    let sql = format!("{SOFT_DELETE} AND organization_id = $1 RETURNING id");
     for row in tx.all(sql, args![of, now]).await? {
-        tx.changes_project(row.get("id")?);
+        tx.invalidate_project(row.get("id")?);
     }
     Ok(())
 }
 
 const PRIMARY: &str = "primary_dashboard";
 
-/// A project's first page is one of its own dashboards.
+/// Checks that the primary dashboard is a live one of the project.
 async fn check_primary(tx: &mut Tx, project: &ProjectRow) -> Result<()> {
     let Some(id) = project.settings.get(PRIMARY).as_i64().map(DashboardId) else { return Ok(()) };
     let sql = "SELECT id FROM dashboards WHERE id = $1 AND project_id = $2 AND NOT deleted";
@@ -329,25 +336,25 @@ async fn check_primary(tx: &mut Tx, project: &ProjectRow) -> Result<()> {
     Err(Error::Invalid { field: PRIMARY, code: "does_not_exist", detail })
 }
 
-/// A dashboard that goes away is nobody's first page any more.
-pub(crate) async fn forget_dashboard(
+/// Resets the primary dashboard if it is the deleted one.
+pub(crate) async fn clear_primary_dashboard(
     tx: &mut Tx,
     id: ProjectId,
     dashboard: DashboardId,
 ) -> Result<()> {
-    let Value::Object(mut settings) = stored(&locked(tx, id).await?.settings) else {
+    let Value::Object(mut settings) = stored_settings(&lock(tx, id).await?.settings) else {
         return Ok(());
     };
     if settings.get(PRIMARY).and_then(Value::as_i64) != Some(dashboard.0) {
         return Ok(());
     }
     settings.remove(PRIMARY);
-    tx.changes_project(id);
+    tx.invalidate_project(id);
     let sql = "UPDATE projects SET settings = $2 WHERE id = $1";
     tx.run(sql, args![id, Value::Object(settings)]).await.map(drop)
 }
 
-pub(crate) async fn locked(tx: &mut Tx, id: ProjectId) -> Result<ProjectRow> {
+pub(crate) async fn lock(tx: &mut Tx, id: ProjectId) -> Result<ProjectRow> {
     let lock = tx.dialect().for_update();
     let sql = format!(
         "SELECT {} FROM projects p WHERE p.id = $1 AND p.deleted_at IS NULL{lock}",
@@ -368,7 +375,7 @@ pub(crate) async fn insert(
                 "INSERT INTO projects AS p (uuid, organization_id, name, api_token, timezone, \
                  settings, ingested_event, created_at, updated_at) \
                  VALUES ($1, $2, $3, $4, $5, $6, FALSE, $7, $7) RETURNING {}, FALSE AS is_private",
-                OWN.replace("p.", "")
+                ROW_COLUMNS.replace("p.", "")
             ),
             args![
                 Uuid::now_v7(),
@@ -376,7 +383,7 @@ pub(crate) async fn insert(
                 new.name.as_str(),
                 new.api_token.reveal(),
                 new.timezone.as_str(),
-                stored(&new.settings),
+                stored_settings(&new.settings),
                 now,
             ],
         )
@@ -388,6 +395,6 @@ pub(crate) async fn insert(
             other => other,
         })?;
     let project = ProjectRow::read(&row)?;
-    tx.changes_project(project.id);
+    tx.invalidate_project(project.id);
     Ok(project)
 }

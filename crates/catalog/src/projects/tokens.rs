@@ -1,4 +1,4 @@
-//! Whose token is this: the question behind every capture and flag request.
+//! Token lookups for capture and flag requests.
 
 use model::{OrganizationId, ProjectId};
 
@@ -26,7 +26,7 @@ impl Projects<'_> {
         self.core.db.optional(sql, args![token]).await?.as_ref().map(TokenOwner::read).transpose()
     }
 
-    /// The whole row of a public token's project, for whoever keeps it.
+    /// The project of a public token as a whole row, for caches.
     pub async fn row_by_token(self, token: &str) -> Result<Option<ProjectRow>> {
         let sql = format!(
             "SELECT {} FROM projects p WHERE p.api_token = $1 AND p.deleted_at IS NULL",

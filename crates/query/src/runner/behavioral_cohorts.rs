@@ -60,7 +60,7 @@ impl QueryRunner {
     }
 
     async fn matching_persons(&self, due: &DueCohort) -> Result<MatchingPersons> {
-        let behaviours: Vec<Behaviour> = due.behaviours().into_iter().cloned().collect();
+        let behaviours: Vec<Behaviour> = due.behavioral_filters().into_iter().cloned().collect();
         if behaviours.is_empty() {
             return Ok(MatchingPersons::new());
         }

@@ -44,7 +44,7 @@ pub async fn a_member_hears_every_rule_in_one_statement(place: Place) {
     assert_eq!(catalog.statements() - before, hidden);
 
     // Full is full; what is there can still be changed and taken away.
-    let everybody = RuleSubject::Everybody;
+    let everybody = RuleSubject::Everyone;
     let set =
         async |target, level| catalog.access_rules().set(&actor, target, everybody, level).await;
     let refused = set(RuleTarget::Project, Some("none")).await;

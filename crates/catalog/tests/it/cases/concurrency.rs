@@ -175,7 +175,7 @@ pub async fn writers_of_everything_never_wait_in_a_circle(place: Place) {
                 }
                 3 => {
                     let workplace = Some((own, Some(project)));
-                    let change = UserChange { workplace, ..Default::default() };
+                    let change = UserChange { current_project: workplace, ..Default::default() };
                     catalog.users().update(user, change).await.map(drop)
                 }
                 4 => {

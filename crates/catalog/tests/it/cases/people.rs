@@ -102,7 +102,7 @@ pub async fn sessions_end_with_time_password_and_account(place: Place) {
             catalog.sessions().create(user, 100).await.unwrap(),
         ];
         let keep = (kept == 1).then(|| sessions[0].clone());
-        let password = Some(NewPassword { hash: "x".into(), keep });
+        let password = Some(NewPassword { hash: "x".into(), keep_session: keep });
         let change = UserChange { password, ..Default::default() };
         catalog.users().update(user, change).await.unwrap();
         let first = catalog.sessions().user(&sessions[0]).await.unwrap();
