@@ -70,7 +70,7 @@ struct ListQuery {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "describes answers that are written as they are read")]
+#[expect(dead_code, reason = "describes a response that is streamed")]
 #[schemars(rename = "Answered")]
 enum EventsResponse {
     List(EventListing<Vec<Event>>),

@@ -1,4 +1,4 @@
-//! SharingConfig of dashboards and insights by public links: enabling, disabling and renewing a link.
+//! Sharing of dashboards and insights by public links: enabling, disabling and renewing a link.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

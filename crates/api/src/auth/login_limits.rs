@@ -49,8 +49,8 @@ const CHECKS_WAITING_MAX: usize = 16;
 
 pub(crate) struct LoginLimiter {
     failures: Mutex<Failures>,
-    unknown: Lane,
-    known: Lane,
+    unknown: CheckPool,
+    known: CheckPool,
 }
 
 struct Failures {
@@ -63,7 +63,7 @@ struct Failures {
 }
 
 /// A concurrency limit for password checks.
-struct Lane {
+struct CheckPool {
     checks: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
@@ -136,8 +136,8 @@ impl LoginLimiter {
         };
         Self {
             failures: Mutex::new(failures),
-            unknown: Lane::new(CHECKS_AT_ONCE),
-            known: Lane::new(KNOWN_CHECKS_AT_ONCE),
+            unknown: CheckPool::new(CHECKS_AT_ONCE),
+            known: CheckPool::new(KNOWN_CHECKS_AT_ONCE),
         }
     }
 
@@ -151,10 +151,10 @@ impl LoginLimiter {
         clock: &Clock,
     ) -> Result<bool> {
         self.check_not_blocked(email, from, clock.now())?;
-        let lane = if from.is_known { &self.known } else { &self.unknown };
-        let permit = lane.permit().await?;
+        let pool = if from.is_known { &self.known } else { &self.unknown };
+        let permit = pool.permit().await?;
         self.attempt(email, from, clock.now())?;
-        let verified = Lane::run(permit, move || verify_password(&password, &hash)).await?;
+        let verified = CheckPool::run(permit, move || verify_password(&password, &hash)).await?;
         if verified {
             self.succeeded(email, from);
         }
@@ -198,7 +198,7 @@ impl LoginLimiter {
 
     pub(crate) async fn hash(&self, password: String) -> Result<String> {
         let permit = self.known.permit().await?;
-        Ok(Lane::run(permit, move || hash_password(&password)).await??)
+        Ok(CheckPool::run(permit, move || hash_password(&password)).await??)
     }
 
     fn failures(&self) -> std::sync::MutexGuard<'_, Failures> {
@@ -214,7 +214,7 @@ impl AppState {
     }
 }
 
-impl Lane {
+impl CheckPool {
     fn new(at_once: usize) -> Self {
         Self { checks: Arc::new(Semaphore::new(at_once)), waiting: AtomicUsize::new(0) }
     }

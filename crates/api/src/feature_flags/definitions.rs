@@ -225,7 +225,7 @@ impl IntoResponse for Definitions {
 }
 
 #[derive(JsonSchema)]
-#[allow(dead_code, reason = "describes what is answered")]
+#[allow(dead_code, reason = "describes the response")]
 struct LocalEvaluation {
     flags: Vec<model::flag::FlagDefinition>,
     group_type_mapping: Map<String, Value>,

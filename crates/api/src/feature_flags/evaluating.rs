@@ -62,7 +62,7 @@ impl Evaluated {
             condition_index: None,
             description: "Feature flag is disabled".into(),
         };
-        Self { value: FlagValue::Truth(false), evaluation }
+        Self { value: FlagValue::Boolean(false), evaluation }
     }
 }
 
@@ -193,7 +193,7 @@ async fn my_flags(
     });
     let mut values = values.await.map_err(unavailable)?;
     let shown = definitions.into_iter().map(|feature_flag| MyFlag {
-        value: values.remove(&feature_flag.key).unwrap_or(FlagValue::Truth(false)),
+        value: values.remove(&feature_flag.key).unwrap_or(FlagValue::Boolean(false)),
         feature_flag,
     });
     Ok(Json(shown.collect()))

@@ -72,7 +72,7 @@ struct Refused {
 /// An invalid body gets the standard error shape.
 #[derive(JsonSchema)]
 #[schemars(rename = "FeatureFlagUsageNotMade", untagged)]
-#[expect(dead_code, reason = "it only describes")]
+#[expect(dead_code, reason = "describes the response")]
 enum NotMade {
     Usage(Refused),
     Body(ErrorBody),

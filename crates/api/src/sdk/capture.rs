@@ -256,14 +256,14 @@ struct CaptureV1Event {
 }
 
 #[derive(JsonSchema)]
-#[allow(dead_code, reason = "describes what is answered")]
+#[allow(dead_code, reason = "describes the response")]
 struct CaptureAnswer {
     status: i64,
     quota_limited: Option<Vec<String>>,
 }
 
 #[derive(JsonSchema)]
-#[allow(dead_code, reason = "describes what is answered")]
+#[allow(dead_code, reason = "describes the response")]
 struct CaptureV1Answer {
     results: std::collections::BTreeMap<uuid::Uuid, V1ResultBody>,
 }

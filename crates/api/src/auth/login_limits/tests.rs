@@ -129,14 +129,14 @@ async fn concurrent_password_checks_are_bounded_after_cancellation() {
     use std::sync::mpsc;
 
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
-    let lane = Arc::new(Lane::new(CHECKS_AT_ONCE));
+    let pool = Arc::new(CheckPool::new(CHECKS_AT_ONCE));
     let (started, starts) = mpsc::sync_channel(64);
     let mut ends = Vec::new();
     let mut tasks = Vec::new();
     for _ in 0..CHECKS_AT_ONCE + CHECKS_WAITING_MAX {
         let (end, ended) = mpsc::sync_channel::<()>(1);
         ends.push(end);
-        let (lane, started) = (lane.clone(), started.clone());
+        let (pool, started) = (pool.clone(), started.clone());
         tasks.push(tokio::spawn(async move {
             let work = move || {
                 RUNNING.fetch_add(1, Ordering::SeqCst);
@@ -144,23 +144,23 @@ async fn concurrent_password_checks_are_bounded_after_cancellation() {
                 let _ = ended.recv();
                 RUNNING.fetch_sub(1, Ordering::SeqCst);
             };
-            Lane::run(lane.permit().await?, work).await
+            CheckPool::run(pool.permit().await?, work).await
         }));
         tokio::task::yield_now().await;
     }
     for _ in 0..CHECKS_AT_ONCE {
         starts.recv().unwrap();
     }
-    assert_eq!(lane.waiting.load(Ordering::Relaxed), CHECKS_WAITING_MAX);
-    assert!(lane.permit().await.is_err(), "nobody else waits");
+    assert_eq!(pool.waiting.load(Ordering::Relaxed), CHECKS_WAITING_MAX);
+    assert!(pool.permit().await.is_err(), "the queue of waiting checks is full");
     // Cancelled requests leave their work running, which keeps its permit.
     for task in tasks {
         task.abort();
         let _ = task.await;
     }
-    assert_eq!(lane.checks.available_permits(), 0);
+    assert_eq!(pool.checks.available_permits(), 0);
     assert_eq!(RUNNING.load(Ordering::SeqCst), CHECKS_AT_ONCE);
     drop(ends);
-    let _all = lane.checks.clone().acquire_many_owned(CHECKS_AT_ONCE as u32).await.unwrap();
+    let _all = pool.checks.clone().acquire_many_owned(CHECKS_AT_ONCE as u32).await.unwrap();
     assert_eq!(RUNNING.load(Ordering::SeqCst), 0);
 }

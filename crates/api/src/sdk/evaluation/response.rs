@@ -138,29 +138,29 @@ struct Values<'a> {
 #[serde(untagged)]
 pub(crate) enum FlagValue<'a> {
     Variant(Cow<'a, str>),
-    Truth(bool),
+    Boolean(bool),
 }
 
 impl<'a> FlagValue<'a> {
     pub(crate) fn of(answer: &Answer<'a>) -> Self {
         match answer.variant.filter(|_| answer.enabled) {
             Some(variant) => Self::Variant(Cow::Borrowed(variant)),
-            None => Self::Truth(answer.enabled),
+            None => Self::Boolean(answer.enabled),
         }
     }
 
     pub(crate) fn into_owned(self) -> FlagValue<'static> {
         match self {
             Self::Variant(key) => FlagValue::Variant(Cow::Owned(key.into_owned())),
-            Self::Truth(truth) => FlagValue::Truth(truth),
+            Self::Boolean(value) => FlagValue::Boolean(value),
         }
     }
 }
 
 impl Serialize for Values<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let shown = self.all.iter().filter(|answer| answer.enabled || !self.only_enabled);
-        serializer.collect_map(shown.map(|answer| (&answer.flag.key, FlagValue::of(answer))))
+        let flags = self.all.iter().filter(|answer| answer.enabled || !self.only_enabled);
+        serializer.collect_map(flags.map(|answer| (&answer.flag.key, FlagValue::of(answer))))
     }
 }
 
@@ -168,7 +168,7 @@ struct Payloads<'a>(&'a [Answer<'a>]);
 
 impl Serialize for Payloads<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let paid = self.0.iter().filter_map(|answer| Some((&answer.flag.key, answer.payload?)));
-        serializer.collect_map(paid)
+        let payloads = self.0.iter().filter_map(|answer| Some((&answer.flag.key, answer.payload?)));
+        serializer.collect_map(payloads)
     }
 }
