@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use model::{ProjectId, Sights};
+use model::{ProjectId, Visibilities};
 use query::{Events, Limits, QueryRequest, QueryResponse, QueryRunner, Refresh};
 use serde_json::Value;
 use warehouse::{CompactionKind, Warehouse};
@@ -44,7 +44,8 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     };
     let (ours, reference) = (over(&stores.warehouse), over(&merged));
     let ask = async |queries: &QueryRunner, insight: &Value| -> Result<(f64, Value)> {
-        let asked = QueryRequest::new(insight.clone(), Refresh::ForceBlocking, Sights::default());
+        let asked =
+            QueryRequest::new(insight.clone(), Refresh::ForceBlocking, Visibilities::default());
         answered(queries, &project, asked).await
     };
 

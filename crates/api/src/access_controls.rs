@@ -4,7 +4,7 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use catalog::{AccessRule, Deleted, RuleSubject, RuleTarget};
-use model::{AccessLevel, ActionId, DashboardId, Level, ObjectKind, ProjectAccess};
+use model::{AccessLevel, ActionId, DashboardId, MembershipLevel, ObjectKind, ProjectAccess};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -124,15 +124,15 @@ fn level<L>(sent: Patch<L>) -> Result<Option<L>> {
 async fn of_project(caller: Reader<Projects>, app: App) -> Result<Json<AccessControls>> {
     let rules = app.catalog.access_rules().list(caller.project.id, RuleTarget::Project).await?;
     let level = match caller.level {
-        Level::Member => ProjectAccess::Member,
-        Level::Admin | Level::Owner => ProjectAccess::Admin,
+        MembershipLevel::Member => ProjectAccess::Member,
+        MembershipLevel::Admin | MembershipLevel::Owner => ProjectAccess::Admin,
     };
     Ok(Json(AccessControls {
         access_controls: rules,
         available_access_levels: ProjectAccess::ALL.map(ProjectAccess::as_str).to_vec(),
         default_access_level: ProjectAccess::DEFAULT.as_str(),
         user_access_level: Some(level.as_str()),
-        user_can_edit_access_levels: caller.administrates(),
+        user_can_edit_access_levels: caller.is_admin(),
     }))
 }
 
@@ -165,7 +165,7 @@ fn object_access_controls(
 
 async fn of_kinds(caller: Reader<Projects>, app: App) -> Result<Json<AccessControls>> {
     let rules = app.catalog.access_rules().list_for_kinds(caller.project.id).await?;
-    Ok(object_access_controls(rules, None, caller.administrates()))
+    Ok(object_access_controls(rules, None, caller.is_admin()))
 }
 
 async fn set_of_kind(
@@ -215,7 +215,7 @@ impl Object {
     ) -> Result<Self> {
         let (id, viewer) = (DashboardId(id.0), caller.viewer());
         let dashboard = app.catalog.dashboards().get_visible(caller.project.id, id, viewer).await?;
-        let level = dashboard.head.guard().rights(viewer).level;
+        let level = dashboard.head.policy().rights(viewer).level;
         Self::by_id(ObjectKind::Dashboard, id.0, level)
     }
 

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use catalog::{ActivityFilter, Direction, Entry, LogCursor, Logged, ProjectRow, SCOPES};
-use model::{LIMIT_MAX, Sights, Timestamp, Window};
+use model::{LIMIT_MAX, Timestamp, Visibilities, Window};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::json;
@@ -50,7 +50,7 @@ async fn list(
         scopes: query.scopes,
         item_id: query.item_id,
         user: query.user,
-        seen: caller.sights(),
+        seen: caller.visibilities(),
     };
     let from = query.cursor;
     // One entry more than a page shows whether there is another page.
@@ -162,7 +162,7 @@ pub(crate) struct ActivityPage {
     /// A parameter that was not a positive integer; most endpoints ignore it.
     invalid_parameter: Option<&'static str>,
     /// Objects that the caller may see, of the kinds that access rules cover.
-    seen: Sights,
+    seen: Visibilities,
     url: RequestUrl,
 }
 
@@ -185,7 +185,7 @@ impl ActivityPage {
         }
     }
 
-    pub(crate) fn seen(self, seen: Sights) -> Self {
+    pub(crate) fn seen(self, seen: Visibilities) -> Self {
         Self { seen, ..self }
     }
 
@@ -252,7 +252,7 @@ impl FromRequestParts<AppState> for ActivityPage {
             url.value(name).is_some() && url.number(name).is_none_or(|number| number < 1)
         };
         Ok(Self {
-            seen: Sights::default(),
+            seen: Visibilities::default(),
             invalid_parameter: ["limit", "page"].iter().find(is_invalid).copied(),
             number: number("page", 1),
             limit: number("limit", PAGE_ENTRIES_DEFAULT).min(LIMIT_MAX),

@@ -5,7 +5,7 @@ mod members;
 mod upload;
 
 use catalog::{Actor, CohortChange, CohortFilter, Deleted, NewCohort, NewCohortKind, PersonIdKind};
-use model::{Cohort, CohortId, Timestamp, UserId, cohort_tree, filters_of_groups};
+use model::{Cohort, CohortId, Timestamp, UserId, cohort_tree, filters_from_groups};
 use query::{QueryRequest, QueryResponse, Refresh};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -134,7 +134,7 @@ async fn create(
         kind,
     };
     let actor = caller.actor();
-    let cohort = app.catalog.cohorts().create(&actor, new, &caller.sights()).await?;
+    let cohort = app.catalog.cohorts().create(&actor, new, &caller.visibilities()).await?;
     Ok(Created(add_members(&app, &actor, cohort, listed, &persons).await?))
 }
 
@@ -185,7 +185,7 @@ async fn requested_members(
 
 /// Runs a query and reads person ids from its first column.
 async fn query_persons(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<Uuid>> {
-    let mut request = QueryRequest::new(query, Refresh::ForceBlocking, caller.sights());
+    let mut request = QueryRequest::new(query, Refresh::ForceBlocking, caller.visibilities());
     request.default_limit = Some(QUERY_PERSONS_MAX);
     let reply = app.queries.run(&caller.project, request).await.map_err(|why| match why {
         query::Error::Parse(why) => Error::malformed("query", why),
@@ -253,7 +253,7 @@ async fn update(
         return Err(Error::invalid("deleted", "invalid_input", detail));
     }
     let actor = caller.actor();
-    let cohort = app.catalog.cohorts().update(&actor, id, change, &caller.sights()).await?;
+    let cohort = app.catalog.cohorts().update(&actor, id, change, &caller.visibilities()).await?;
     Ok(Json(add_members(&app, &actor, cohort, listed, &persons).await?))
 }
 
@@ -280,7 +280,7 @@ async fn duplicate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Created<
         kind: NewCohortKind::Static(None),
     };
     let actor = caller.actor();
-    let copy = app.catalog.cohorts().create(&actor, new, &caller.sights()).await?;
+    let copy = app.catalog.cohorts().create(&actor, new, &caller.visibilities()).await?;
     Ok(Created(app.catalog.cohorts().copy_members(&actor, source.id, copy.id).await?))
 }
 
@@ -364,7 +364,8 @@ impl CohortFields {
             max_chars("description", description, DESCRIPTION_CHARS_MAX)?;
         }
         let old = self.groups.given().filter(|groups| !groups.is_empty());
-        let filters = self.filters.given().or_else(|| old.map(|groups| filters_of_groups(&groups)));
+        let filters =
+            self.filters.given().or_else(|| old.map(|groups| filters_from_groups(&groups)));
         // Static cohorts store conditions without using them; front-ends send empty ones.
         let asks = |filters: &&Map<String, Value>| {
             !is_static || !filters.get("properties").is_none_or(is_empty_tree)
@@ -377,7 +378,7 @@ impl CohortFields {
             let tree = cohort_tree(filters).map_err(refused)?;
             check_behavioral_filters("filters__properties", filters.get("properties"))?;
             let mut behaviours = Vec::new();
-            tree.behaviours(&mut behaviours);
+            tree.behavioral_filters(&mut behaviours);
             for behaviour in behaviours {
                 query::check_behavioral_filter(behaviour, project, now)
                     .map_err(|why| Error::invalid("filters", "invalid_input", why.to_string()))?;

@@ -10,7 +10,7 @@ use catalog::{
     CheckedInsights, CopyDepth, DashboardContents, DashboardFilter, DashboardSource, Deleted,
     NewDashboard,
 };
-use model::{CreationMode, DashboardId, ObjectKind, Restriction, Sight, TileId};
+use model::{CreationMode, DashboardId, ObjectKind, Restriction, TileId, Visibility};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::json;
@@ -71,7 +71,7 @@ impl FromRequestParts<AppState> for DashboardListFilter {
             tags: crate::http::body::tags(&tags)?,
             exclude_generated: switch("exclude_generated", generated.as_ref())? == Some(true),
             search: search(term.as_ref())?,
-            seen: Sight::Everything,
+            seen: Visibility::Everything,
         }))
     }
 }
@@ -93,7 +93,7 @@ async fn list(
     app: App,
 ) -> Result<Listing<DashboardItem>> {
     let (user, viewer) = (caller.user.user.id, caller.viewer());
-    let filter = DashboardFilter { seen: caller.sight(ObjectKind::Dashboard), ..filter.0 };
+    let filter = DashboardFilter { seen: caller.visibility(ObjectKind::Dashboard), ..filter.0 };
     let (heads, total) =
         app.catalog.dashboards().list(caller.project.id, user, &filter, page.window).await?;
     let items = heads.into_iter().map(|head| DashboardItem::new(head, viewer)).collect();
@@ -179,7 +179,7 @@ async fn read(
         Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
     let refresh = refresh(given(query.refresh.as_ref()))?;
     app.catalog.dashboards().record_access(&mut dashboard).await?;
-    let seen = caller.sights();
+    let seen = caller.visibilities();
     let view = app.catalog.dashboards().view(dashboard, user, &seen).await?;
     let size = query.layout_size.as_deref().filter(|size| *size == "xs").unwrap_or("sm");
     let mut response = DashboardResponse::new(view, caller.viewer(), size).overridden(overrides);
@@ -246,7 +246,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    page.seen(caller.sights()).of_scope(&app, &caller.project, "Dashboard", None).await
+    page.seen(caller.visibilities()).of_scope(&app, &caller.project, "Dashboard", None).await
 }
 
 async fn activity_of_one(
@@ -257,7 +257,7 @@ async fn activity_of_one(
 ) -> Result<Json<ActivityListing>> {
     let id = DashboardId(id.0);
     app.catalog.dashboards().get_visible(caller.project.id, id, caller.viewer()).await?;
-    let page = page.seen(caller.sights());
+    let page = page.seen(caller.visibilities());
     page.of_scope(&app, &caller.project, "Dashboard", Some(id.to_string())).await
 }
 
@@ -270,7 +270,7 @@ pub(super) async fn load_response<R, M>(
     let user = Some(caller.user.user.id);
     let dashboard =
         app.catalog.dashboards().get(caller.project.id, id, user, Deleted::Include).await?;
-    let seen = caller.sights();
+    let seen = caller.visibilities();
     let view = app.catalog.dashboards().view(dashboard, user, &seen).await?;
     let mut response = DashboardResponse::new(view, caller.viewer(), "sm");
     response.load_results(app, &caller.project, query::Refresh::ForceCache, seen).await;
@@ -285,7 +285,7 @@ fn default_dashboard() -> NewDashboard {
         pinned: false,
         tags: Vec::new(),
         restriction_level: Restriction::Everyone,
-        look: Default::default(),
+        presentation: Default::default(),
         deleted: false,
         creation_mode: CreationMode::Default,
         contents: DashboardContents::Tiles(Vec::new()),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use catalog::{FlagChange, FlagFilter, ProjectRow, UpdatedFlag};
 use model::edit::Edit;
 use model::flag::filters::dependencies;
-use model::flag::{FeatureFlag, enrolment_property};
+use model::flag::{FeatureFlag, enrollment_property};
 use model::{Access, AccessLevel, FlagAccess, FlagId, ObjectKind, UserId};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -69,7 +69,7 @@ pub(crate) struct FlagResponse {
 /// What a caller may do with flags, by access rules and by the organization's restriction.
 pub(crate) struct Rights {
     user: UserId,
-    administrates: bool,
+    is_admin: bool,
     rules: Arc<Access>,
     /// The flags that the restriction lets the caller edit; none without a restriction.
     left: Option<HashSet<FlagId>>,
@@ -77,19 +77,19 @@ pub(crate) struct Rights {
 
 impl Rights {
     pub(crate) async fn of<R, M>(app: &AppState, caller: &InProject<R, M>) -> Result<Self> {
-        let (user, administrates) = (caller.user.user.id, caller.administrates());
+        let (user, is_admin) = (caller.user.user.id, caller.is_admin());
         let mut left = None;
-        if !administrates && is_restricted(app, &caller.project).await? {
+        if !is_admin && is_restricted(app, &caller.project).await? {
             let (all, flags) =
                 app.catalog.flags().edit_rights(caller.project.organization, user).await?;
             left = (!all).then(|| flags.into_iter().collect());
         }
-        Ok(Self { user, administrates, rules: caller.rules.clone(), left })
+        Ok(Self { user, is_admin, rules: caller.rules.clone(), left })
     }
 
     /// Authors can always edit their flags; manager access takes an administrator or a rule.
     pub(crate) fn level(&self, flag: &FeatureFlag) -> AccessLevel {
-        if self.administrates {
+        if self.is_admin {
             return AccessLevel::Manager;
         }
         let granted = self.rules.of_object(ObjectKind::FeatureFlag, flag.id.0);
@@ -150,7 +150,7 @@ async fn flag_responses<R, M>(
     mut flags: Vec<FeatureFlag>,
 ) -> Result<Vec<FlagResponse>> {
     names::show(app, caller.project.id, &mut flags).await?;
-    let (kind, seen) = (ObjectKind::Dashboard, caller.sights());
+    let (kind, seen) = (ObjectKind::Dashboard, caller.visibilities());
     let named = |flag: &FeatureFlag| {
         let analytics = flag.analytics_dashboards.iter().copied();
         analytics.chain(flag.usage_dashboard).collect::<Vec<i64>>()
@@ -182,7 +182,7 @@ async fn list(
     query: Query<FlagListQuery>,
     app: App,
 ) -> Result<Listing<FlagResponse>> {
-    let seen = caller.sight(ObjectKind::FeatureFlag);
+    let seen = caller.visibility(ObjectKind::FeatureFlag);
     let filter = FlagFilter { seen, ..query.filter()? };
     let (flags, total) = app.catalog.flags().list(caller.project.id, &filter, page.window).await?;
     let rights = Rights::of(&app, &caller).await?;
@@ -226,12 +226,12 @@ async fn update(
         return Err(Error::required("key"));
     }
     check_references(&app, &caller, Some(&flag), &change).await?;
-    let (actor, sight) = (caller.actor(), caller.sight(ObjectKind::FeatureFlag));
+    let (actor, visibility) = (caller.actor(), caller.visibility(ObjectKind::FeatureFlag));
     let updated =
-        app.catalog.flags().update(&actor, flag.id, &change, seen.as_ref(), &sight).await?;
+        app.catalog.flags().update(&actor, flag.id, &change, seen.as_ref(), &visibility).await?;
     let UpdatedFlag { flag, enrolled_under } = updated;
     if let Some(old) = enrolled_under {
-        let (from, to) = (enrolment_property(&old), enrolment_property(&flag.key));
+        let (from, to) = (enrollment_property(&old), enrollment_property(&flag.key));
         edits::change(&app, caller.project.id, Edit::RenameProperty { from, to }).await?;
     }
     Ok(Json(flag_response(&app, &caller, &rights, flag).await?))
@@ -244,7 +244,7 @@ pub(crate) async fn check_references<R, M>(
     before: Option<&FeatureFlag>,
     change: &FlagChange,
 ) -> Result<()> {
-    let (project, seen) = (caller.project.id, caller.sights());
+    let (project, seen) = (caller.project.id, caller.visibilities());
     let mut dashboards = change.analytics_dashboards.clone().unwrap_or_default();
     dashboards.retain(|id| before.is_none_or(|flag| !flag.analytics_dashboards.contains(id)));
     let hidden =
@@ -265,7 +265,7 @@ pub(crate) async fn check_dependencies<R, M>(
     caller: &InProject<R, M>,
     ids: &[i64],
 ) -> Result<()> {
-    let (kind, seen) = (ObjectKind::FeatureFlag, caller.sights());
+    let (kind, seen) = (ObjectKind::FeatureFlag, caller.visibilities());
     match app.catalog.access().hidden(caller.project.id, kind, ids, &seen).await?.first() {
         None => Ok(()),
         Some(id) => {
@@ -284,7 +284,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    let page = page.strictly()?.seen(caller.sights());
+    let page = page.strictly()?.seen(caller.visibilities());
     page.of_all::<FeatureFlag>(&app, &caller.project).await
 }
 
@@ -295,5 +295,5 @@ async fn activity_of_one(
     app: App,
 ) -> Result<Json<ActivityListing>> {
     let (flag, _) = visible_flag(&app, &caller, id).await?;
-    page.strictly()?.seen(caller.sights()).of(&app, &caller.project, &flag).await
+    page.strictly()?.seen(caller.visibilities()).of(&app, &caller.project, &flag).await
 }

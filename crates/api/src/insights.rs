@@ -9,7 +9,7 @@ mod viewer;
 pub(crate) mod visibility;
 
 use catalog::{Deleted, INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
-use model::{DashboardId, Insight, InsightId, InsightKind, ObjectKind, Written};
+use model::{DashboardId, Insight, InsightId, InsightKind, ObjectKind, VerbatimJson};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -163,7 +163,7 @@ async fn read(
     let overrides =
         Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
     viewer.check_overrides(&overrides)?;
-    let seen = viewer.sights();
+    let seen = viewer.visibilities();
     let options = match on {
         Some(on) => {
             let dashboard = DashboardOverrides::of(&app, project.id, on).await?;
@@ -262,7 +262,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    page.seen(caller.sights()).of_all::<Insight>(&app, &caller.project).await
+    page.seen(caller.visibilities()).of_all::<Insight>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
@@ -273,7 +273,7 @@ async fn activity_of_one(
 ) -> Result<Json<ActivityListing>> {
     let (project, viewer) = (caller.project.id, caller.viewer());
     let insight = app.catalog.insights().get_visible(project, &insight_name(&id.0), viewer).await?;
-    page.seen(caller.sights()).of(&app, &caller.project, &insight).await
+    page.seen(caller.visibilities()).of(&app, &caller.project, &insight).await
 }
 
 /// The response after a write, also of an insight that is deleted now.
@@ -332,7 +332,7 @@ impl InsightFields {
 }
 
 /// Validates a query; objects that it refers to are resolved when it runs.
-fn query(sent: Value) -> Result<Written> {
+fn query(sent: Value) -> Result<VerbatimJson> {
     let Value::Object(query) = sent else {
         return Err(Error::malformed("query", "Input should be a valid dictionary"));
     };
@@ -343,10 +343,10 @@ fn query(sent: Value) -> Result<Written> {
 /// Stores a query verbatim and bounds its size.
 pub(crate) fn store_verbatim(
     attr: &str,
-    query: &mut Written,
+    query: &mut VerbatimJson,
     sent: Option<&RawValue>,
 ) -> Result<()> {
-    if let Some(written) = sent.and_then(|sent| Written::read(sent.get()).ok()) {
+    if let Some(written) = sent.and_then(|sent| VerbatimJson::parse(sent.get()).ok()) {
         *query = written;
     }
     max_bytes(attr, query, QUERY_BYTES_MAX)
@@ -356,8 +356,8 @@ pub(crate) fn store_verbatim(
 pub(crate) fn check_legacy_filters(attr: &str, filters: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, filters, QUERY_BYTES_MAX)?;
     let refused = |why: String| Error::invalid(attr, "invalid_input", why);
-    let asked =
-        ::query::convert_legacy_filters(filters, None).map_err(|why| refused(why.in_query()))?;
+    let asked = ::query::convert_legacy_filters(filters, None)
+        .map_err(|why| refused(why.dotted_message()))?;
     asked.map_or(Ok(()), |asked| ::query::check(&asked).map_err(|why| refused(why.to_string())))
 }
 
@@ -370,11 +370,11 @@ async fn check_references(
     change: &InsightChange,
 ) -> Result<()> {
     let is_new =
-        |query: &&Written| before.is_none_or(|before| before.query.as_ref() != Some(*query));
+        |query: &&VerbatimJson| before.is_none_or(|before| before.query.as_ref() != Some(*query));
     if let Some(query) = change.query.iter().flatten().next().filter(is_new) {
         let asked = Value::Object(query.clone().into_fields());
         let own = before.map_or("", |before| before.short_id.as_str());
-        let (project, seen) = (caller.project.id, caller.sights());
+        let (project, seen) = (caller.project.id, caller.visibilities());
         let checked = app.queries.check_access(project, &asked, &seen, Some(own)).await;
         checked.map_err(|why| reference_error("query", why))?;
     }
@@ -394,7 +394,8 @@ pub(crate) async fn check_query_access<R, M>(
     attr: &str,
     query: Value,
 ) -> Result<()> {
-    let checked = app.queries.check_access(caller.project.id, &query, &caller.sights(), None).await;
+    let checked =
+        app.queries.check_access(caller.project.id, &query, &caller.visibilities(), None).await;
     checked.map_err(|why| reference_error(attr, why))
 }
 

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use model::Sights;
+use model::Visibilities;
 use query::{QueryRequest, QueryResponse, QueryRun, QueryStatus, Refresh};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ struct QueryBody {
 }
 
 impl QueryBody {
-    fn read(self, seen: Sights) -> Result<QueryRequest> {
+    fn read(self, seen: Visibilities) -> Result<QueryRequest> {
         let Some(query @ Value::Object(_)) = self.query else {
             return Err(Error::parse("query: Input should be a valid dictionary"));
         };
@@ -82,7 +82,7 @@ fn mode(word: &str) -> Result<Refresh> {
 }
 
 async fn ask(caller: Reader<Queries>, app: App, body: Body<QueryBody>) -> Result<QueryReply> {
-    let request = body.read()?.read(caller.sights())?;
+    let request = body.read()?.read(caller.visibilities())?;
     Ok(app.queries.run(&caller.project, request).await?.into())
 }
 
@@ -93,7 +93,7 @@ async fn ask_kind(
     app: App,
     body: Body<QueryBody>,
 ) -> Result<QueryReply> {
-    let request = body.read()?.read(caller.sights())?;
+    let request = body.read()?.read(caller.visibilities())?;
     if request.query.get("kind").and_then(Value::as_str) != Some(kind.0.as_str()) {
         return Err(Error::parse("The kind in the path is not the kind of the query."));
     }
@@ -111,7 +111,7 @@ async fn read(
     query: Query<StatusQuery>,
     app: App,
 ) -> Result<QueryReply> {
-    let run = app.queries.status(caller.project.id, &id.0, &caller.sights()).await?;
+    let run = app.queries.status(caller.project.id, &id.0, &caller.visibilities()).await?;
     let running = run.ok_or_else(Error::not_found)?;
     let shows = query.show_progress.as_deref() == Some("true");
     let status = match &running.status {

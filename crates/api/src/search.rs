@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use catalog::{SearchFilter, SearchHit, SearchKind};
-use model::Sights;
+use model::Visibilities;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -126,7 +126,7 @@ async fn search(caller: Reader<Projects>, query: SearchQuery, app: App) -> Resul
             SearchKind::ALL.into_iter().filter(readable).collect()
         }
     };
-    let seen: Sights = caller.sights();
+    let seen: Visibilities = caller.visibilities();
     let filter = SearchFilter { text: query.text, kinds, seen };
     let (hits, counts) =
         app.catalog.objects().search(caller.project.id, &filter, RESULTS_MAX).await?;

@@ -65,7 +65,8 @@ impl SharedObject {
         dashboard: Dashboard,
     ) -> Result<Self> {
         let (target, user) = (ShareTarget::Dashboard(dashboard.head.id), caller.user.user.id);
-        let view = app.catalog.dashboards().view(dashboard, Some(user), &caller.sights()).await?;
+        let view =
+            app.catalog.dashboards().view(dashboard, Some(user), &caller.visibilities()).await?;
         Self::with_insights(app, caller, target, view.insights.values()).await
     }
 

@@ -35,7 +35,7 @@ impl Warnings {
                 continue;
             }
             match self.queue.try_send(warning.clone()) {
-                Ok(()) => throttle.remember(&warning),
+                Ok(()) => throttle.record(&warning),
                 Err(_) => counters.lose_warning(),
             }
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use model::event::{RawEvent, RawProperties, RawTime, RawUuid, SentAt};
-use model::json::{skip_blanks, value_end};
+use model::json::{skip_whitespace, value_end};
 use uuid::Uuid;
 
 use crate::fields::Fields;
@@ -189,7 +189,7 @@ pub(crate) fn next_fields<'t>(
     at: &mut usize,
 ) -> Option<Result<Option<(Fields<'t>, usize)>>> {
     let bytes = list.as_bytes();
-    let start = skip_blanks(bytes, *at);
+    let start = skip_whitespace(bytes, *at);
     if start >= bytes.len() {
         return None;
     }
@@ -198,7 +198,7 @@ pub(crate) fn next_fields<'t>(
         Ok(element) => element,
         Err(error) => return Some(Err(error)),
     };
-    let after = skip_blanks(bytes, end);
+    let after = skip_whitespace(bytes, end);
     match bytes.get(after) {
         Some(b',') => *at = after + 1,
         Some(b']') => {}
@@ -217,7 +217,7 @@ fn element_at(list: &str, start: usize) -> Result<(Option<Fields<'_>>, usize)> {
 
 pub(crate) fn non_empty(list: &str) -> Result<&str> {
     let list = list.trim_matches([' ', '\t', '\n', '\r']);
-    match list.as_bytes().get(skip_blanks(list.as_bytes(), 1)) {
+    match list.as_bytes().get(skip_whitespace(list.as_bytes(), 1)) {
         Some(b']') => Err(Error::EmptyBatch),
         _ => Ok(list),
     }

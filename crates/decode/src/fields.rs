@@ -55,7 +55,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn read(json: &'a str) -> Result<Self> {
         let mut members = Members::new(json)?;
         let fields = Self::of_members(&mut members)?;
-        if members.is_over() { Ok(fields) } else { Err(Error::Json) }
+        if members.is_finished() { Ok(fields) } else { Err(Error::Json) }
     }
 
     /// Of the object whose bracket stands at `start`, and where it ends.

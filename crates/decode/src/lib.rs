@@ -60,11 +60,11 @@ pub enum Error {
     OutOfMemory,
 }
 
-impl From<model::json::Fault> for Error {
-    fn from(fault: model::json::Fault) -> Self {
+impl From<model::json::JsonError> for Error {
+    fn from(fault: model::json::JsonError) -> Self {
         match fault {
-            model::json::Fault::Malformed => Self::Json,
-            model::json::Fault::TooDeep => Self::TooDeep,
+            model::json::JsonError::Malformed => Self::Json,
+            model::json::JsonError::TooDeep => Self::TooDeep,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use model::json::{container_end, plain_end, skip_blanks};
+use model::json::{container_end, skip_whitespace, unescaped_end};
 
 use crate::{Error, Result};
 
@@ -22,7 +22,7 @@ pub(crate) enum Outline {
 
 pub(crate) fn outline(text: &str) -> Result<Outline> {
     let bytes = text.as_bytes();
-    let start = skip_blanks(bytes, 0);
+    let start = skip_whitespace(bytes, 0);
     let (outline, end) = match bytes.get(start) {
         Some(b'[') => (Outline::Array, skip_value(bytes, start, 0)?),
         Some(b'{') => {
@@ -44,7 +44,7 @@ pub(crate) fn outline(text: &str) -> Result<Outline> {
         }
         None => return Err(Error::Empty),
     };
-    match skip_blanks(bytes, end) {
+    match skip_whitespace(bytes, end) {
         rest if rest == bytes.len() => Ok(outline),
         _ => Err(Error::Json),
     }
@@ -58,7 +58,7 @@ pub(crate) fn walk_object(
     mut visit: impl FnMut(&str, Range<usize>),
 ) -> Result<usize> {
     let bytes = text.as_bytes();
-    let mut at = skip_blanks(bytes, start + 1);
+    let mut at = skip_whitespace(bytes, start + 1);
     if bytes.get(at) == Some(&b'}') {
         return Ok(at + 1);
     }
@@ -68,16 +68,16 @@ pub(crate) fn walk_object(
         }
         let key_end = skip_string(bytes, at)?;
         let key = &text[at + 1..key_end - 1];
-        at = skip_blanks(bytes, key_end);
+        at = skip_whitespace(bytes, key_end);
         if bytes.get(at) != Some(&b':') {
             return Err(Error::Json);
         }
-        at = skip_blanks(bytes, at + 1);
+        at = skip_whitespace(bytes, at + 1);
         let end = skip_value(bytes, at, 1)?;
         visit(key, at..end);
-        at = skip_blanks(bytes, end);
+        at = skip_whitespace(bytes, end);
         match bytes.get(at) {
-            Some(b',') => at = skip_blanks(bytes, at + 1),
+            Some(b',') => at = skip_whitespace(bytes, at + 1),
             Some(b'}') => return Ok(at + 1),
             _ => return Err(Error::Json),
         }
@@ -103,7 +103,7 @@ pub(crate) fn skip_value(bytes: &[u8], at: usize, depth: usize) -> Result<usize>
 pub(crate) fn skip_string(bytes: &[u8], at: usize) -> Result<usize> {
     let mut at = at + 1;
     loop {
-        at = plain_end(bytes, at);
+        at = unescaped_end(bytes, at);
         match bytes.get(at) {
             Some(b'"') => return Ok(at + 1),
             Some(b'\\') => at += 2,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 use model::Timestamp;
-use model::property::{Dialect, Operator, PatternBill, PropertyFilter};
+use model::property::{Dialect, Operator, PatternQuota, PropertyFilter};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value as Json;
 use warehouse::{SubstringSearch, Value};
@@ -252,7 +252,7 @@ impl Test {
             }
             O::FlagEvaluatesTo => return Err(need("a flag, which events have none of")),
             _ => {
-                model::property::check(operator, value, &mut PatternBill::default())
+                model::property::check(operator, value, &mut PatternQuota::default())
                     .map_err(|why| Error::Invalid(why.to_string()))?;
                 let filter = PropertyFilter::compile("", operator, value, &Dialect::default());
                 Self::Version(Box::new(filter))

@@ -213,10 +213,10 @@ impl PersonIndex {
 
     /// Applies the identity changes of an ingested batch. Idempotent.
     pub fn apply(&mut self, changes: &IdentityChanges) {
-        if !changes.moves.is_empty() {
-            let mut ends: HashMap<u32, u32> = HashMap::with_capacity(changes.moves.len());
+        if !changes.merges.is_empty() {
+            let mut ends: HashMap<u32, u32> = HashMap::with_capacity(changes.merges.len());
             // In reverse order, the target of a merge already has its final person.
-            for (from, to) in changes.moves.iter().rev() {
+            for (from, to) in changes.merges.iter().rev() {
                 let end = ends.get(&to.0).copied().unwrap_or(to.0);
                 ends.insert(from.0, end);
             }
@@ -226,7 +226,7 @@ impl PersonIndex {
                 }
             }
         }
-        let moved = changes.moves.iter().map(|(gone, _)| gone);
+        let moved = changes.merges.iter().map(|(gone, _)| gone);
         for gone in moved.chain(&changes.deleted) {
             if let Some(person) = self.persons.get_mut(gone.0 as usize) {
                 *person = None;
@@ -243,7 +243,7 @@ impl PersonIndex {
             self.set_distinct_id(*no, text, *person);
         }
         let gone =
-            changes.moves.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
+            changes.merges.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
         let gone: Vec<PersonNo> = gone.collect();
         columns.retain(|name, slot| {
             let mut cached = lock(slot);
@@ -296,25 +296,25 @@ impl CachedColumn {
 
 #[cfg(test)]
 mod tests {
-    use model::object::Object;
+    use model::json_object::JsonObject;
     use serde_json::json;
 
     use super::*;
 
-    fn person(no: u32, plan: &str) -> Person<Object> {
+    fn person(no: u32, plan: &str) -> Person<JsonObject> {
         let properties = json!({ "plan": plan, "email": format!("user{no}@example.com"),
             "$initial_browser": "Firefox", "$initial_os": "Linux", "no": no });
         Person {
             no: PersonNo(no),
             uuid: Uuid::from_u128(no.into()),
-            properties: Object::from(properties.as_object().unwrap()),
+            properties: JsonObject::from(properties.as_object().unwrap()),
             is_identified: true,
             version: 0,
             created_at: Timestamp::from_micros(no.into()),
         }
     }
 
-    fn changes(persons: impl Iterator<Item = Person<Object>>) -> IdentityChanges {
+    fn changes(persons: impl Iterator<Item = Person<JsonObject>>) -> IdentityChanges {
         IdentityChanges { persons: persons.map(Arc::new).collect(), ..IdentityChanges::default() }
     }
 
@@ -341,7 +341,7 @@ mod tests {
         (0..5).for_each(|no| persons.set_distinct_id(DistinctNo(no), "id", Some(PersonNo(no))));
         let moves =
             [(0, 1), (3, 4), (1, 2), (2, 4)].map(|(from, to)| (PersonNo(from), PersonNo(to)));
-        persons.apply(&IdentityChanges { moves: moves.to_vec(), ..IdentityChanges::default() });
+        persons.apply(&IdentityChanges { merges: moves.to_vec(), ..IdentityChanges::default() });
         assert_eq!((0..5).map(|no| persons.actor(no)).collect::<Vec<_>>(), [4; 5]);
     }
 
@@ -380,7 +380,7 @@ mod tests {
         assert!(values(&persons, "plan").iter().all(|plan| plan.as_deref() == Some("\"free\"")));
         let before = persons.clone();
         persons.apply(&IdentityChanges {
-            moves: vec![(PersonNo(3), PersonNo(4))],
+            merges: vec![(PersonNo(3), PersonNo(4))],
             deleted: vec![PersonNo(5)],
             ..changes([person(4, "team"), person(600, "team")].into_iter())
         });

@@ -319,7 +319,7 @@ impl CodeBook {
                         found = Some(Stored::Inline(json));
                     }
                 }
-                found.filter(|_| members.is_over())
+                found.filter(|_| members.is_finished())
             }
             NAMED => {
                 let (name_id, mut found) = (name_id?, None);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use model::CohortId;
-use model::property::{DEPTH_MAX, Elsewhere, Node, Properties, PropertyFilter};
+use model::property::{DEPTH_MAX, ExternalCondition, Node, Properties, PropertyFilter};
 use serde_json::Value;
 
 use crate::answer::{Answer, Answers, Failure, Reason, ReasonCode};
@@ -323,9 +323,9 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
     fn fits_tree(&self, tree: &Node, depth: usize) -> Result<bool, Failure> {
         let person = &self.context.person;
         tree.matches(person, self.context.now, &mut |asked| match asked {
-            Elsewhere::Cohort(id) => self.is_member(id, depth + 1),
+            ExternalCondition::Cohort(id) => self.is_member(id, depth + 1),
             // Flags look at no events, and cannot be stored with such a cohort.
-            Elsewhere::Behaviour(_) => Err(Failure::CohortNotFound),
+            ExternalCondition::Behavioral(_) => Err(Failure::CohortNotFound),
         })
     }
 

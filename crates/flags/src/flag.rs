@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use model::flag::filters::{self, Fields};
-use model::flag::{BucketingIdentifier, EvaluationRuntime, FlagDefinition, enrolment_property};
+use model::flag::{BucketingIdentifier, EvaluationRuntime, FlagDefinition, enrollment_property};
 use model::property::{Dialect, Operator, PropertyFilter};
 use model::{CohortId, FlagId};
 use serde_json::Value;
@@ -189,7 +189,7 @@ impl Rules {
         let is_on = |key: &str| fields.get(key).and_then(Value::as_bool).unwrap_or(false);
         Some(Self {
             aggregation,
-            enrolment: is_on("feature_enrollment").then(|| enrolment_property(key)),
+            enrolment: is_on("feature_enrollment").then(|| enrollment_property(key)),
             super_condition,
             holdout: holdout(fields, &payloads),
             conditions,

@@ -1,7 +1,7 @@
 //! Behavioral filters of cohorts: finds the persons whose events match.
 
 use facts::{Filters, Needs, ReadView, Zone, parse_timestamp};
-use model::property::{Behaviour, Deed, Often};
+use model::property::{BehavioralFilter, EventOrAction, Frequency};
 use model::{ActionId, Timestamp};
 use serde_json::Value as Json;
 use warehouse::DenseIdSet;
@@ -14,14 +14,18 @@ use crate::scan::{ActorSource, Rows, Scan};
 use crate::{Error, Result};
 
 /// What a [`ReadView`] must load to evaluate the filter; an error if the filter is invalid.
-pub fn behavioral_needs(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> Result<Needs> {
+pub fn behavioral_needs(
+    behaviour: &BehavioralFilter,
+    now: Timestamp,
+    zone: &Zone,
+) -> Result<Needs> {
     let mut needs = Needs::default();
     filters(behaviour, now, zone)?.needs(&mut needs);
     timestamp(&behaviour.since, now, zone)?;
     if let Some(until) = &behaviour.until {
         timestamp(until, now, zone)?;
     }
-    if let Deed::Action(id) = behaviour.deed {
+    if let EventOrAction::Action(id) = behaviour.target {
         needs.actions.insert(id);
     }
     Ok(needs)
@@ -29,7 +33,7 @@ pub fn behavioral_needs(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> R
 
 /// Person numbers of the persons that match the filter. Distinct ids without a person are dropped.
 pub fn matching_persons(
-    behaviour: &Behaviour,
+    behaviour: &BehavioralFilter,
     view: &ReadView,
     limits: &QueryLimits,
 ) -> Result<DenseIdSet> {
@@ -43,23 +47,25 @@ pub fn matching_persons(
         Some(until) => timestamp(until, now, zone)?.min(now),
         None => now,
     };
-    let selection = match &behaviour.deed {
-        Deed::Event(event) => EventSelection::all().with_names(Some([event.clone()].into())),
-        Deed::Action(id) => EventSelection::all().and(Some(action(*id, view)?)),
+    let selection = match &behaviour.target {
+        EventOrAction::Event(event) => {
+            EventSelection::all().with_names(Some([event.clone()].into()))
+        }
+        EventOrAction::Action(id) => EventSelection::all().and(Some(action(*id, view)?)),
     };
     let selection = selection.and(filters(behaviour, now, zone)?.predicate(view)?);
-    let from_then = if behaviour.often == Often::FirstTime { i64::MIN } else { from };
+    let from_then = if behaviour.frequency == Frequency::FirstTime { i64::MIN } else { from };
     let (filter, actors) = (selection.filter(from_then, to.as_micros()), ActorSource::Persons);
     let scan =
         Scan { view, limits, filter, actors: Some(&actors), breakdown: None, keys: Vec::new() };
     let is_person = |actor: &u32| view.persons.person(*actor).is_some();
-    if behaviour.often == Often::FirstTime {
+    if behaviour.frequency == Frequency::FirstTime {
         let firsts = FirstEvents::scan(&scan)?;
         let new = firsts.iter().filter(|(_, time, _)| *time >= from);
         return Ok(new.map(|(actor, ..)| actor).filter(is_person).collect());
     }
     let counts = counts(&scan)?.into_iter().enumerate();
-    let matching_persons = counts.filter(|(_, times)| behaviour.often.fits(u64::from(*times)));
+    let matching_persons = counts.filter(|(_, times)| behaviour.frequency.fits(u64::from(*times)));
     Ok(matching_persons.map(|(actor, _)| actor as u32).filter(is_person).collect())
 }
 
@@ -84,7 +90,7 @@ fn counts(scan: &Scan<'_>) -> Result<Vec<u32>> {
     Ok(all)
 }
 
-fn filters(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> Result<Filters> {
+fn filters(behaviour: &BehavioralFilter, now: Timestamp, zone: &Zone) -> Result<Filters> {
     let json: Json = serde_json::from_str(&behaviour.filters)
         .map_err(|_| Error::invalid("event_filters is a list of property filters."))?;
     Ok(Filters::read(&json, now, zone)?)

@@ -88,60 +88,66 @@ impl AccessLevel {
     }
 }
 
-/// To whom a rule speaks, seen by one who hears it.
+/// To applies_to a rule speaks, seen by one who hears it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whom {
-    Everybody,
-    /// Them, or a role of theirs.
-    Them,
+pub enum AppliesTo {
+    Everyone,
+    /// The viewer, or a role of theirs.
+    Named,
 }
 
 /// What several rules about one thing say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Said<L> {
-    everybody: Option<L>,
-    them: Option<L>,
+struct RuleLevels<L> {
+    everyone: Option<L>,
+    named: Option<L>,
 }
 
-impl<L> Default for Said<L> {
+impl<L> Default for RuleLevels<L> {
     fn default() -> Self {
-        Self { everybody: None, them: None }
+        Self { everyone: None, named: None }
     }
 }
 
-impl<L: Copy + Ord> Said<L> {
-    fn hear(&mut self, whom: Whom, level: L) {
-        let heard = match whom {
-            Whom::Everybody => &mut self.everybody,
-            Whom::Them => &mut self.them,
+impl<L: Copy + Ord> RuleLevels<L> {
+    fn add(&mut self, applies_to: AppliesTo, level: L) {
+        let current = match applies_to {
+            AppliesTo::Everyone => &mut self.everyone,
+            AppliesTo::Named => &mut self.named,
         };
-        *heard = (*heard).max(Some(level));
+        *current = (*current).max(Some(level));
     }
 
     fn level(self) -> Option<L> {
-        self.them.or(self.everybody)
+        self.named.or(self.everyone)
     }
 }
 
 /// What the rules of a project say to one of its people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    project: Said<ProjectAccess>,
-    kinds: HashMap<ObjectKind, Said<AccessLevel>>,
-    objects: HashMap<(ObjectKind, i64), Said<AccessLevel>>,
+    project: RuleLevels<ProjectAccess>,
+    kinds: HashMap<ObjectKind, RuleLevels<AccessLevel>>,
+    objects: HashMap<(ObjectKind, i64), RuleLevels<AccessLevel>>,
 }
 
 impl Access {
-    pub fn hear_of_project(&mut self, whom: Whom, level: ProjectAccess) {
-        self.project.hear(whom, level);
+    pub fn add_project_rule(&mut self, applies_to: AppliesTo, level: ProjectAccess) {
+        self.project.add(applies_to, level);
     }
 
-    pub fn hear_of_kind(&mut self, kind: ObjectKind, whom: Whom, level: AccessLevel) {
-        self.kinds.entry(kind).or_default().hear(whom, level);
+    pub fn add_kind_rule(&mut self, kind: ObjectKind, applies_to: AppliesTo, level: AccessLevel) {
+        self.kinds.entry(kind).or_default().add(applies_to, level);
     }
 
-    pub fn hear_of_object(&mut self, kind: ObjectKind, id: i64, whom: Whom, level: AccessLevel) {
-        self.objects.entry((kind, id)).or_default().hear(whom, level);
+    pub fn add_object_rule(
+        &mut self,
+        kind: ObjectKind,
+        id: i64,
+        applies_to: AppliesTo,
+        level: AccessLevel,
+    ) {
+        self.objects.entry((kind, id)).or_default().add(applies_to, level);
     }
 
     pub fn project(&self) -> ProjectAccess {
@@ -149,13 +155,13 @@ impl Access {
     }
 
     pub fn of_kind(&self, kind: ObjectKind) -> AccessLevel {
-        let said = self.kinds.get(&kind).and_then(|said| said.level());
-        said.unwrap_or(AccessLevel::DEFAULT)
+        let level = self.kinds.get(&kind).and_then(|rules| rules.level());
+        level.unwrap_or(AccessLevel::DEFAULT)
     }
 
     pub fn of_object(&self, kind: ObjectKind, id: i64) -> AccessLevel {
-        let said = self.objects.get(&(kind, id)).and_then(|said| said.level());
-        said.unwrap_or_else(|| self.of_kind(kind))
+        let level = self.objects.get(&(kind, id)).and_then(|rules| rules.level());
+        level.unwrap_or_else(|| self.of_kind(kind))
     }
 }
 
@@ -164,38 +170,40 @@ impl Access {
 pub struct Viewer<'a> {
     pub user: UserId,
     /// Administrators of the project may do everything in it, whatever rules say.
-    pub administrates: bool,
+    pub is_admin: bool,
     pub access: &'a Access,
 }
 
 impl Viewer<'_> {
     /// Nobody is kept from what they made.
     pub fn level(self, kind: ObjectKind, id: i64, author: Option<UserId>) -> AccessLevel {
-        match self.administrates || author == Some(self.user) {
+        match self.is_admin || author == Some(self.user) {
             true => AccessLevel::Manager,
             false => self.access.of_object(kind, id),
         }
     }
 
     pub fn level_of_kind(self, kind: ObjectKind) -> AccessLevel {
-        match self.administrates {
+        match self.is_admin {
             true => AccessLevel::Manager,
             false => self.access.of_kind(kind),
         }
     }
 
     /// Whoever may edit all objects of a kind may make one.
-    pub fn can_make(self, kind: ObjectKind) -> bool {
+    pub fn can_create(self, kind: ObjectKind) -> bool {
         self.level_of_kind(kind) >= AccessLevel::Editor
     }
 
-    pub fn sights(self) -> Sights {
-        Sights(ObjectKind::ALL.into_iter().map(|kind| (kind, self.sight(kind))).collect())
+    pub fn visibilities(self) -> Visibilities {
+        Visibilities(
+            ObjectKind::ALL.into_iter().map(|kind| (kind, self.visibility(kind))).collect(),
+        )
     }
 
-    pub fn sight(self, kind: ObjectKind) -> Sight {
-        if self.administrates {
-            return Sight::Everything;
+    pub fn visibility(self, kind: ObjectKind) -> Visibility {
+        if self.is_admin {
+            return Visibility::Everything;
         }
         let is_hidden = self.access.of_kind(kind) == AccessLevel::None;
         let differs =
@@ -204,50 +212,50 @@ impl Viewer<'_> {
         let mut ids: Vec<i64> = of_kind.map(|(_, id)| *id).filter(differs).collect();
         ids.sort_unstable();
         match (is_hidden, ids.is_empty()) {
-            (false, true) => Sight::Everything,
-            (false, false) => Sight::AllBut { hidden: ids, own: self.user },
-            (true, _) => Sight::Only { seen: ids, own: self.user },
+            (false, true) => Visibility::Everything,
+            (false, false) => Visibility::AllExcept { hidden: ids, viewer: self.user },
+            (true, _) => Visibility::Only { visible: ids, viewer: self.user },
         }
     }
 }
 
 /// Which objects of a kind somebody sees: by number, and whatever they made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Sight {
+pub enum Visibility {
     #[default]
     Everything,
-    AllBut {
+    AllExcept {
         hidden: Vec<i64>,
-        own: UserId,
+        viewer: UserId,
     },
     Only {
-        seen: Vec<i64>,
-        own: UserId,
+        visible: Vec<i64>,
+        viewer: UserId,
     },
 }
 
-impl Sight {
+impl Visibility {
     pub fn holds(&self, id: i64, author: Option<UserId>) -> bool {
         match self {
             Self::Everything => true,
-            Self::AllBut { hidden, own } => author == Some(*own) || !hidden.contains(&id),
-            Self::Only { seen, own } => author == Some(*own) || seen.contains(&id),
+            Self::AllExcept { hidden, viewer } => author == Some(*viewer) || !hidden.contains(&id),
+            Self::Only { visible, viewer } => author == Some(*viewer) || visible.contains(&id),
         }
     }
 }
 
-/// What somebody sees of every kind; of a kind that is not told, everything.
+/// What somebody sees of every kind; of a kind that is not entry, everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sights(Vec<(ObjectKind, Sight)>);
+pub struct Visibilities(Vec<(ObjectKind, Visibility)>);
 
-impl Sights {
-    pub fn of(&self, kind: ObjectKind) -> &Sight {
-        let told = self.0.iter().find(|(known, _)| *known == kind);
-        told.map_or(&Sight::Everything, |(_, sight)| sight)
+impl Visibilities {
+    pub fn of(&self, kind: ObjectKind) -> &Visibility {
+        let entry = self.0.iter().find(|(known, _)| *known == kind);
+        entry.map_or(&Visibility::Everything, |(_, visibility)| visibility)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (ObjectKind, &Sight)> {
-        self.0.iter().map(|(kind, sight)| (*kind, sight))
+    pub fn iter(&self) -> impl Iterator<Item = (ObjectKind, &Visibility)> {
+        self.0.iter().map(|(kind, visibility)| (*kind, visibility))
     }
 }
 
@@ -255,53 +263,53 @@ impl Sights {
 mod tests {
     use super::*;
     use AccessLevel::{Editor, Manager, None as Nothing, Viewer as View};
+    use AppliesTo::{Everyone, Named};
     use ObjectKind::{Dashboard, Insight};
-    use Whom::{Everybody, Them};
 
     #[test]
     fn the_nearest_rule_counts_and_of_several_the_furthest() {
         let mut access = Access::default();
         assert_eq!(access.of_object(Dashboard, 1), Editor);
-        access.hear_of_kind(Dashboard, Everybody, View);
+        access.add_kind_rule(Dashboard, Everyone, View);
         assert_eq!(access.of_object(Dashboard, 1), View);
         assert_eq!(access.of_object(Insight, 1), Editor);
-        access.hear_of_kind(Dashboard, Them, Nothing);
+        access.add_kind_rule(Dashboard, Named, Nothing);
         assert_eq!(access.of_object(Dashboard, 1), Nothing);
-        access.hear_of_kind(Dashboard, Them, View);
+        access.add_kind_rule(Dashboard, Named, View);
         assert_eq!(access.of_object(Dashboard, 1), View);
-        access.hear_of_object(Dashboard, 1, Everybody, Manager);
+        access.add_object_rule(Dashboard, 1, Everyone, Manager);
         assert_eq!(
             (access.of_object(Dashboard, 1), access.of_object(Dashboard, 2)),
             (Manager, View)
         );
-        access.hear_of_object(Dashboard, 1, Them, Nothing);
+        access.add_object_rule(Dashboard, 1, Named, Nothing);
         assert_eq!(access.of_object(Dashboard, 1), Nothing);
 
         assert_eq!(access.project(), ProjectAccess::Member);
-        access.hear_of_project(Everybody, ProjectAccess::None);
+        access.add_project_rule(Everyone, ProjectAccess::None);
         assert_eq!(access.project(), ProjectAccess::None);
-        access.hear_of_project(Them, ProjectAccess::Admin);
+        access.add_project_rule(Named, ProjectAccess::Admin);
         assert_eq!(access.project(), ProjectAccess::Admin);
     }
 
     #[test]
     fn what_is_seen_is_what_the_rules_leave() {
-        let own = UserId(1);
+        let viewer = UserId(1);
         let mut access = Access::default();
-        let sight = |access: &Access, administrates| {
-            Viewer { user: own, administrates, access }.sight(Dashboard)
+        let visibility = |access: &Access, is_admin| {
+            Viewer { user: viewer, is_admin, access }.visibility(Dashboard)
         };
-        assert_eq!(sight(&access, false), Sight::Everything);
-        access.hear_of_object(Dashboard, 7, Everybody, Nothing);
-        access.hear_of_object(Dashboard, 8, Everybody, View);
-        access.hear_of_object(Insight, 9, Everybody, Nothing);
-        let but = sight(&access, false);
-        assert_eq!(but, Sight::AllBut { hidden: vec![7], own });
-        assert!(but.holds(1, None) && !but.holds(7, Some(UserId(2))) && but.holds(7, Some(own)));
-        access.hear_of_kind(Dashboard, Them, Nothing);
-        let only = sight(&access, false);
-        assert_eq!(only, Sight::Only { seen: vec![8], own });
-        assert!(!only.holds(1, None) && only.holds(8, None) && only.holds(1, Some(own)));
-        assert_eq!(sight(&access, true), Sight::Everything);
+        assert_eq!(visibility(&access, false), Visibility::Everything);
+        access.add_object_rule(Dashboard, 7, Everyone, Nothing);
+        access.add_object_rule(Dashboard, 8, Everyone, View);
+        access.add_object_rule(Insight, 9, Everyone, Nothing);
+        let but = visibility(&access, false);
+        assert_eq!(but, Visibility::AllExcept { hidden: vec![7], viewer });
+        assert!(but.holds(1, None) && !but.holds(7, Some(UserId(2))) && but.holds(7, Some(viewer)));
+        access.add_kind_rule(Dashboard, Named, Nothing);
+        let only = visibility(&access, false);
+        assert_eq!(only, Visibility::Only { visible: vec![8], viewer });
+        assert!(!only.holds(1, None) && only.holds(8, None) && only.holds(1, Some(viewer)));
+        assert_eq!(visibility(&access, true), Visibility::Everything);
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::UserId;
-use crate::settings::{Default, Kind, Setting, Settings, SettingsChange, Table};
+use crate::settings::{Default, Kind, Setting, Settings, SettingsChange, SettingsSchema};
 
 /// A user as every object shows its author.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -21,13 +21,13 @@ pub struct User {
     pub role_at_organization: Option<String>,
 }
 
-pub enum OfUser {}
+pub enum UserSchema {}
 
 /// What people set about themselves and nothing here reads.
-pub type UserSettings = Settings<OfUser>;
-pub type UserSettingsChange = SettingsChange<OfUser>;
+pub type UserSettings = Settings<UserSchema>;
+pub type UserSettingsChange = SettingsChange<UserSchema>;
 
-impl Table for OfUser {
+impl SettingsSchema for UserSchema {
     const NAME: &'static str = "UserSettings";
     const SETTINGS: &'static [Setting] = &[
         Setting::always("notification_settings", Kind::Object, Default::Object),
@@ -77,19 +77,19 @@ pub enum AccessLevel {
 )]
 #[serde(into = "i64", try_from = "i64")]
 #[schemars(with = "i64")]
-pub enum Level {
+pub enum MembershipLevel {
     Member = 1,
     Admin = 8,
     Owner = 15,
 }
 
-impl From<Level> for i64 {
-    fn from(level: Level) -> Self {
+impl From<MembershipLevel> for i64 {
+    fn from(level: MembershipLevel) -> Self {
         level as Self
     }
 }
 
-impl TryFrom<i64> for Level {
+impl TryFrom<i64> for MembershipLevel {
     type Error = String;
 
     fn try_from(number: i64) -> Result<Self, String> {
@@ -129,16 +129,16 @@ impl TryFrom<i64> for FlagAccess {
     }
 }
 
-pub enum OfOrganization {}
+pub enum OrganizationSchema {}
 
 /// What administrators set for a whole organization.
-pub type OrganizationSettings = Settings<OfOrganization>;
-pub type OrganizationSettingsChange = SettingsChange<OfOrganization>;
+pub type OrganizationSettings = Settings<OrganizationSchema>;
+pub type OrganizationSettingsChange = SettingsChange<OrganizationSchema>;
 
 /// Off: keys of plain members open nothing that belongs to the organization.
 pub const MEMBER_KEYS: &str = "members_can_use_personal_api_keys";
 
-impl Table for OfOrganization {
+impl SettingsSchema for OrganizationSchema {
     const NAME: &'static str = "OrganizationSettings";
     const SETTINGS: &'static [Setting] = &[
         Setting::open("logo_media_id", Kind::Text),

@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AnnotationId, DashboardId, InsightId, ObjectKind, ProjectId, Sights, Timestamp, User, UserId,
+    AnnotationId, DashboardId, InsightId, ObjectKind, ProjectId, Timestamp, User, UserId,
+    Visibilities,
 };
 
 /// An annotation as the API shows it.
@@ -37,18 +38,18 @@ pub struct Annotation {
 }
 
 impl Annotation {
-    fn shows_dashboard(&self, seen: &Sights) -> bool {
+    fn shows_dashboard(&self, seen: &Visibilities) -> bool {
         let seen = seen.of(ObjectKind::Dashboard);
         self.dashboard_id.is_none_or(|id| seen.holds(id.0, self.dashboard_author))
     }
 
-    fn shows_insight(&self, seen: &Sights) -> bool {
+    fn shows_insight(&self, seen: &Visibilities) -> bool {
         let seen = seen.of(ObjectKind::Insight);
         self.dashboard_item.is_none_or(|id| seen.holds(id.0, self.insight_author))
     }
 
     /// What is drawn on one insight or dashboard is seen with it.
-    pub fn is_seen(&self, seen: &Sights) -> bool {
+    pub fn is_seen(&self, seen: &Visibilities) -> bool {
         match self.scope {
             AnnotationScope::DashboardItem => self.shows_insight(seen),
             AnnotationScope::Dashboard => self.shows_dashboard(seen),
@@ -58,7 +59,7 @@ impl Annotation {
 
     /// As somebody sees it in a project who may not see what it was made on. What siblings show to
     /// the whole organization does not tell that: their own rules hide it or not.
-    pub fn within(mut self, project: ProjectId, seen: &Sights) -> Self {
+    pub fn within(mut self, project: ProjectId, seen: &Visibilities) -> Self {
         let here = self.project == project;
         if !here || !self.shows_dashboard(seen) {
             (self.dashboard_id, self.dashboard_name) = (None, None);

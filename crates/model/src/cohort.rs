@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::property::{self, DEPTH_MAX, Dialect, FilterError, Node, Operator, PatternBill};
+use crate::property::{self, DEPTH_MAX, Dialect, FilterError, Node, Operator, PatternQuota};
 use crate::{CohortId, ProjectId, Timestamp, User};
 
 /// A cohort as the API shows it.
@@ -46,34 +46,34 @@ pub enum CohortType {
 /// Conditions of one cohort; more would be a program.
 const CONDITIONS_MAX: usize = 500;
 /// Conditions on what people did: each is a look through the events.
-const BEHAVIOURS_MAX: usize = 20;
+const BEHAVIORAL_FILTERS_MAX: usize = 20;
 
 /// The tree of conditions that filters hold, compiled; or why they cannot be stored.
 pub fn cohort_tree(filters: &Map<String, Value>) -> Result<Node, FilterError> {
-    compiled(filters, PatternBill::default())
+    compiled(filters, PatternQuota::default())
 }
 
 /// The same of filters that are stored: their patterns were judged when they were written, maybe by
 /// a release that let more of them pass.
 pub fn stored_cohort_tree(filters: &Map<String, Value>) -> Result<Node, FilterError> {
-    compiled(filters, PatternBill::unlimited())
+    compiled(filters, PatternQuota::unlimited())
 }
 
-fn compiled(filters: &Map<String, Value>, patterns: PatternBill) -> Result<Node, FilterError> {
+fn compiled(filters: &Map<String, Value>, patterns: PatternQuota) -> Result<Node, FilterError> {
     let shape = FilterError::Shape;
     let tree = filters.get("properties").filter(|tree| tree.is_object());
     let tree = tree.ok_or(shape("Filters need an object of properties."))?;
-    let mut seen = Seen { conditions: 0, patterns };
-    check(tree, 0, &mut seen)?;
-    match seen.conditions {
+    let mut tally = Tally { conditions: 0, patterns };
+    check(tree, 0, &mut tally)?;
+    match tally.conditions {
         0 => Err(shape("A cohort needs at least one condition.")),
         count if count > CONDITIONS_MAX => Err(shape("A cohort has too many conditions.")),
         _ => {
             let tree = Node::parse(tree, &Dialect::default())?;
-            let mut behaviours = Vec::new();
-            tree.behaviours(&mut behaviours);
-            match behaviours.len() {
-                0..=BEHAVIOURS_MAX => Ok(tree),
+            let mut behavioral_filters = Vec::new();
+            tree.behavioral_filters(&mut behavioral_filters);
+            match behavioral_filters.len() {
+                0..=BEHAVIORAL_FILTERS_MAX => Ok(tree),
                 _ => Err(shape("A cohort has at most 20 behavioral conditions.")),
             }
         }
@@ -85,26 +85,26 @@ pub fn cohort_type(is_static: bool, filters: Option<&Map<String, Value>>) -> Coh
     let tree = filters.and_then(|filters| filters.get("properties"));
     match is_static {
         true => CohortType::Static,
-        false if tree.is_some_and(asks_behaviour) => CohortType::Behavioral,
+        false if tree.is_some_and(has_behavioral_filters) => CohortType::Behavioral,
         false => CohortType::PersonProperty,
     }
 }
 
 /// Of a tree that was checked when it was stored; compiling it would cost lists of cohorts dear.
-fn asks_behaviour(tree: &Value) -> bool {
+fn has_behavioral_filters(tree: &Value) -> bool {
     let below = tree.get("values").and_then(Value::as_array);
     tree.get("type").is_some_and(|kind| kind == "behavioral")
-        || below.is_some_and(|below| below.iter().any(asks_behaviour))
+        || below.is_some_and(|below| below.iter().any(has_behavioral_filters))
 }
 
 /// What a tree came to so far.
-struct Seen {
+struct Tally {
     conditions: usize,
-    patterns: PatternBill,
+    patterns: PatternQuota,
 }
 
 /// Looks at every leaf: stored filters must be worth evaluating.
-fn check(tree: &Value, depth: usize, seen: &mut Seen) -> Result<(), FilterError> {
+fn check(tree: &Value, depth: usize, tally: &mut Tally) -> Result<(), FilterError> {
     if depth > DEPTH_MAX {
         return Err(FilterError::Shape("Conditions are nested too deeply."));
     }
@@ -119,15 +119,15 @@ fn check(tree: &Value, depth: usize, seen: &mut Seen) -> Result<(), FilterError>
         "AND" | "OR" => {
             let values = tree.get("values").and_then(Value::as_array);
             let values = values.ok_or(FilterError::Shape("AND and OR need a list of values."))?;
-            values.iter().try_for_each(|value| check(value, depth + 1, seen))
+            values.iter().try_for_each(|value| check(value, depth + 1, tally))
         }
         // Its own operators compare numbers of events.
         "behavioral" => {
-            seen.conditions += 1;
+            tally.conditions += 1;
             Ok(())
         }
         "person" | "cohort" | "precalculated-cohort" | "static-cohort" => {
-            seen.conditions += 1;
+            tally.conditions += 1;
             if !matches!(fields.get("negation"), None | Some(Value::Null | Value::Bool(_))) {
                 return shape("The negation of a condition is true or false.");
             }
@@ -140,7 +140,7 @@ fn check(tree: &Value, depth: usize, seen: &mut Seen) -> Result<(), FilterError>
                 Some(word) => Operator::parse(word)?,
                 None => Operator::Exact,
             };
-            property::check(operator, value, &mut seen.patterns)
+            property::check(operator, value, &mut tally.patterns)
         }
         _ if fields.contains_key("values") => shape("Groups of conditions are AND or OR."),
         _ => shape("Conditions are of type person, cohort or behavioral."),
@@ -148,7 +148,7 @@ fn check(tree: &Value, depth: usize, seen: &mut Seen) -> Result<(), FilterError>
 }
 
 /// The old form, `[{"properties": […]}, …]`: any of the groups, all properties of one.
-pub fn filters_of_groups(groups: &[Value]) -> Map<String, Value> {
+pub fn filters_from_groups(groups: &[Value]) -> Map<String, Value> {
     let all = |group: &Value| {
         let leaves = group.get("properties").and_then(Value::as_array).cloned().unwrap_or_default();
         json!({ "type": "AND", "values": leaves })
@@ -216,8 +216,8 @@ mod tests {
             assert_eq!(found.is_ok(), expected, "{filters}: {found:?}");
         }
         assert!(cohort_tree(&Map::new()).is_err());
-        let old = filters_of_groups(&[json!({ "properties": [leaf] })]);
+        let old = filters_from_groups(&[json!({ "properties": [leaf] })]);
         assert!(cohort_tree(&old).is_ok());
-        assert!(cohort_tree(&filters_of_groups(&[])).is_err());
+        assert!(cohort_tree(&filters_from_groups(&[])).is_err());
     }
 }

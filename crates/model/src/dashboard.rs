@@ -85,12 +85,12 @@ impl CreationMode {
 
 /// What decides about a viewer's rights to one dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guard {
+pub struct DashboardPolicy {
     pub dashboard: DashboardId,
     pub restriction: Restriction,
     pub author: Option<UserId>,
     /// Whether the viewer was added to it by name.
-    pub collaborates: bool,
+    pub is_collaborator: bool,
 }
 
 /// What a viewer may do with one dashboard.
@@ -104,16 +104,16 @@ pub struct Rights {
     pub level: AccessLevel,
 }
 
-impl Guard {
+impl DashboardPolicy {
     pub fn rights(self, viewer: Viewer) -> Rights {
-        let can_restrict = viewer.administrates || self.author == Some(viewer.user);
+        let can_restrict = viewer.is_admin || self.author == Some(viewer.user);
         let open = self.restriction == Restriction::Everyone;
-        let privilege = match open || can_restrict || self.collaborates {
+        let privilege = match open || can_restrict || self.is_collaborator {
             true => Privilege::Edit,
             false => Privilege::View,
         };
         let level = viewer.level(ObjectKind::Dashboard, self.dashboard.0, self.author);
-        Rights { restriction: self.restriction, privilege, can_restrict, level }.agreed()
+        Rights { restriction: self.restriction, privilege, can_restrict, level }.reconciled()
     }
 }
 
@@ -128,7 +128,7 @@ impl Rights {
 
     /// Editing takes both: a privilege, which the restriction leaves, and a level, which the rules
     /// grant.
-    pub(crate) fn agreed(self) -> Self {
+    pub(crate) fn reconciled(self) -> Self {
         if self.privilege == Privilege::Edit && self.level >= AccessLevel::Editor {
             return self;
         }
@@ -164,23 +164,24 @@ pub struct DashboardHead {
     pub team_id: ProjectId,
     /// Whether the one who asked was added by name.
     #[serde(skip)]
-    pub collaborates: bool,
+    pub is_collaborator: bool,
 }
 
 impl DashboardHead {
-    pub fn guard(&self) -> Guard {
-        Guard {
+    pub fn policy(&self) -> DashboardPolicy {
+        DashboardPolicy {
             dashboard: self.id,
             restriction: self.restriction_level,
             author: self.created_by.as_ref().map(|author| author.id),
-            collaborates: self.collaborates,
+            is_collaborator: self.is_collaborator,
         }
     }
 }
 
 /// What applies to all tiles of a dashboard; nothing here looks inside.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct DashboardLook {
+#[schemars(rename = "DashboardLook")]
+pub struct DashboardPresentation {
     pub filters: Map<String, Value>,
     pub variables: Option<Map<String, Value>>,
     pub breakdown_colors: Vec<Value>,
@@ -193,12 +194,13 @@ pub struct Dashboard {
     #[serde(flatten)]
     pub head: DashboardHead,
     #[serde(flatten)]
-    pub look: DashboardLook,
+    pub presentation: DashboardPresentation,
 }
 
 /// How a tile is shown, whatever it shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct TileLook {
+#[schemars(rename = "TileLook")]
+pub struct TilePresentation {
     /// A place and a size for each width of the screen.
     pub layouts: Map<String, Value>,
     pub color: Option<String>,
@@ -208,13 +210,13 @@ pub struct TileLook {
 }
 
 /// Where a tile without a place goes: after all that have one.
-const NOWHERE: f64 = 100.0;
+const UNPLACED: f64 = 100.0;
 
-impl TileLook {
+impl TilePresentation {
     /// Row, then column, on a screen of this size.
-    pub fn place(&self, size: &str) -> (f64, f64) {
+    pub fn position(&self, size: &str) -> (f64, f64) {
         let at = |axis: &str| self.layouts.get(size)?.get(axis)?.as_f64();
-        (at("y").unwrap_or(NOWHERE), at("x").unwrap_or(NOWHERE))
+        (at("y").unwrap_or(UNPLACED), at("x").unwrap_or(UNPLACED))
     }
 }
 
@@ -222,12 +224,12 @@ impl TileLook {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tile {
     pub id: TileId,
-    pub look: TileLook,
-    pub shows: Shows,
+    pub presentation: TilePresentation,
+    pub content: TileContent,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shows {
+pub enum TileContent {
     Insight(InsightId),
     Note(Box<Note>),
     Button(ButtonId, Button),
@@ -242,12 +244,13 @@ pub struct Note {
     pub last_modified_by: Option<User>,
     pub last_modified_at: Timestamp,
     pub team: ProjectId,
-    pub dashboard_tiles: Vec<TilePlace>,
+    pub dashboard_tiles: Vec<TileRef>,
 }
 
 /// One of the tiles that show a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct TilePlace {
+#[schemars(rename = "TilePlace")]
+pub struct TileRef {
     pub id: TileId,
     pub dashboard_id: DashboardId,
     pub deleted: bool,
@@ -307,15 +310,15 @@ impl ButtonStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, Whom};
+    use crate::{Access, AppliesTo};
 
     #[test]
     fn rights_follow_from_restriction_authorship_rank_invitation_and_rules() {
         use AccessLevel::{Editor, Manager, None as Nothing, Viewer as Views};
         use Privilege::{Edit, View};
         use Restriction::{Collaborators, Everyone};
-        // restriction, own, administrates, collaborates, rule -> privilege, may restrict, level
-        for (restriction, own, administrates, collaborates, rule, privilege, restricts, level) in [
+        // restriction, own, is_admin, is_collaborator, rule -> privilege, may restrict, level
+        for (restriction, own, is_admin, is_collaborator, rule, privilege, restricts, level) in [
             (Everyone, false, false, false, Editor, Edit, false, Editor),
             (Everyone, true, false, false, Editor, Edit, true, Manager),
             (Everyone, false, true, false, Editor, Edit, true, Manager),
@@ -335,12 +338,12 @@ mod tests {
         ] {
             let author = Some(UserId(if own { 1 } else { 2 }));
             let dashboard = DashboardId(7);
-            let guard = Guard { dashboard, restriction, author, collaborates };
+            let policy = DashboardPolicy { dashboard, restriction, author, is_collaborator };
             let mut access = Access::default();
-            access.hear_of_object(ObjectKind::Dashboard, 7, Whom::Everybody, rule);
-            let viewer = Viewer { user: UserId(1), administrates, access: &access };
+            access.add_object_rule(ObjectKind::Dashboard, 7, AppliesTo::Everyone, rule);
+            let viewer = Viewer { user: UserId(1), is_admin, access: &access };
             let expected = Rights { restriction, privilege, can_restrict: restricts, level };
-            assert_eq!(guard.rights(viewer), expected, "{guard:?} {rule:?}");
+            assert_eq!(policy.rights(viewer), expected, "{policy:?} {rule:?}");
         }
         assert!(Rights::PUBLIC.can_view() && !Rights::PUBLIC.can_edit());
     }

@@ -48,7 +48,7 @@ pub enum PropertyOwner {
 
 /// An event name, seen at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenEvent {
+pub struct ObservedEvent {
     pub project: ProjectId,
     pub name: String,
     pub at: Timestamp,
@@ -56,7 +56,7 @@ pub struct SeenEvent {
 
 /// A property, and the type its value looked like.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenProperty {
+pub struct ObservedProperty {
     pub project: ProjectId,
     pub owner: PropertyOwner,
     pub name: String,
@@ -65,14 +65,14 @@ pub struct SeenProperty {
 
 /// What an event told about a flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenFlag {
+pub struct ObservedFlag {
     pub project: ProjectId,
     pub key: String,
-    pub how: FlagSighting,
+    pub observation: FlagObservation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlagSighting {
+pub enum FlagObservation {
     /// It was asked, at this minute.
     Called(Timestamp),
     /// Somebody saw or used what it shows.
@@ -101,12 +101,12 @@ pub const VOLUME_DAYS: i64 = 30;
 
 /// What a batch of events showed and the catalog may not know yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sightings {
-    pub events: Vec<SeenEvent>,
-    pub properties: Vec<SeenProperty>,
+pub struct Observations {
+    pub events: Vec<ObservedEvent>,
+    pub properties: Vec<ObservedProperty>,
     /// Event names and the properties they came with.
     pub pairs: Vec<(ProjectId, String, String)>,
-    pub flags: Vec<SeenFlag>,
+    pub flags: Vec<ObservedFlag>,
     pub volumes: Volumes,
     /// A new day has come: volumes before this one are of no use any more.
     pub volumes_since: Option<Day>,

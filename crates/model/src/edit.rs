@@ -26,9 +26,17 @@ pub struct EditRecord {
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
     /// Their ids stay known, without a person. Persons that are gone by then are left out.
-    DeletePersons { persons: Vec<PersonNo>, what: Doomed },
+    DeletePersons {
+        persons: Vec<PersonNo>,
+        #[serde(rename = "what")]
+        scope: DeleteScope,
+    },
     /// Gives ids a person of their own. At least one stays.
-    SplitPerson { person: PersonNo, leaving: Leaving },
+    SplitPerson {
+        person: PersonNo,
+        #[serde(rename = "leaving")]
+        ids: SplitIds,
+    },
     /// Makes the group if it is not there.
     ChangeGroup { index: u8, key: String, set: Map<String, Value>, unset: Vec<String> },
     /// Gives a property of everybody who has it another name, over one of that name.
@@ -38,13 +46,13 @@ pub enum Edit {
 /// What a delete takes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Doomed {
+pub enum DeleteScope {
     Person,
     Events,
     Both,
 }
 
-impl Doomed {
+impl DeleteScope {
     pub const fn has_person(self) -> bool {
         matches!(self, Self::Person | Self::Both)
     }
@@ -56,10 +64,12 @@ impl Doomed {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Leaving {
+pub enum SplitIds {
     /// Everybody but this one.
-    AllBut(String),
-    These(Vec<String>),
+    #[serde(rename = "all_but")]
+    AllExcept(String),
+    #[serde(rename = "these")]
+    Only(Vec<String>),
 }
 
 impl EditRecord {
@@ -73,7 +83,7 @@ impl EditRecord {
     pub fn decode(record: &[u8]) -> Result<Self, RecordError> {
         let (head, edit) = record
             .split_first_chunk::<HEAD_BYTES>()
-            .ok_or(RecordError::Damaged("an edit is cut short"))?;
+            .ok_or(RecordError::Corrupted("an edit is cut short"))?;
         match head {
             [KIND_EDIT, VERSION, ..] => {}
             [KIND_EDIT, version, ..] => return Err(RecordError::UnknownVersion(*version)),
@@ -85,7 +95,7 @@ impl EditRecord {
             i64::from_le_bytes(bytes)
         };
         let edit = serde_json::from_slice(edit)
-            .map_err(|_| RecordError::Damaged("an edit is not readable"))?;
+            .map_err(|_| RecordError::Corrupted("an edit is not readable"))?;
         Ok(Self { project: ProjectId(number(2)), at: Timestamp::from_micros(number(10)), edit })
     }
 }
@@ -101,8 +111,8 @@ mod tests {
         let set = json!({ "seats": 5 }).as_object().cloned().unwrap_or_default();
         let (index, key, unset) = (1, "acme".to_owned(), vec!["a".to_owned()]);
         for edit in [
-            Edit::DeletePersons { persons: vec![PersonNo(7)], what: Doomed::Both },
-            Edit::SplitPerson { person: PersonNo(7), leaving: Leaving::AllBut("a".into()) },
+            Edit::DeletePersons { persons: vec![PersonNo(7)], scope: DeleteScope::Both },
+            Edit::SplitPerson { person: PersonNo(7), ids: SplitIds::AllExcept("a".into()) },
             Edit::ChangeGroup { index, key, set, unset },
             Edit::RenameProperty { from: "a".into(), to: "b".into() },
         ] {

@@ -1,6 +1,6 @@
 //! Feature flags: what is stored of one, and the grammar of its filters.
 
-mod edit;
+mod conflict;
 mod feature;
 pub mod filters;
 pub mod usage;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{CohortId, FlagId, ProjectId};
-pub use edit::{Conflict, Original};
+pub use conflict::{Conflict, Original};
 pub use feature::{FeatureFlag, FlagStatus, STALE_SECONDS, is_fully_rolled_out};
 
 /// What evaluation needs of a flag; SDKs that evaluate locally are sent just this.
@@ -35,7 +35,7 @@ pub struct FlagDefinition {
 }
 
 /// The person property that holds whether somebody enrolled in the feature behind a flag.
-pub fn enrolment_property(key: &str) -> String {
+pub fn enrollment_property(key: &str) -> String {
     format!("$feature_enrollment/{key}")
 }
 

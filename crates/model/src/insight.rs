@@ -5,7 +5,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    DashboardId, Guard, InsightId, ObjectKind, ProjectId, TileId, Timestamp, User, Viewer, Written,
+    DashboardId, DashboardPolicy, InsightId, ObjectKind, ProjectId, TileId, Timestamp, User,
+    VerbatimJson, Viewer,
 };
 use crate::{Privilege, Restriction, Rights};
 
@@ -19,7 +20,7 @@ pub struct Insight {
     /// The old way to ask; empty when there is a `query`.
     pub filters: Map<String, Value>,
     /// As it was sent.
-    pub query: Option<Written>,
+    pub query: Option<VerbatimJson>,
     pub order: Option<i64>,
     pub deleted: bool,
     pub dashboards: Vec<DashboardId>,
@@ -39,15 +40,15 @@ pub struct Insight {
     pub team_id: ProjectId,
     /// The live tiles that show it.
     #[serde(skip)]
-    pub places: Vec<Place>,
+    pub tiles: Vec<InsightTile>,
 }
 
 /// A dashboard that an insight is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct InsightTile {
     pub tile: TileId,
     pub dashboard: DashboardId,
-    pub guard: Guard,
+    pub policy: DashboardPolicy,
 }
 
 impl Insight {
@@ -55,9 +56,9 @@ impl Insight {
     /// edit it, as far as rules let them.
     pub fn rights(&self, viewer: Viewer) -> Rights {
         let author = self.created_by.as_ref().map(|author| author.id);
-        let can_restrict = viewer.administrates || author == Some(viewer.user);
+        let can_restrict = viewer.is_admin || author == Some(viewer.user);
         let level = viewer.level(ObjectKind::Insight, self.id.0, author);
-        let on = || self.places.iter().map(|place| place.guard.rights(viewer));
+        let on = || self.tiles.iter().map(|tile| tile.policy.rights(viewer));
         let restriction = on().map(|rights| rights.restriction).max();
         let privilege = on().map(|rights| rights.privilege).max();
         let rights = Rights {
@@ -66,7 +67,7 @@ impl Insight {
             can_restrict: can_restrict && privilege != Some(Privilege::View),
             level,
         };
-        rights.agreed()
+        rights.reconciled()
     }
 }
 

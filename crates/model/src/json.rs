@@ -5,8 +5,8 @@
 //! little of what an event costs is as much as looking at all of its bytes.
 
 mod container;
-mod plain;
-mod simple;
+mod fast_path;
+mod strings;
 mod value;
 
 use std::borrow::Cow;
@@ -15,22 +15,22 @@ use std::ops::Range;
 use thiserror::Error;
 
 pub use container::container_end;
-pub use plain::plain_end;
-use simple::{simple_end, simple_to};
+use fast_path::{simple_end, simple_to};
+pub use strings::unescaped_end;
 pub use value::{compact, to_value};
 
 /// Below serde_json's own 128, so that whatever passes here can be parsed anywhere.
 pub const DEPTH_MAX: usize = 100;
 
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Fault {
+pub enum JsonError {
     #[error("not valid JSON")]
     Malformed,
     #[error("nested more than {DEPTH_MAX} levels deep")]
     TooDeep,
 }
 
-pub type Result<T, E = Fault> = std::result::Result<T, E>;
+pub type Result<T, E = JsonError> = std::result::Result<T, E>;
 
 /// The members of an object in their order: name and JSON text of the value. A name that stands
 /// twice is given twice; the last one counts, as everywhere in JSON. Nothing follows a fault.
@@ -44,7 +44,7 @@ pub struct Members<'a> {
 
 /// Where a member stands.
 #[derive(Clone, Debug)]
-pub struct Next {
+pub struct MemberSpan {
     /// Without its quotes.
     pub name: Range<usize>,
     pub value: Range<usize>,
@@ -56,16 +56,16 @@ impl<'a> Members<'a> {
     /// Of a text that is an object and nothing else; that nothing follows it is checked by
     /// [`Members::is_over`].
     pub fn new(json: &'a str) -> Result<Self> {
-        Self::at(json, skip_blanks(json.as_bytes(), 0))
+        Self::at(json, skip_whitespace(json.as_bytes(), 0))
     }
 
     /// Of the object whose bracket stands at `start`.
     pub fn at(json: &'a str, start: usize) -> Result<Self> {
         let bytes = json.as_bytes();
         if bytes.get(start) != Some(&b'{') {
-            return Err(Fault::Malformed);
+            return Err(JsonError::Malformed);
         }
-        let first = skip_blanks(bytes, start + 1);
+        let first = skip_whitespace(bytes, start + 1);
         Ok(match bytes.get(first) {
             Some(b'}') => Self { json, next: None, end: first + 1 },
             _ => Self { json, next: Some(first), end: 0 },
@@ -78,23 +78,23 @@ impl<'a> Members<'a> {
     }
 
     /// Whether all members were given and only blanks follow.
-    pub fn is_over(&self) -> bool {
-        self.next.is_none() && skip_blanks(self.json.as_bytes(), self.end) == self.json.len()
+    pub fn is_finished(&self) -> bool {
+        self.next.is_none() && skip_whitespace(self.json.as_bytes(), self.end) == self.json.len()
     }
 
     fn member(&mut self, at: usize) -> Result<(Cow<'a, str>, &'a str)> {
         let bytes = self.json.as_bytes();
         if bytes.get(at) != Some(&b'"') {
-            return Err(Fault::Malformed);
+            return Err(JsonError::Malformed);
         }
         let name_end = string_end(bytes, at)?;
-        let name = text(&self.json[at..name_end]).ok_or(Fault::Malformed)?;
+        let name = text(&self.json[at..name_end]).ok_or(JsonError::Malformed)?;
         let start = value_start(bytes, name_end)?;
         Ok((name, self.value(start)?))
     }
 
     /// Where a piece of the text stands in it.
-    pub fn place_of(&self, piece: &str) -> Range<usize> {
+    pub fn span_of(&self, piece: &str) -> Range<usize> {
         let start = piece.as_ptr().addr() - self.json.as_ptr().addr();
         start..start + piece.len()
     }
@@ -102,7 +102,7 @@ impl<'a> Members<'a> {
     /// Where the next member's name and value stand, if the member begins with `start`: its name in
     /// quotes and the colon.
     #[inline]
-    pub fn next_if(&mut self, start: &str) -> Option<Result<Next>> {
+    pub fn next_if(&mut self, start: &str) -> Option<Result<MemberSpan>> {
         let at = self.next?;
         let end = at + start.len();
         let bytes = self.json.as_bytes();
@@ -115,23 +115,23 @@ impl<'a> Members<'a> {
             && let Some([b',', b'"', ..]) = bytes.get(value_end..)
         {
             self.next = Some(value_end + 1);
-            return Some(Ok(Next { name, value: end..value_end, plain: true }));
+            return Some(Ok(MemberSpan { name, value: end..value_end, plain: true }));
         }
         self.next = None;
-        let start = skip_blanks(bytes, end);
+        let start = skip_whitespace(bytes, end);
         let plain = !matches!(bytes.get(start), Some(b'"' | b'{' | b'['));
         let value = self.value(start);
-        Some(value.map(|value| Next { name, value: self.place_of(value), plain }))
+        Some(value.map(|value| MemberSpan { name, value: self.span_of(value), plain }))
     }
 
     fn value(&mut self, start: usize) -> Result<&'a str> {
         let bytes = self.json.as_bytes();
         let end = value_end(bytes, start)?;
-        let behind = skip_blanks(bytes, end);
+        let behind = skip_whitespace(bytes, end);
         match bytes.get(behind) {
-            Some(b',') => self.next = Some(skip_blanks(bytes, behind + 1)),
+            Some(b',') => self.next = Some(skip_whitespace(bytes, behind + 1)),
             Some(b'}') => self.end = behind + 1,
-            _ => return Err(Fault::Malformed),
+            _ => return Err(JsonError::Malformed),
         }
         Ok(&self.json[start..end])
     }
@@ -155,7 +155,7 @@ fn text(string: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-pub fn skip_blanks(bytes: &[u8], mut at: usize) -> usize {
+pub fn skip_whitespace(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
         at += 1;
     }
@@ -170,14 +170,14 @@ pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
     let (mut open, mut depth) = (0u128, 0);
     let mut at = start;
     loop {
-        let first = *bytes.get(at).ok_or(Fault::Malformed)?;
+        let first = *bytes.get(at).ok_or(JsonError::Malformed)?;
         at = match first {
             b'"' => string_end(bytes, at)?,
             b'{' | b'[' => {
                 if depth == DEPTH_MAX {
-                    return Err(Fault::TooDeep);
+                    return Err(JsonError::TooDeep);
                 }
-                let inner = skip_blanks(bytes, at + 1);
+                let inner = skip_whitespace(bytes, at + 1);
                 // Two behind the opening bracket in ASCII stands the closing one.
                 if bytes.get(inner) == Some(&(first + 2)) {
                     inner + 1
@@ -196,17 +196,17 @@ pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
             b't' => word_end(bytes, at, b"true")?,
             b'f' => word_end(bytes, at, b"false")?,
             b'n' => word_end(bytes, at, b"null")?,
-            _ => return Err(Fault::Malformed),
+            _ => return Err(JsonError::Malformed),
         };
         loop {
             if depth == 0 {
                 return Ok(at);
             }
-            at = skip_blanks(bytes, at);
+            at = skip_whitespace(bytes, at);
             let in_object = open & 1 == 1;
             match bytes.get(at) {
                 Some(b',') => {
-                    at = skip_blanks(bytes, at + 1);
+                    at = skip_whitespace(bytes, at + 1);
                     if in_object {
                         at = key_end(bytes, simple_to(bytes, at))?;
                     }
@@ -214,7 +214,7 @@ pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
                 }
                 Some(b'}') if in_object => {}
                 Some(b']') if !in_object => {}
-                _ => return Err(Fault::Malformed),
+                _ => return Err(JsonError::Malformed),
             }
             at += 1;
             depth -= 1;
@@ -226,17 +226,17 @@ pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
 /// From a key's quote to where its value starts.
 fn key_end(bytes: &[u8], at: usize) -> Result<usize> {
     if bytes.get(at) != Some(&b'"') {
-        return Err(Fault::Malformed);
+        return Err(JsonError::Malformed);
     }
     value_start(bytes, string_end(bytes, at)?)
 }
 
 /// From behind a key to where its value starts.
 pub fn value_start(bytes: &[u8], at: usize) -> Result<usize> {
-    let at = skip_blanks(bytes, at);
+    let at = skip_whitespace(bytes, at);
     match bytes.get(at) {
-        Some(b':') => Ok(skip_blanks(bytes, at + 1)),
-        _ => Err(Fault::Malformed),
+        Some(b':') => Ok(skip_whitespace(bytes, at + 1)),
+        _ => Err(JsonError::Malformed),
     }
 }
 
@@ -244,11 +244,11 @@ pub fn value_start(bytes: &[u8], at: usize) -> Result<usize> {
 pub fn string_end(bytes: &[u8], at: usize) -> Result<usize> {
     let mut at = at + 1;
     loop {
-        at = plain_end(bytes, at);
+        at = unescaped_end(bytes, at);
         match bytes.get(at) {
             Some(b'"') => return Ok(at + 1),
             Some(b'\\') => at = escape_end(bytes, at)?,
-            _ => return Err(Fault::Malformed),
+            _ => return Err(JsonError::Malformed),
         }
     }
 }
@@ -258,21 +258,21 @@ fn escape_end(bytes: &[u8], at: usize) -> Result<usize> {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
         Some(b'u') => match bytes.get(at + 2..at + 6) {
             Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => Ok(at + 6),
-            _ => Err(Fault::Malformed),
+            _ => Err(JsonError::Malformed),
         },
-        _ => Err(Fault::Malformed),
+        _ => Err(JsonError::Malformed),
     }
 }
 
 fn number_end(bytes: &[u8], at: usize) -> Result<usize> {
     let digits_end = |from: usize| {
         let digits = bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if digits == 0 { Err(Fault::Malformed) } else { Ok(from + digits) }
+        if digits == 0 { Err(JsonError::Malformed) } else { Ok(from + digits) }
     };
     let whole = at + usize::from(bytes[at] == b'-');
     let mut at = digits_end(whole)?;
     if bytes[whole] == b'0' && at > whole + 1 {
-        return Err(Fault::Malformed);
+        return Err(JsonError::Malformed);
     }
     if bytes.get(at) == Some(&b'.') {
         at = digits_end(at + 1)?;
@@ -287,7 +287,7 @@ fn number_end(bytes: &[u8], at: usize) -> Result<usize> {
 fn word_end(bytes: &[u8], at: usize, word: &[u8]) -> Result<usize> {
     match bytes[at..].starts_with(word) {
         true => Ok(at + word.len()),
-        false => Err(Fault::Malformed),
+        false => Err(JsonError::Malformed),
     }
 }
 
@@ -359,7 +359,7 @@ mod tests {
         ) {
             let text = pieces.concat();
             let theirs = serde_json::from_str::<IgnoredAny>(&text).is_ok();
-            let (start, end) = (skip_blanks(text.as_bytes(), 0), text.trim_ascii_end().len());
+            let (start, end) = (skip_whitespace(text.as_bytes(), 0), text.trim_ascii_end().len());
             prop_assert_eq!(value_end(text.as_bytes(), start) == Ok(end.max(start)), theirs, "{}", text);
         }
 
@@ -408,7 +408,7 @@ mod tests {
         let read = |json| {
             let mut members = Members::new(json)?;
             let all = members.by_ref().collect::<Result<Vec<_>>>()?;
-            if members.is_over() { Ok(all) } else { Err(Fault::Malformed) }
+            if members.is_finished() { Ok(all) } else { Err(JsonError::Malformed) }
         };
         let json = r#" { "a" : 1, "\u00e9\"":"x}" ,"a":[ {} ]} "#;
         let (a, b) = (Cow::Borrowed("a"), Cow::Owned("é\"".to_owned()));
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(read("{}"), Ok(vec![]));
         for wrong in ["", "[]", "{", "{}x", "{\"a\":1", "{\"a\":1,}", "{\"a\":1 \"b\":2}", "{a:1}"]
         {
-            assert_eq!(read(wrong), Err(Fault::Malformed), "{wrong}");
+            assert_eq!(read(wrong), Err(JsonError::Malformed), "{wrong}");
         }
     }
 
@@ -445,7 +445,7 @@ mod tests {
                     break;
                 }
                 prop_assert_eq!(read, also, "{}", json);
-                prop_assert_eq!(expected.is_over(), any.is_over());
+                prop_assert_eq!(expected.is_finished(), any.is_finished());
             }
         }
     }
@@ -454,6 +454,6 @@ mod tests {
     fn depth_is_bounded() {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(is_json(&nested(DEPTH_MAX)));
-        assert_eq!(value_end(nested(DEPTH_MAX + 1).as_bytes(), 0), Err(Fault::TooDeep));
+        assert_eq!(value_end(nested(DEPTH_MAX + 1).as_bytes(), 0), Err(JsonError::TooDeep));
     }
 }

@@ -14,41 +14,43 @@ pub mod group;
 mod id;
 mod insight;
 pub mod json;
-pub mod object;
+pub mod json_object;
 pub mod person;
 mod project;
 pub mod property;
-mod read;
 pub mod scope;
 mod settings;
+mod strict;
 mod time;
+mod verbatim_json;
 mod warning;
 mod window;
-mod written;
 
-pub use access::{Access, ObjectKind, ProjectAccess, Sight, Sights, Viewer, Whom};
+pub use access::{Access, AppliesTo, ObjectKind, ProjectAccess, Viewer, Visibilities, Visibility};
 pub use account::{
-    AccessLevel, FlagAccess, Level, MEMBER_KEYS, OfOrganization, OfUser, OrganizationSettings,
-    OrganizationSettingsChange, User, UserSettings, UserSettingsChange,
+    AccessLevel, FlagAccess, MEMBER_KEYS, MembershipLevel, OrganizationSchema,
+    OrganizationSettings, OrganizationSettingsChange, User, UserSchema, UserSettings,
+    UserSettingsChange,
 };
 pub use action::{Action, ActionStep, StringMatching};
 pub use annotation::{Annotation, AnnotationScope, CreationType};
 pub use cohort::{
-    Cohort, CohortType, cohort_tree, cohort_type, filters_of_groups, stored_cohort_tree,
+    Cohort, CohortType, cohort_tree, cohort_type, filters_from_groups, stored_cohort_tree,
 };
 pub use dashboard::{
-    Button, ButtonPlacement, ButtonStyle, CreationMode, Dashboard, DashboardHead, DashboardLook,
-    Guard, Note, Privilege, Restriction, Rights, Shows, Tile, TileLook, TilePlace,
+    Button, ButtonPlacement, ButtonStyle, CreationMode, Dashboard, DashboardHead, DashboardPolicy,
+    DashboardPresentation, Note, Privilege, Restriction, Rights, Tile, TileContent,
+    TilePresentation, TileRef,
 };
 pub use id::{
     ActionId, AnnotationId, ButtonId, CohortId, DashboardId, FlagId, InsightId, NoteId,
     OrganizationId, ProjectId, TileId, UserId,
 };
-pub use insight::{Insight, InsightKind, Place};
-pub use project::{OfProject, ProjectSettings, ProjectSettingsChange};
-pub use read::{kind_of, read};
-pub use settings::{Refusal, Settings, SettingsChange, Table};
+pub use insight::{Insight, InsightKind, InsightTile};
+pub use project::{ProjectSchema, ProjectSettings, ProjectSettingsChange};
+pub use settings::{FieldError, Settings, SettingsChange, SettingsSchema};
+pub use strict::{deserialize_strict, json_type_name};
 pub use time::{Clock, Timestamp, is_time_zone};
+pub use verbatim_json::VerbatimJson;
 pub use warning::{Throttle, Warning, WarningDetails, WarningKind};
 pub use window::{LIMIT_DEFAULT, LIMIT_MAX, Window};
-pub use written::Written;

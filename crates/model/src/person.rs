@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::object::Object;
+use crate::json_object::JsonObject;
 use crate::{ProjectId, Timestamp};
 
 /// The namespace of persons' uuids, shared with every installation upstream.
@@ -59,14 +59,14 @@ pub struct DistinctId {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IdentityChanges {
     /// Every id of the first person now belongs to the second; the first is gone.
-    pub moves: Vec<(PersonNo, PersonNo)>,
+    pub merges: Vec<(PersonNo, PersonNo)>,
     /// Gone for good; their ids stay, and are among `ids`.
     pub deleted: Vec<PersonNo>,
     pub ids: Vec<DistinctId>,
-    pub persons: Vec<Arc<Person<Object>>>,
+    pub persons: Vec<Arc<Person<JsonObject>>>,
     /// Those of `persons` that were there before and got another uuid or age: few, and what is found
     /// by these must be found anew.
-    pub renewed: Vec<PersonNo>,
+    pub rekeyed: Vec<PersonNo>,
     /// Those of `persons` with a smaller number were there before; zero if that is not known.
     pub first_new_person: u32,
     pub next_distinct: u32,

@@ -1,13 +1,13 @@
 //! What people may set about a project.
 
-use crate::settings::{Default, Kind, Setting, Settings, SettingsChange, Table};
+use crate::settings::{Default, Kind, Setting, Settings, SettingsChange, SettingsSchema};
 
-pub enum OfProject {}
+pub enum ProjectSchema {}
 
-pub type ProjectSettings = Settings<OfProject>;
-pub type ProjectSettingsChange = SettingsChange<OfProject>;
+pub type ProjectSettings = Settings<ProjectSchema>;
+pub type ProjectSettingsChange = SettingsChange<ProjectSchema>;
 
-impl Table for OfProject {
+impl SettingsSchema for ProjectSchema {
     const NAME: &'static str = "ProjectSettings";
     const SETTINGS: &'static [Setting] = &[
         Setting::open("product_description", Kind::Text),

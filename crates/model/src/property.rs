@@ -3,7 +3,7 @@
 //! This is the `flag` meaning of the operators: feature flags, cohorts, and every count of persons
 //! a filter would reach use it. A filter is compiled once and asked many times.
 
-mod behaviour;
+mod behavioral;
 mod date;
 mod operator;
 mod patterns;
@@ -17,13 +17,13 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use crate::Timestamp;
-pub use behaviour::{Behaviour, Deed, Often, Than, event_cohorts};
-use date::Moment;
+pub use behavioral::{BehavioralFilter, Comparison, EventOrAction, Frequency, event_cohorts};
+use date::FilterDate;
 pub use operator::Operator;
 use patterns::Pattern;
-pub use patterns::{PatternBill, Patterns, REGEX_CHARS_MAX};
+pub use patterns::{PatternQuota, Patterns, REGEX_CHARS_MAX};
 use semver::Range;
-pub use tree::{DEPTH_MAX, Elsewhere, Needs, Node};
+pub use tree::{DEPTH_MAX, ExternalCondition, Node, Prefilter};
 
 /// How a project wants `exact` and `is_not` to read "true" and "false".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +106,13 @@ enum Test {
     Number(f64),
     Between(f64, f64),
     Set,
-    Date(Moment, TimeZone),
+    Date(FilterDate, TimeZone),
     Version(Range),
 }
 
 impl PropertyFilter {
     /// The property that must be there for it to hold, if one must.
-    fn needs(&self) -> Option<&str> {
+    fn required_property(&self) -> Option<&str> {
         let missing_fits = self.operator.is_negative() || self.counterpart.is_some();
         (!missing_fits).then_some(self.key.as_str())
     }
@@ -177,8 +177,8 @@ impl Test {
                 _ => None,
             },
             O::IsDateBefore | O::IsDateAfter | O::IsDateExact => {
-                Moment::parse(&text(value), &dialect.zone)
-                    .map(|moment| Self::Date(moment, dialect.zone.clone()))
+                FilterDate::parse(&text(value), &dialect.zone)
+                    .map(|date| Self::Date(date, dialect.zone.clone()))
             }
             _ => Range::parse(operator, &text(value)).map(Self::Version),
         };
@@ -237,8 +237,8 @@ impl Test {
                 })
             }),
             Self::Between(low, high) => number(value).map(|found| *low <= found && found <= *high),
-            Self::Date(moment, zone) => {
-                let order = date::of_property(value, zone)?.cmp(&moment.at(now, zone)?);
+            Self::Date(date, zone) => {
+                let order = date::of_property(value, zone)?.cmp(&date.at(now, zone)?);
                 Some(match operator {
                     Operator::IsDateBefore => order.is_lt(),
                     Operator::IsDateAfter => order.is_gt(),
@@ -254,7 +254,7 @@ impl Test {
 pub fn check(
     operator: Operator,
     value: &Value,
-    patterns: &mut PatternBill,
+    patterns: &mut PatternQuota,
 ) -> Result<(), FilterError> {
     use Operator as O;
     let need = |fits: bool, what: &'static str| match fits {
@@ -280,7 +280,7 @@ pub fn check(
         }
         O::IsDateBefore | O::IsDateAfter | O::IsDateExact => {
             let text = value.as_str();
-            let fits = text.is_some_and(|text| Moment::parse(text, &TimeZone::UTC).is_some());
+            let fits = text.is_some_and(|text| FilterDate::parse(text, &TimeZone::UTC).is_some());
             need(fits, "a date, or a time before now such as -7d")
         }
         O::Regex | O::NotRegex => match value.as_str() {

@@ -81,8 +81,9 @@ impl Setting {
         self
     }
 
-    fn check(&self, value: &Value) -> Result<(), Refusal> {
-        let refuse = |code, detail: String| Err(Refusal { attr: self.name.into(), code, detail });
+    fn check(&self, value: &Value) -> Result<(), FieldError> {
+        let refuse =
+            |code, detail: String| Err(FieldError { attr: self.name.into(), code, detail });
         if value.is_null() {
             return match self.nullable {
                 true => Ok(()),
@@ -100,7 +101,7 @@ impl Setting {
         let wrong = value.as_array().and_then(|items| items.iter().position(|item| !right(item)));
         if let Some(index) = wrong {
             let attr = format!("{}__{index}", self.name);
-            return Err(Refusal { attr, code: "invalid_input", detail: inside.into() });
+            return Err(FieldError { attr, code: "invalid_input", detail: inside.into() });
         }
         if value.to_string().len() > SETTING_BYTES_MAX {
             let detail = format!("Ensure this field has no more than {SETTING_BYTES_MAX} bytes.");
@@ -164,15 +165,15 @@ fn is_currency(code: &str) -> bool {
 /// A value that a setting cannot hold.
 #[derive(Debug, thiserror::Error)]
 #[error("{attr}: {detail}")]
-pub struct Refusal {
+pub struct FieldError {
     pub attr: String,
     pub code: &'static str,
     pub detail: String,
 }
 
-impl Refusal {
+impl FieldError {
     /// Of a field inside another one.
-    pub fn under(mut self, attr: &str) -> Self {
+    pub fn nested_in(mut self, attr: &str) -> Self {
         self.attr = match self.attr.as_str() {
             "" => attr.to_owned(),
             inside => format!("{attr}__{inside}"),
@@ -181,7 +182,7 @@ impl Refusal {
     }
 
     /// As a question is told of it: `series.0.math: "x" is not a valid choice.`
-    pub fn in_query(&self) -> String {
+    pub fn dotted_message(&self) -> String {
         let Self { attr, detail, .. } = self;
         match attr.as_str() {
             "" => detail.clone(),
@@ -191,7 +192,7 @@ impl Refusal {
 }
 
 /// The settings one kind of object has.
-pub trait Table {
+pub trait SettingsSchema {
     const NAME: &'static str;
     const SETTINGS: &'static [Setting];
 }
@@ -208,7 +209,7 @@ pub struct SettingsChange<T> {
     of: PhantomData<fn() -> T>,
 }
 
-impl<T: Table> Settings<T> {
+impl<T: SettingsSchema> Settings<T> {
     /// What [`Self::changed`] gave, read back.
     pub const fn stored(changed: Map<String, Value>) -> Self {
         Self { changed, of: PhantomData }
@@ -249,7 +250,7 @@ impl<T: Table> Settings<T> {
     }
 }
 
-impl<T: Table> SettingsChange<T> {
+impl<T: SettingsSchema> SettingsChange<T> {
     /// The value that was sent for a setting.
     pub fn given(&self, name: &str) -> Option<&Value> {
         self.given.get(name)
@@ -261,7 +262,7 @@ impl<T: Table> SettingsChange<T> {
     }
 
     /// The known settings of an object somebody sent; the first that does not fit is named.
-    pub fn read(sent: &Map<String, Value>) -> Result<Self, Refusal> {
+    pub fn read(sent: &Map<String, Value>) -> Result<Self, FieldError> {
         let mut given = Map::new();
         for setting in T::SETTINGS {
             if let Some(value) = sent.get(setting.name) {
@@ -303,7 +304,7 @@ impl<T> fmt::Debug for Settings<T> {
     }
 }
 
-impl<T: Table> Serialize for Settings<T> {
+impl<T: SettingsSchema> Serialize for Settings<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(T::SETTINGS.len()))?;
         for setting in T::SETTINGS {
@@ -322,7 +323,7 @@ fn schema(settings: &[Setting]) -> Schema {
     json_schema!({ "type": "object", "properties": properties })
 }
 
-impl<T: Table> JsonSchema for Settings<T> {
+impl<T: SettingsSchema> JsonSchema for Settings<T> {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         T::NAME.into()
     }
@@ -335,7 +336,7 @@ impl<T: Table> JsonSchema for Settings<T> {
     }
 }
 
-impl<T: Table> JsonSchema for SettingsChange<T> {
+impl<T: SettingsSchema> JsonSchema for SettingsChange<T> {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         format!("{}Change", T::NAME).into()
     }
@@ -351,7 +352,7 @@ mod tests {
 
     enum Garden {}
 
-    impl Table for Garden {
+    impl SettingsSchema for Garden {
         const NAME: &'static str = "GardenSettings";
         const SETTINGS: &'static [Setting] = &[
             Setting::switch("open", true),
@@ -367,7 +368,7 @@ mod tests {
         ];
     }
 
-    fn change(sent: Value) -> Result<SettingsChange<Garden>, Refusal> {
+    fn change(sent: Value) -> Result<SettingsChange<Garden>, FieldError> {
         SettingsChange::read(sent.as_object().unwrap())
     }
 

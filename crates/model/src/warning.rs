@@ -160,14 +160,14 @@ mod tests {
             details: WarningDetails { event: Some(key.to_string()), ..Default::default() },
         };
         for key in 0..=KEYS_MAX {
-            throttle.remember(&warning(key, WarningKind::InvalidEvent));
-            throttle.remember(&warning(key, WarningKind::InvalidEvent));
+            throttle.record(&warning(key, WarningKind::InvalidEvent));
+            throttle.record(&warning(key, WarningKind::InvalidEvent));
         }
         assert_eq!((throttle.last.len(), throttle.order.len()), (KEYS_MAX, KEYS_MAX));
         assert!(throttle.allows(&warning(0, WarningKind::InvalidEvent)));
         assert!(!throttle.allows(&warning(1, WarningKind::InvalidEvent)));
         assert!(throttle.allows(&warning(1, WarningKind::MissingEventName)));
-        throttle.remember(&warning(1, WarningKind::ClientIngestionWarning));
+        throttle.record(&warning(1, WarningKind::ClientIngestionWarning));
         assert!(throttle.allows(&warning(1, WarningKind::ClientIngestionWarning)));
     }
 }

@@ -180,7 +180,7 @@ fn decide_project<'i, 'a>(
             groups.identify(index, wanted, event.time, event.received_at);
             Some(index)
         });
-        definitions.see(event, index, &mut decided.batch.sightings);
+        definitions.see(event, index, &mut decided.batch.observations);
         warn(event, findings, decided);
         decided.rows.push(Placed { position: *position, event, distinct_no, groups: columns });
     }

@@ -7,8 +7,8 @@ use std::hash::{BuildHasher as _, Hash, Hasher as _};
 use ahash::RandomState;
 use model::Timestamp;
 use model::definition::{
-    Day, FlagSighting, PropertyOwner, PropertyType, SeenEvent, SeenFlag, SeenProperty, Sightings,
-    VOLUME_DAYS,
+    Day, FlagObservation, Observations, ObservedEvent, ObservedFlag, ObservedProperty,
+    PropertyOwner, PropertyType, VOLUME_DAYS,
 };
 use serde_json::Value;
 
@@ -63,13 +63,13 @@ impl Definitions {
         &mut self,
         event: &Normalised<'_>,
         group_index: Option<u8>,
-        sightings: &mut Sightings,
+        observations: &mut Observations,
     ) {
         if event.name == "$$plugin_metrics" || event.name.len() > NAME_BYTES_MAX {
             return;
         }
-        self.count(event, sightings);
-        self.see_flag(event, sightings);
+        self.count(event, observations);
+        self.see_flag(event, observations);
         let changes = &event.changes;
         let updates = event.properties.len()
             + changes.set.len()
@@ -85,12 +85,16 @@ impl Definitions {
         let (project, now) = (event.project, event.received_at);
         let hour = now.as_micros().div_euclid(1_000_000 * LAST_SEEN_SECONDS);
         if self.is_news((project, event.name), hour) {
-            sightings.events.push(SeenEvent { project, name: event.name.to_owned(), at: now });
+            observations.events.push(ObservedEvent {
+                project,
+                name: event.name.to_owned(),
+                at: now,
+            });
         }
         if let (Some(identify), Some(index)) = (&event.group_identify, group_index) {
             for (name, value) in &identify.set {
                 let owner = PropertyOwner::Group(index);
-                self.property(event, owner, name, || Cow::Borrowed(value), sightings);
+                self.property(event, owner, name, || Cow::Borrowed(value), observations);
             }
         }
         if !self.is_news(self.shape(event), 0) {
@@ -102,15 +106,21 @@ impl Definitions {
                 continue;
             }
             let value = || Cow::Owned(serde_json::from_str(json).unwrap_or(Value::Null));
-            self.property(event, PropertyOwner::Event, name, value, sightings);
+            self.property(event, PropertyOwner::Event, name, value, observations);
         }
         for (name, value) in changes.set.iter().chain(&changes.set_once) {
-            self.property(event, PropertyOwner::Person, name, || Cow::Borrowed(value), sightings);
+            self.property(
+                event,
+                PropertyOwner::Person,
+                name,
+                || Cow::Borrowed(value),
+                observations,
+            );
         }
         for copied in event.copies().all() {
             for name in [Some(copied.name.text()), copied.initial()].into_iter().flatten() {
                 let value = || Cow::Owned(copied.value());
-                self.property(event, PropertyOwner::Person, name, value, sightings);
+                self.property(event, PropertyOwner::Person, name, value, observations);
             }
         }
     }
@@ -135,7 +145,7 @@ impl Definitions {
         owner: PropertyOwner,
         name: &str,
         value: impl FnOnce() -> Cow<'v, Value>,
-        sightings: &mut Sightings,
+        observations: &mut Observations,
     ) {
         if name.len() > NAME_BYTES_MAX {
             return;
@@ -149,32 +159,32 @@ impl Definitions {
             if told != Some(state) {
                 self.told.insert(key, state);
                 let name = name.to_owned();
-                sightings.properties.push(SeenProperty { project, owner, name, kind });
+                observations.properties.push(ObservedProperty { project, owner, name, kind });
             }
         }
         if owner == PropertyOwner::Event && self.is_news((project, event.name, name), 0) {
-            sightings.pairs.push((project, event.name.to_owned(), name.to_owned()));
+            observations.pairs.push((project, event.name.to_owned(), name.to_owned()));
         }
     }
 
     /// Counts an event of one of the last days; older ones nobody asks for.
-    fn count(&mut self, event: &Normalised<'_>, sightings: &mut Sightings) {
+    fn count(&mut self, event: &Normalised<'_>, observations: &mut Observations) {
         let (day, today) = (Day::of(event.time), Day::of(event.received_at));
         if self.today < Some(today) {
             self.today = Some(today);
-            sightings.volumes_since = Some(today.minus(VOLUME_DAYS));
+            observations.volumes_since = Some(today.minus(VOLUME_DAYS));
         }
         if day < today.minus(VOLUME_DAYS) || day > today.minus(-1) {
             return;
         }
-        let counts = sightings.volumes.entry((event.project, day)).or_default();
+        let counts = observations.volumes.entry((event.project, day)).or_default();
         match counts.get_mut(event.name) {
             Some(count) => *count += 1,
             None => drop(counts.insert(event.name.to_owned(), 1)),
         }
     }
 
-    fn see_flag(&mut self, event: &Normalised<'_>, sightings: &mut Sightings) {
+    fn see_flag(&mut self, event: &Normalised<'_>, observations: &mut Observations) {
         let project = event.project;
         let key = |property| {
             let key = event.properties.text(property)?;
@@ -191,7 +201,11 @@ impl Definitions {
                 if *told < minute {
                     *told = minute;
                     let at = Timestamp::from_micros(minute * MINUTE_MICROS);
-                    sightings.flags.push(SeenFlag { project, key, how: FlagSighting::Called(at) });
+                    observations.flags.push(ObservedFlag {
+                        project,
+                        key,
+                        observation: FlagObservation::Called(at),
+                    });
                 }
             }
             "$feature_view" | "$feature_interaction" => {
@@ -199,7 +213,11 @@ impl Definitions {
                 // Once an hour, for a flag that is made after its first event.
                 let hour = event.received_at.as_micros().div_euclid(1_000_000 * LAST_SEEN_SECONDS);
                 if self.is_news((project, "enriched", &key), hour) {
-                    sightings.flags.push(SeenFlag { project, key, how: FlagSighting::Enriched });
+                    observations.flags.push(ObservedFlag {
+                        project,
+                        key,
+                        observation: FlagObservation::Enriched,
+                    });
                 }
             }
             _ => {}

@@ -3,7 +3,7 @@
 use catalog::{Catalog, EventDeletion, IngestBatch, ProjectChanges};
 use model::ProjectId;
 use model::edit::{Edit, EditRecord};
-use model::object::Object;
+use model::json_object::JsonObject;
 use model::person::{IdentityChanges, PersonNo};
 
 use crate::commit::Failure;
@@ -30,19 +30,19 @@ pub(crate) async fn decide(
         }
     };
     match &record.edit {
-        Edit::DeletePersons { persons, what } => {
-            if what.has_events() {
+        Edit::DeletePersons { persons, scope } => {
+            if scope.has_events() {
                 let distinct_nos = ledger.numbers_of(persons);
                 batch.deletions.push(EventDeletion { project, before: position, distinct_nos });
             }
-            if what.has_person() {
+            if scope.has_person() {
                 ledger.delete(persons);
             }
         }
-        Edit::SplitPerson { person, leaving } => ledger.split(*person, leaving, record.at),
+        Edit::SplitPerson { person, ids } => ledger.split(*person, ids, record.at),
         Edit::ChangeGroup { index, key, set, unset } => {
             let mut groups = GroupLedger::default();
-            let known = catalog.groups().by_key(project, &[(*index, key)]).await?;
+            let known = catalog.groups_by_key(project, &[(*index, key)]).await?;
             known.into_iter().for_each(|group| groups.load(group));
             let kind = String::new();
             let wanted = GroupIdentify { kind, key: key.clone(), set: set.clone() };
@@ -66,7 +66,7 @@ pub(crate) async fn next_part(
 ) -> Result<Option<IngestBatch>, Failure> {
     let Edit::RenameProperty { from, to } = &record.edit else { return Ok(None) };
     let project = record.project;
-    let persons = catalog.persons().having_property(project, from, *after, PERSONS_AT_ONCE).await?;
+    let persons = catalog.persons_having(project, from, *after, PERSONS_AT_ONCE).await?;
     let Some(last) = persons.last() else { return Ok(None) };
     *after = Some(last.no);
     let mut ledger = load(catalog, record, &[]).await?;
@@ -92,11 +92,11 @@ async fn load(
     persons: &[PersonNo],
 ) -> Result<Ledger, Failure> {
     let project = record.project;
-    let next = catalog.persons().next_dense_ids(&[project]).await?[&project];
+    let next = catalog.next_numbers(&[project]).await?[&project];
     let mut ledger = Ledger::new(project, next.distinct, next.person);
-    let ids = catalog.persons().distinct_ids_of(project, persons).await?;
-    let persons = catalog.persons().by_no(project, persons).await?.into_iter();
-    let persons = persons.map(|person| person.map(|properties| Object::from(&properties)));
+    let ids = catalog.distinct_ids_of(project, persons).await?;
+    let persons = catalog.persons_by_number(project, persons).await?.into_iter();
+    let persons = persons.map(|person| person.map(|properties| JsonObject::from(&properties)));
     ledger.load(ids, persons.collect());
     Ok(ledger)
 }

@@ -14,13 +14,13 @@ use std::sync::atomic::AtomicUsize;
 
 use ahash::RandomState;
 use model::WarningKind;
-use model::object::Object;
+use model::json_object::JsonObject;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
 use model::{ProjectId, Timestamp};
 use serde_json::Value;
 use uuid::Uuid;
 
-use self::merges::Merges;
+use self::merges::MergeForest;
 use crate::normalise::{
     COPIED, Copied, Copies, Merge, Name, PersonChanges, PersonStep, is_illegal, is_noise,
 };
@@ -46,13 +46,13 @@ pub struct Request<'a> {
 pub struct Ledger {
     project: ProjectId,
     ids: HashMap<String, Slot<DistinctId>, RandomState>,
-    persons: HashMap<PersonNo, Slot<Arc<Person<Object>>>, RandomState>,
+    persons: HashMap<PersonNo, Slot<Arc<Person<JsonObject>>>, RandomState>,
     /// In order: every id of the first now belongs to the second.
-    moves: Vec<(PersonNo, PersonNo)>,
+    merges: Vec<(PersonNo, PersonNo)>,
     /// Those that ids were not told of yet.
-    merges: Merges,
+    forest: MergeForest,
     deleted: Vec<PersonNo>,
-    renewed: Vec<PersonNo>,
+    rekeyed: Vec<PersonNo>,
     next_distinct: u32,
     next_person: u32,
     /// The next one when changes were asked last.
@@ -77,9 +77,9 @@ impl<T> Slot<T> {
     }
 }
 
-impl Slot<Arc<Person<Object>>> {
+impl Slot<Arc<Person<JsonObject>>> {
     /// The person, to be changed and written.
-    fn change(&mut self) -> &mut Person<Object> {
+    fn change(&mut self) -> &mut Person<JsonObject> {
         self.dirty = true;
         Arc::make_mut(&mut self.row)
     }
@@ -92,10 +92,10 @@ impl Ledger {
             project,
             ids: HashMap::default(),
             persons: HashMap::default(),
-            moves: Vec::new(),
-            merges: Merges::default(),
+            merges: Vec::new(),
+            forest: MergeForest::default(),
             deleted: Vec::new(),
-            renewed: Vec::new(),
+            rekeyed: Vec::new(),
             next_distinct,
             next_person,
             first_new_person: next_person,
@@ -105,7 +105,7 @@ impl Ledger {
         }
     }
 
-    pub fn load(&mut self, ids: Vec<DistinctId>, persons: Vec<Person<Object>>) {
+    pub fn load(&mut self, ids: Vec<DistinctId>, persons: Vec<Person<JsonObject>>) {
         for row in ids {
             self.ids.insert(row.text.clone(), Slot::new(row, false));
         }
@@ -125,7 +125,7 @@ impl Ledger {
         let mut warnings = Vec::new();
         let found = self.ids.get(request.distinct_id).map(|slot| (slot.row.no, slot.row.person));
         let (own, known, person) = match found {
-            Some((no, person)) => (no, true, person.map(|person| self.merges.survivor(person).0)),
+            Some((no, person)) => (no, true, person.map(|person| self.forest.survivor(person).0)),
             None => (self.id(request.distinct_id), false, None),
         };
         let full = match request.person {
@@ -154,9 +154,9 @@ impl Ledger {
         let mut changes = IdentityChanges {
             ids,
             persons,
-            moves: std::mem::take(&mut self.moves),
+            merges: std::mem::take(&mut self.merges),
             deleted: std::mem::take(&mut self.deleted),
-            renewed: std::mem::take(&mut self.renewed),
+            rekeyed: std::mem::take(&mut self.rekeyed),
             first_new_person: std::mem::replace(&mut self.first_new_person, self.next_person),
             next_distinct: self.next_distinct,
             next_person: self.next_person,
@@ -254,14 +254,14 @@ impl Ledger {
         if let Some(slot) = self.persons.get_mut(&into) {
             slot.routine = None;
             let row = slot.change();
-            row.properties = other.properties.over(&row.properties);
+            row.properties = other.properties.merged(&row.properties);
             if other.created_at < row.created_at {
                 row.created_at = other.created_at;
-                self.renewed.push(into);
+                self.rekeyed.push(into);
             }
         }
-        self.moves.push((gone, into));
-        self.merges.add(gone, into);
+        self.merges.push((gone, into));
+        self.forest.add(gone, into);
         other.version
     }
 
@@ -278,14 +278,14 @@ impl Ledger {
         let bytes: usize = first_ones.iter().map(|(name, json)| member_bytes(name, json)).sum();
         // A name that is there twice counts once.
         let fit = bytes <= PROPERTIES_BYTES_MAX
-            || Object::default().changed(first_ones.iter().cloned(), []).text().len()
+            || JsonObject::default().changed(first_ones.iter().cloned(), []).text().len()
                 <= PROPERTIES_BYTES_MAX;
         if !fit {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
         }
         let creator = ("$creator_event_uuid", format!("\"{}\"", request.event_uuid).into());
         let kept = first_ones.into_iter().filter(|_| fit);
-        let properties = Object::default().changed(kept.chain([creator]), []);
+        let properties = JsonObject::default().changed(kept.chain([creator]), []);
         let floor = self.ids.get(first).map_or(0, |slot| slot.row.version_floor);
         let row = Person {
             no,
@@ -386,12 +386,12 @@ impl Ledger {
 
     fn person_of(&mut self, id: &str) -> Option<PersonNo> {
         let person = self.ids.get(id)?.row.person?;
-        Some(self.merges.survivor(person).0)
+        Some(self.forest.survivor(person).0)
     }
 
     fn attach(&mut self, id: &str, no: PersonNo) {
         let held = self.ids.get(id).and_then(|slot| slot.row.person);
-        let merges = held.map_or(0, |person| self.merges.survivor(person).1);
+        let merges = held.map_or(0, |person| self.forest.survivor(person).1);
         if let Some(slot) = self.ids.get_mut(id) {
             // An id that changes hands tells readers so by its version.
             slot.row.version += merges + i64::from(slot.row.person.is_some());
@@ -422,7 +422,7 @@ struct Survivor {
 
 /// Whether the catalog should hear of what the sender says: of what changes with every page only the
 /// first value.
-fn says_news(changes: &PersonChanges, known: &Object) -> bool {
+fn says_news(changes: &PersonChanges, known: &JsonObject) -> bool {
     changes.unset.iter().any(|name| known.contains(name))
         || changes.set.iter().any(|(name, value)| match known.get(name) {
             Some(known) => !is_noise(name) && !is(known, value),
@@ -445,7 +445,7 @@ fn is(known: &str, value: &Value) -> bool {
 fn copies_news<'e>(
     changes: &PersonChanges,
     mut copies: impl Iterator<Item = Copied<'e>>,
-    known: &Object,
+    known: &JsonObject,
     places: &Places,
 ) -> bool {
     let is_new = |copied: &Copied<'_>| match places.value(copied.name, known) {
@@ -475,16 +475,16 @@ impl Default for Places {
 
 impl Places {
     /// The JSON of a property that is copied.
-    fn value<'k>(&self, name: Name, known: &'k Object) -> Option<&'k str> {
-        known.get_near(name.text(), self.now.get(name.number())?)
+    fn value<'k>(&self, name: Name, known: &'k JsonObject) -> Option<&'k str> {
+        known.get_with_hint(name.text(), self.now.get(name.number())?)
     }
 
-    fn has_first(&self, name: Name, known: &Object) -> bool {
-        let found = || known.get_near(name.initial()?, self.first.get(name.number())?);
+    fn has_first(&self, name: Name, known: &JsonObject) -> bool {
+        let found = || known.get_with_hint(name.initial()?, self.first.get(name.number())?);
         found().is_some()
     }
 
-    fn is_news(&self, copied: &Copied<'_>, known: &Object) -> bool {
+    fn is_news(&self, copied: &Copied<'_>, known: &JsonObject) -> bool {
         self.value(copied.name, known).is_none_or(|known| !copied.is(known))
     }
 }

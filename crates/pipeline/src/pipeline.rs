@@ -272,7 +272,7 @@ impl Pipeline {
         let mut told = Vec::new();
         for warning in std::mem::take(&mut batch.warnings) {
             if self.throttle.allows(&warning) {
-                self.throttle.remember(&warning);
+                self.throttle.record(&warning);
                 told.push(warning);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use facts::{ReadView, parse_timestamp};
 use hogql::plan::Plan;
 use hogql::{Filters, PlaceholderValues, Project};
-use model::Refusal;
+use model::FieldError;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -42,10 +42,10 @@ struct Variable {
 }
 
 /// Whether the variables of a dashboard or request are well-formed.
-pub fn check_variables(variables: &Map<String, Json>) -> std::result::Result<(), Refusal> {
-    let read = |(name, sent): (&String, &Json)| match model::read::<Variable>(sent) {
+pub fn check_variables(variables: &Map<String, Json>) -> std::result::Result<(), FieldError> {
+    let read = |(name, sent): (&String, &Json)| match model::deserialize_strict::<Variable>(sent) {
         Ok(_) => Ok(()),
-        Err(why) => Err(why.under(name)),
+        Err(why) => Err(why.nested_in(name)),
     };
     variables.iter().try_for_each(read)
 }
@@ -88,8 +88,9 @@ impl HogqlQuery {
             variables.insert(variable.code_name.clone(), given(variable));
         }
         for changed in overrides.variables.values() {
-            let variable: Variable = model::read(changed)
-                .map_err(|why| Error::Parse(format!("variables_override: {}", why.in_query())))?;
+            let variable: Variable = model::deserialize_strict(changed).map_err(|why| {
+                Error::Parse(format!("variables_override: {}", why.dotted_message()))
+            })?;
             variables.insert(variable.code_name.clone(), given(&variable));
         }
         let values = self.values.clone().unwrap_or_default().into_iter().collect();

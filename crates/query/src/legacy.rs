@@ -1,7 +1,7 @@
 //! Converts an insight's legacy `filters` to the equivalent query.
 
 use facts::Filters;
-use model::Refusal;
+use model::FieldError;
 use serde_json::{Map, Value as Json, json};
 
 use crate::parse::check;
@@ -62,8 +62,8 @@ const SAME: &[(&str, &str)] = &[
     ("interval", "interval"),
 ];
 
-fn refused(attr: &str, detail: String) -> Refusal {
-    Refusal { attr: attr.into(), code: "invalid_input", detail }
+fn refused(attr: &str, detail: String) -> FieldError {
+    FieldError { attr: attr.into(), code: "invalid_input", detail }
 }
 
 fn picked(filters: &Fields, names: &[(&str, &str)]) -> Json {
@@ -79,7 +79,7 @@ fn picked(filters: &Fields, names: &[(&str, &str)]) -> Json {
 pub fn convert_legacy_filters(
     filters: &Fields,
     kind: Option<LegacyInsightKind>,
-) -> Result<Option<Json>, Refusal> {
+) -> Result<Option<Json>, FieldError> {
     if filters.is_empty() && kind.is_none() {
         return Ok(None);
     }
@@ -144,7 +144,7 @@ pub fn convert_legacy_filters(
 }
 
 /// Maps a parse error to the legacy key that caused it.
-fn blame_legacy_key(why: &str, query: &Json) -> Refusal {
+fn blame_legacy_key(why: &str, query: &Json) -> FieldError {
     let (path, detail) = why.split_once(": ").unwrap_or(("", why));
     let renamed = [TRENDS, FUNNELS, RETENTION, PATHS].into_iter().flatten();
     let renamed = renamed.chain(SAME.iter());
@@ -161,7 +161,7 @@ fn blame_legacy_key(why: &str, query: &Json) -> Refusal {
 }
 
 /// A list of events, actions or exclusions; none where the key is missing.
-fn entities<'f>(filters: &'f Fields, name: &str) -> Result<Option<Vec<&'f Fields>>, Refusal> {
+fn entities<'f>(filters: &'f Fields, name: &str) -> Result<Option<Vec<&'f Fields>>, FieldError> {
     let no_list = || refused(name, "Expected a list of objects.".into());
     let all = match filters.get(name) {
         None | Some(Json::Null) => return Ok(None),
@@ -174,7 +174,7 @@ fn entities<'f>(filters: &'f Fields, name: &str) -> Result<Option<Vec<&'f Fields
 }
 
 /// Events and actions, sorted by `order`.
-fn series(filters: &Fields) -> Result<Vec<Json>, Refusal> {
+fn series(filters: &Fields) -> Result<Vec<Json>, FieldError> {
     let mut entities_of: Vec<(&str, &Fields)> = Vec::new();
     for name in ["events", "actions"] {
         entities_of.extend(
@@ -183,7 +183,7 @@ fn series(filters: &Fields) -> Result<Vec<Json>, Refusal> {
     }
     entities_of.sort_by_key(|(_, entity)| entity.get("order").and_then(Json::as_i64).unwrap_or(0));
     let node = |(attr, entity)| node(attr, attr == "actions", entity).map(Json::Object);
-    let mut nodes = entities_of.into_iter().map(node).collect::<Result<Vec<Json>, Refusal>>()?;
+    let mut nodes = entities_of.into_iter().map(node).collect::<Result<Vec<Json>, FieldError>>()?;
     if nodes.is_empty() {
         nodes.push(json!({ "kind": "EventsNode", "event": "$pageview" }));
     }
@@ -191,7 +191,7 @@ fn series(filters: &Fields) -> Result<Vec<Json>, Refusal> {
 }
 
 /// A funnel exclusion: an event that must not happen between two steps.
-fn exclusion(entity: &Fields) -> Result<Json, Refusal> {
+fn exclusion(entity: &Fields) -> Result<Json, FieldError> {
     let is_action = entity.get("type").and_then(Json::as_str) == Some("actions");
     let mut node = node("exclusions", is_action, entity)?;
     for (old, new) in [("funnel_from_step", "funnelFromStep"), ("funnel_to_step", "funnelToStep")] {
@@ -202,7 +202,7 @@ fn exclusion(entity: &Fields) -> Result<Json, Refusal> {
     Ok(Json::Object(node))
 }
 
-fn node(attr: &str, is_action: bool, entity: &Fields) -> Result<Fields, Refusal> {
+fn node(attr: &str, is_action: bool, entity: &Fields) -> Result<Fields, FieldError> {
     let names = ["name", "custom_name", "math", "math_property", "math_group_type_index"];
     let mut node = match picked(entity, &names.map(|name| (name, name))) {
         Json::Object(node) => node,
@@ -224,7 +224,7 @@ fn node(attr: &str, is_action: bool, entity: &Fields) -> Result<Fields, Refusal>
 }
 
 /// A list or a group unchanged; `{"key__operator": value}` converted to a list.
-fn properties(attr: &str, filters: Option<&Json>) -> Result<Json, Refusal> {
+fn properties(attr: &str, filters: Option<&Json>) -> Result<Json, FieldError> {
     let read = match filters {
         Some(Json::Object(old)) if !old.contains_key("values") && !old.is_empty() => {
             key_operator_list(old)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use insights::Insight;
-use model::{ActionId, CohortId, Refusal};
+use model::{ActionId, CohortId, FieldError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -86,9 +86,9 @@ pub(crate) fn read_filters(layer: &Map<String, Json>) -> Result<insights::Overri
 }
 
 /// Whether the filters of a dashboard or tile are valid on top of a query.
-pub fn check_filter_overrides(filters: &Map<String, Json>) -> std::result::Result<(), Refusal> {
-    let read: insights::Overrides = model::read(&Json::Object(filters.clone()))?;
-    read.check().map_err(|(attr, why)| Refusal {
+pub fn check_filter_overrides(filters: &Map<String, Json>) -> std::result::Result<(), FieldError> {
+    let read: insights::Overrides = model::deserialize_strict(&Json::Object(filters.clone()))?;
+    read.check().map_err(|(attr, why)| FieldError {
         attr: attr.into(),
         code: "invalid_input",
         detail: why.to_string(),
@@ -258,7 +258,7 @@ pub(crate) fn strict_part(query: &Map<String, Json>) -> Map<String, Json> {
 }
 
 pub(crate) fn read_strictly<T: DeserializeOwned>(sent: &Json) -> Result<T> {
-    model::read(sent).map_err(|why| Error::Parse(why.in_query()))
+    model::deserialize_strict(sent).map_err(|why| Error::Parse(why.dotted_message()))
 }
 
 #[cfg(test)]

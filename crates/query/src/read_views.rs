@@ -79,7 +79,7 @@ impl CachedProject {
     #[must_use = "dropped outside the lock"]
     fn enqueue(&mut self, changes: &ProjectChanges) -> Option<Identities> {
         let ProjectChanges { identity, groups, .. } = changes;
-        let moved = identity.moves.len() + identity.deleted.len();
+        let moved = identity.merges.len() + identity.deleted.len();
         self.pending_rows += moved + identity.ids.len() + identity.persons.len() + groups.len();
         if self.pending_rows > PENDING_ROWS_MAX {
             return self.evict();

@@ -16,7 +16,7 @@ use catalog::{Catalog, ProjectRow};
 use eval::{MemoryCharge, MemoryTracker, QueryMemoryPool};
 use facts::ReadView;
 use insights::{AdmissionControl, HogqlCompiler};
-use model::{ActionId, ObjectKind, ProjectId, Sights};
+use model::{ActionId, ObjectKind, ProjectId, Visibilities};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
@@ -109,13 +109,13 @@ pub struct QueryRequest {
     /// The limit of a query that sets none.
     pub default_limit: Option<u64>,
     /// Which saved insights and actions the caller may view.
-    pub visibility: Sights,
+    pub visibility: Visibilities,
     /// Saved objects that the query belongs to: an insight, and the dashboard that shows it.
     pub objects: Vec<(ObjectKind, i64)>,
 }
 
 impl QueryRequest {
-    pub fn new(query: Json, refresh: Refresh, visibility: Sights) -> Self {
+    pub fn new(query: Json, refresh: Refresh, visibility: Visibilities) -> Self {
         Self {
             query,
             refresh,
@@ -271,7 +271,7 @@ impl QueryRunner {
         &self,
         project: ProjectId,
         id: &str,
-        visibility: &Sights,
+        visibility: &Visibilities,
     ) -> Result<Option<QueryRun>> {
         let run = self.0.background.get(project, id, self.0.catalog.clock().now());
         let Some((run, referenced)) = run else { return Ok(None) };

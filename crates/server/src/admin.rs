@@ -10,7 +10,7 @@ use catalog::{
 };
 use clap::ArgMatches;
 use model::scope::Scopes;
-use model::{Clock, Level, Window};
+use model::{Clock, MembershipLevel, Window};
 
 use crate::cli::print;
 use crate::data_dir::{self, DataDir};
@@ -56,9 +56,9 @@ async fn create_user(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
     }
     let (password, generated) = password(args)?;
     let level = match text(args, "level") {
-        "owner" => Level::Owner,
-        "admin" => Level::Admin,
-        _ => Level::Member,
+        "owner" => MembershipLevel::Owner,
+        "admin" => MembershipLevel::Admin,
+        _ => MembershipLevel::Member,
     };
     let new = NewUser {
         email: email.0,

@@ -1,7 +1,7 @@
 //! Members of an organization.
 
 use catalog::{Member, NewUser, RequestPassword};
-use model::Level;
+use model::MembershipLevel;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
@@ -44,7 +44,7 @@ struct CreateMember {
     #[serde(default, deserialize_with = "present")]
     password: Option<String>,
     #[serde(default, deserialize_with = "present")]
-    level: Option<Level>,
+    level: Option<MembershipLevel>,
 }
 
 async fn create(
@@ -52,7 +52,7 @@ async fn create(
     app: App,
     body: Body<CreateMember>,
 ) -> Result<Created<Member>> {
-    caller.require(Level::Admin)?;
+    caller.require(MembershipLevel::Admin)?;
     let body = body.read()?;
     let email = check_email(&body.email)?;
     let first_name = body.first_name.trim().to_owned();
@@ -60,7 +60,7 @@ async fn create(
     if let Some(password) = &body.password {
         check_password("password", password)?;
     }
-    let level = body.level.unwrap_or(Level::Member);
+    let level = body.level.unwrap_or(MembershipLevel::Member);
     // Look the account up before hashing a password, which costs 19 MiB and CPU time.
     if app.catalog.users().by_email(&email).await?.is_some() {
         let claim = match body.password {
@@ -85,7 +85,7 @@ async fn read(caller: OrganizationReader<Member>, id: StringId, app: App) -> Res
 #[derive(Deserialize, JsonSchema)]
 struct UpdateMember {
     #[serde(default, deserialize_with = "present")]
-    level: Option<Level>,
+    level: Option<MembershipLevel>,
 }
 
 async fn update(
@@ -98,7 +98,7 @@ async fn update(
     let user = caller.member_id(&id)?;
     let member = app.catalog.members().get(caller.organization.id, user).await?;
     if user != caller.user.user.uuid {
-        caller.require(Level::Admin)?;
+        caller.require(MembershipLevel::Admin)?;
     }
     match body.read()?.level {
         Some(level) => {

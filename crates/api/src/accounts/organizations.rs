@@ -2,7 +2,8 @@
 
 use catalog::{OrganizationChange, OrganizationRow, ProjectRow};
 use model::{
-    Level, OfOrganization, OrganizationId, OrganizationSettings, ProjectId, Timestamp, UserId,
+    MembershipLevel, OrganizationId, OrganizationSchema, OrganizationSettings, ProjectId,
+    Timestamp, UserId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,7 +43,7 @@ pub(crate) struct Organization {
     slug: String,
     created_at: Timestamp,
     updated_at: Timestamp,
-    membership_level: Level,
+    membership_level: MembershipLevel,
     plugins_access_level: i64,
     /// Project, environment and team are one object; clients read it under both names.
     teams: Vec<ProjectItem>,
@@ -91,7 +92,7 @@ struct OrganizationFields {
     default_role_id: Patch<Uuid>,
 }
 
-type ChangeBody = Body<WithSettings<OrganizationFields, OfOrganization>>;
+type ChangeBody = Body<WithSettings<OrganizationFields, OrganizationSchema>>;
 
 async fn list(
     caller: AccountReader<Organization>,
@@ -126,7 +127,7 @@ async fn create(
         return Err(Error::required("name"));
     }
     let row = app.catalog.organizations().create(caller.user.user.id, change).await?;
-    Ok(Created(response(&app, caller.user.user.id, row, Level::Owner).await?))
+    Ok(Created(response(&app, caller.user.user.id, row, MembershipLevel::Owner).await?))
 }
 
 async fn read(caller: OrganizationReader<Organization>, app: App) -> Result<Json<Organization>> {
@@ -139,7 +140,7 @@ async fn update(
     app: App,
     body: ChangeBody,
 ) -> Result<Json<Organization>> {
-    caller.require(Level::Admin)?;
+    caller.require(MembershipLevel::Admin)?;
     let change = change(&body)?;
     if is_put.0 && change.name.is_none() {
         return Err(Error::required("name"));
@@ -149,7 +150,7 @@ async fn update(
 }
 
 async fn destroy(caller: OrganizationWriter<Organization>, app: App) -> Result<NoContent> {
-    caller.require(Level::Owner)?;
+    caller.require(MembershipLevel::Owner)?;
     app.catalog.organizations().delete(&caller.actor()).await?;
     Ok(NoContent)
 }
@@ -168,7 +169,7 @@ async fn response(
     app: &AppState,
     user: UserId,
     row: OrganizationRow,
-    level: Level,
+    level: MembershipLevel,
 ) -> Result<Organization> {
     let mut shown = with_projects(app, user, vec![(row, level)]).await?;
     shown.pop().ok_or_else(Error::not_found)
@@ -179,7 +180,7 @@ async fn response(
 pub(crate) async fn with_projects(
     app: &AppState,
     user: UserId,
-    rows: Vec<(OrganizationRow, Level)>,
+    rows: Vec<(OrganizationRow, MembershipLevel)>,
 ) -> Result<Vec<Organization>> {
     let ids: Vec<OrganizationId> = rows.iter().map(|(row, _)| row.id).collect();
     let projects = app.catalog.users().projects_in(&ids, user).await?;

@@ -2,8 +2,8 @@
 
 use catalog::{NewProject, ProjectChange, ProjectRow, Secret};
 use model::{
-    Level, ObjectKind, OfProject, OrganizationId, ProjectAccess, ProjectId, ProjectSettings,
-    ProjectSettingsChange, Sights, is_time_zone,
+    MembershipLevel, ObjectKind, OrganizationId, ProjectAccess, ProjectId, ProjectSchema,
+    ProjectSettings, ProjectSettingsChange, Visibilities, is_time_zone,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ struct Project {
     row: ProjectRow,
     project_id: ProjectId,
     /// `member` or `admin`: a project has no owners.
-    effective_membership_level: Level,
+    effective_membership_level: MembershipLevel,
     user_access_level: ProjectAccess,
     has_group_types: bool,
     group_types: Vec<TypeItem>,
@@ -110,17 +110,22 @@ impl Project {
         caller: &InProject<Projects, M>,
         row: ProjectRow,
     ) -> Result<Self> {
-        Self::seen(app, row, caller.level, &caller.sights()).await
+        Self::seen(app, row, caller.level, &caller.visibilities()).await
     }
 
     /// The project as a member of `level` sees it: secrets only for administrators, and no primary
     /// dashboard that access rules hide.
-    async fn seen(app: &App, mut row: ProjectRow, level: Level, seen: &Sights) -> Result<Self> {
+    async fn seen(
+        app: &App,
+        mut row: ProjectRow,
+        level: MembershipLevel,
+        seen: &Visibilities,
+    ) -> Result<Self> {
         if is_primary_hidden(app, &row, seen).await? {
             row.settings.reset(PRIMARY_DASHBOARD);
         }
-        let administrates = level >= Level::Admin;
-        let (secret, backup) = match administrates {
+        let is_admin = level >= MembershipLevel::Admin;
+        let (secret, backup) = match is_admin {
             true => app.catalog.projects().secrets(&row)?,
             false => (None, None),
         };
@@ -129,8 +134,8 @@ impl Project {
         Ok(Self {
             project_id: row.id,
             row,
-            effective_membership_level: level.min(Level::Admin),
-            user_access_level: match administrates {
+            effective_membership_level: level.min(MembershipLevel::Admin),
+            user_access_level: match is_admin {
                 true => ProjectAccess::Admin,
                 false => ProjectAccess::Member,
             },
@@ -147,14 +152,19 @@ impl Project {
     }
 }
 
-async fn is_primary_hidden(app: &App, row: &ProjectRow, seen: &Sights) -> Result<bool> {
+async fn is_primary_hidden(app: &App, row: &ProjectRow, seen: &Visibilities) -> Result<bool> {
     match row.settings.get(PRIMARY_DASHBOARD).as_i64() {
         Some(id) => is_hidden(app, row, id, seen).await,
         None => Ok(false),
     }
 }
 
-async fn is_hidden(app: &App, row: &ProjectRow, dashboard: i64, seen: &Sights) -> Result<bool> {
+async fn is_hidden(
+    app: &App,
+    row: &ProjectRow,
+    dashboard: i64,
+    seen: &Visibilities,
+) -> Result<bool> {
     let hidden =
         app.catalog.access().hidden(row.id, ObjectKind::Dashboard, &[dashboard], seen).await?;
     Ok(!hidden.is_empty())
@@ -191,7 +201,7 @@ struct ProjectFields {
     timezone: Option<String>,
 }
 
-type ProjectBody = WithSettings<ProjectFields, OfProject>;
+type ProjectBody = WithSettings<ProjectFields, ProjectSchema>;
 
 impl ProjectFields {
     fn check(&self) -> Result<()> {
@@ -222,7 +232,7 @@ async fn create(
     app: App,
     body: Body<ProjectBody>,
 ) -> Result<Created<Project>> {
-    caller.require(Level::Admin)?;
+    caller.require(MembershipLevel::Admin)?;
     let WithSettings { fields, settings: change } = body.read_with_settings()?;
     fields.check()?;
     let mut settings = ProjectSettings::default();
@@ -235,7 +245,7 @@ async fn create(
         settings,
     };
     let row = app.catalog.projects().create(&caller.actor(), new).await?;
-    Project::seen(&app, row, caller.level, &Sights::default()).await.map(Created)
+    Project::seen(&app, row, caller.level, &Visibilities::default()).await.map(Created)
 }
 
 async fn read(caller: Reader<Projects>, app: App) -> Result<Json<Project>> {
@@ -257,7 +267,7 @@ async fn update(
     if settings.given(ACCESS_CONTROL).is_some_and(|requested| *requested != is_private) {
         caller.require_administrator()?;
     }
-    let (project, seen) = (&caller.project, caller.sights());
+    let (project, seen) = (&caller.project, caller.visibilities());
     check_test_accounts(&project.settings, &settings)?;
     match settings.given(PRIMARY_DASHBOARD).map(Value::as_i64) {
         // Also where it is the current value: otherwise a caller could find a hidden dashboard by
@@ -307,7 +317,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    page.seen(caller.sights()).of(&app, &caller.project, &caller.project).await
+    page.seen(caller.visibilities()).of(&app, &caller.project, &caller.project).await
 }
 
 #[derive(Serialize, JsonSchema)]

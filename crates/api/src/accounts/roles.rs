@@ -3,7 +3,7 @@
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use catalog::{RoleChange, RoleMembership, RoleRow};
-use model::{FlagAccess, FlagId, Level, Timestamp, User};
+use model::{FlagAccess, FlagId, MembershipLevel, Timestamp, User};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -100,7 +100,7 @@ async fn create(
     app: App,
     body: Body<RoleFields>,
 ) -> Result<Created<Role>> {
-    caller.require(Level::Admin)?;
+    caller.require(MembershipLevel::Admin)?;
     let given = body.read()?.validate()?;
     let name = given.name.ok_or_else(|| Error::required("name"))?;
     let access = given.feature_flags_access_level.unwrap_or(FlagAccess::Edit);
@@ -125,7 +125,7 @@ async fn update(
     body: Body<RoleFields>,
 ) -> Result<Json<Role>> {
     let role = app.catalog.roles().get(caller.organization.id, id.uuid()?).await?;
-    caller.require(Level::Admin)?;
+    caller.require(MembershipLevel::Admin)?;
     let change = body.read()?.validate()?;
     if is_put.0 && change.name.is_none() {
         return Err(Error::required("name"));
@@ -140,7 +140,7 @@ async fn destroy(
     app: App,
 ) -> Result<NoContent> {
     let role = app.catalog.roles().get(caller.organization.id, id.uuid()?).await?;
-    caller.require(Level::Admin)?;
+    caller.require(MembershipLevel::Admin)?;
     app.catalog.roles().delete(&caller.actor(), role.id).await?;
     Ok(NoContent)
 }
@@ -168,7 +168,7 @@ async fn add_member(
     app: App,
     body: Body<AddMember>,
 ) -> Result<Created<RoleMembership>> {
-    caller.require(Level::Admin)?;
+    caller.require(MembershipLevel::Admin)?;
     let missing = || Error::bad_request("Role does not exist.");
     let role = id.uuid().map_err(|_| missing())?;
     let role =
@@ -200,20 +200,20 @@ async fn remove_member(
 ) -> Result<NoContent> {
     let role = app.catalog.roles().get(caller.organization.id, id.uuid()?).await?;
     app.catalog.roles().membership(role.id, member.0).await?;
-    caller.require(Level::Admin)?;
+    caller.require(MembershipLevel::Admin)?;
     app.catalog.roles().remove_member(&caller.actor(), role.id, member.0).await?;
     Ok(NoContent)
 }
 
-async fn to_role(app: &AppState, level: Level, row: RoleRow) -> Result<Role> {
+async fn to_role(app: &AppState, level: MembershipLevel, row: RoleRow) -> Result<Role> {
     let mut shown = to_roles(app, level, vec![row]).await?;
     shown.pop().ok_or_else(Error::not_found)
 }
 
 /// Adds members and flags, with two statements for any number of rows.
-async fn to_roles(app: &AppState, level: Level, rows: Vec<RoleRow>) -> Result<Vec<Role>> {
+async fn to_roles(app: &AppState, level: MembershipLevel, rows: Vec<RoleRow>) -> Result<Vec<Role>> {
     // Access rules of a project may hide its flags from plain members.
-    let mut roles = embedded(app, rows, |_| level >= Level::Admin).await?;
+    let mut roles = embedded(app, rows, |_| level >= MembershipLevel::Admin).await?;
     roles.iter_mut().for_each(|role| role.created_by = None);
     Ok(roles)
 }

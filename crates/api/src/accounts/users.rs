@@ -2,7 +2,8 @@
 
 use catalog::{NewEmail, NewPassword, PersonalKey, UserChange, UserRow};
 use model::{
-    LIMIT_MAX, Level, OfUser, OrganizationId, ProjectId, Timestamp, UserId, UserSettings, Window,
+    LIMIT_MAX, MembershipLevel, OrganizationId, ProjectId, Timestamp, UserId, UserSchema,
+    UserSettings, Window,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,7 +64,7 @@ struct OrganizationItem {
     id: OrganizationId,
     name: String,
     slug: String,
-    membership_level: Level,
+    membership_level: MembershipLevel,
     logo_media_id: Value,
 }
 
@@ -167,7 +168,7 @@ async fn update(
     id: StringId,
     network: Network,
     app: App,
-    body: Body<WithSettings<UserFields, OfUser>>,
+    body: Body<WithSettings<UserFields, UserSchema>>,
 ) -> Result<Json<Me>> {
     caller.check_self(&id)?;
     caller.check_unlimited()?;

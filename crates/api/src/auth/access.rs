@@ -1,6 +1,8 @@
 //! The caller's access level to an object, and responses that carry it.
 
-use model::{AccessLevel, ObjectKind, Privilege, Restriction, Rights, Sight, Sights, User};
+use model::{
+    AccessLevel, ObjectKind, Privilege, Restriction, Rights, User, Visibilities, Visibility,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -68,12 +70,12 @@ impl<R, M> InProject<R, M> {
         require(self.viewer().level_of_kind(kind), AccessLevel::Editor)
     }
 
-    pub fn sight(&self, kind: ObjectKind) -> Sight {
-        self.viewer().sight(kind)
+    pub fn visibility(&self, kind: ObjectKind) -> Visibility {
+        self.viewer().visibility(kind)
     }
 
     /// Which objects the caller may see, for every kind that access rules cover.
-    pub fn sights(&self) -> Sights {
-        self.viewer().sights()
+    pub fn visibilities(&self) -> Visibilities {
+        self.viewer().visibilities()
     }
 }

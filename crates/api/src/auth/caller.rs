@@ -13,7 +13,7 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use catalog::{Actor, EffectiveAccess, OrganizationRow, PersonalKey, ProjectRow, Secret, UserRow};
 use model::scope::{Access, Required};
-use model::{Access as Rules, Level, OrganizationId, ProjectId, Viewer};
+use model::{Access as Rules, MembershipLevel, OrganizationId, ProjectId, Viewer};
 use schemars::SchemaGenerator;
 use uuid::Uuid;
 
@@ -63,7 +63,7 @@ pub struct InProject<R, M> {
     pub user: UserRow,
     pub project: ProjectRow,
     /// The effective membership level in the project; access rules may raise it.
-    pub level: Level,
+    pub level: MembershipLevel,
     /// The project's access rules as they apply to the caller.
     pub rules: Arc<Rules>,
     /// Authenticated by a personal API key rather than a browser session.
@@ -75,7 +75,7 @@ pub struct InProject<R, M> {
 pub struct InOrganization<R, M> {
     pub user: UserRow,
     pub organization: OrganizationRow,
-    pub level: Level,
+    pub level: MembershipLevel,
     of: PhantomData<fn() -> (R, M)>,
 }
 
@@ -99,14 +99,14 @@ impl<R, M> InProject<R, M> {
 
     /// The caller as access checks of the project's objects need them.
     pub fn viewer(&self) -> Viewer<'_> {
-        let (user, administrates) = (self.user.user.id, self.administrates());
-        Viewer { user, administrates, access: &self.rules }
+        let (user, is_admin) = (self.user.user.id, self.is_admin());
+        Viewer { user, is_admin, access: &self.rules }
     }
 
     /// True for the organization's owners and administrators, and for members whom an access rule
     /// makes administrators of the project.
-    pub fn administrates(&self) -> bool {
-        self.level >= Level::Admin
+    pub fn is_admin(&self) -> bool {
+        self.level >= MembershipLevel::Admin
     }
 
     /// Rejects a key without the scope to read `object`, which is not the endpoint's own.
@@ -115,7 +115,7 @@ impl<R, M> InProject<R, M> {
     }
 
     pub fn require_administrator(&self) -> Result<()> {
-        if !self.administrates() {
+        if !self.is_admin() {
             return Err(Error::forbidden("You don't have sufficient permissions in the project."));
         }
         Ok(())
@@ -127,7 +127,7 @@ impl<R, M> InOrganization<R, M> {
         Actor { user: Some(self.user.user.id), organization: self.organization.id, project: None }
     }
 
-    pub fn require(&self, level: Level) -> Result<()> {
+    pub fn require(&self, level: MembershipLevel) -> Result<()> {
         if self.level < level {
             return Err(Error::forbidden("Your organization access level is insufficient."));
         }
@@ -279,7 +279,7 @@ async fn authorize_in_organization(
     organization: &OrganizationRow,
     object: &str,
     access: Access,
-) -> Result<Level> {
+) -> Result<MembershipLevel> {
     credentials.may_enter_organization(organization.id)?;
     credentials.may(object, access)?;
     level(app, credentials, organization.id)
@@ -292,7 +292,7 @@ async fn level(
     app: &AppState,
     credentials: &Credentials,
     organization: OrganizationId,
-) -> Result<Option<Level>> {
+) -> Result<Option<MembershipLevel>> {
     let user = credentials.user().user.id;
     let Some(standing) = app.catalog.members().access(user, organization).await? else {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! The fields that creating and updating a dashboard share.
 
 use catalog::{DashboardChange, NewDashboard};
-use model::{DashboardLook, Restriction};
+use model::{DashboardPresentation, Restriction};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -97,7 +97,7 @@ impl IntoNew for DashboardChange {
             pinned: self.pinned.unwrap_or(defaults.pinned),
             tags: self.tags.unwrap_or(defaults.tags),
             restriction_level: self.restriction_level.unwrap_or(defaults.restriction_level),
-            look: DashboardLook {
+            presentation: DashboardPresentation {
                 filters: self.filters.unwrap_or_default(),
                 variables: self.variables.flatten(),
                 breakdown_colors: self.breakdown_colors.unwrap_or_default(),

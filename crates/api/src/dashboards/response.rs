@@ -3,7 +3,7 @@
 use catalog::{DashboardView, ProjectRow};
 use model::{
     Button, ButtonId, DashboardHead, DashboardId, Insight, Note, ObjectKind, Restriction, Rights,
-    Shows, Sights, Tile, TileId, TileLook, Timestamp, Viewer,
+    Tile, TileContent, TileId, TilePresentation, Timestamp, Viewer, Visibilities,
 };
 use query::Refresh;
 use schemars::JsonSchema;
@@ -29,7 +29,7 @@ pub(crate) struct DashboardItem {
 
 impl DashboardItem {
     pub(super) fn new(head: DashboardHead, viewer: Viewer) -> Self {
-        let rights = head.guard().rights(viewer);
+        let rights = head.policy().rights(viewer);
         Self::with(head, rights)
     }
 
@@ -68,7 +68,7 @@ pub(crate) struct DashboardResponse {
 pub(crate) struct TileResponse {
     id: TileId,
     #[serde(flatten)]
-    look: TileLook,
+    presentation: TilePresentation,
     insight: Option<InsightResponse>,
     text: Option<Note>,
     button_tile: Option<ButtonTileResponse>,
@@ -91,7 +91,7 @@ pub(crate) struct ButtonTileResponse {
 impl DashboardResponse {
     /// `size` is the screen size whose layout orders the tiles.
     pub(super) fn new(view: DashboardView, viewer: Viewer, size: &str) -> Self {
-        let rights = view.dashboard.head.guard().rights(viewer);
+        let rights = view.dashboard.head.policy().rights(viewer);
         let shown = |insight: Insight| {
             let is_seen = insight.rights(viewer).can_view();
             is_seen.then(|| InsightResponse::to(viewer, insight))
@@ -104,7 +104,7 @@ impl DashboardResponse {
         let id = view.dashboard.head.id;
         view.dashboard.head.created_by = None;
         for tile in &mut view.tiles {
-            if let Shows::Note(note) = &mut tile.shows {
+            if let TileContent::Note(note) = &mut tile.content {
                 (note.created_by, note.last_modified_by) = (None, None);
                 note.dashboard_tiles.retain(|place| place.dashboard_id == id);
             }
@@ -123,26 +123,29 @@ impl DashboardResponse {
     ) -> Self {
         let DashboardView { dashboard, mut tiles, mut insights } = view;
         tiles.sort_by(|one, other| {
-            let ((y, x), (other_y, other_x)) = (one.look.place(size), other.look.place(size));
+            let ((y, x), (other_y, other_x)) =
+                (one.presentation.position(size), other.presentation.position(size));
             y.total_cmp(&other_y).then(x.total_cmp(&other_x)).then(one.id.cmp(&other.id))
         });
         let mut shown = Vec::with_capacity(tiles.len());
-        for Tile { id, look, shows } in tiles {
-            let (insight, text, button_tile) = match shows {
-                Shows::Insight(id) => {
+        for Tile { id, presentation, content } in tiles {
+            let (insight, text, button_tile) = match content {
+                TileContent::Insight(id) => {
                     // Hidden from the viewer, or deleted after the tiles were read.
                     let Some(insight) = insights.remove(&id).and_then(&of_insight) else {
                         continue;
                     };
                     (Some(insight), None, None)
                 }
-                Shows::Note(note) => (None, Some(*note), None),
-                Shows::Button(id, button) => (None, None, Some(ButtonTileResponse { id, button })),
+                TileContent::Note(note) => (None, Some(*note), None),
+                TileContent::Button(id, button) => {
+                    (None, None, Some(ButtonTileResponse { id, button }))
+                }
             };
             let order = shown.len();
             shown.push(TileResponse {
                 id,
-                look,
+                presentation,
                 insight,
                 text,
                 button_tile,
@@ -152,17 +155,17 @@ impl DashboardResponse {
                 error: None,
             });
         }
-        let look = dashboard.look;
+        let presentation = dashboard.presentation;
         let stored = |map: &Map<String, Value>| (!map.is_empty()).then(|| map.clone());
         Self {
             listed: DashboardItem::with(dashboard.head, rights),
-            persisted_filters: stored(&look.filters),
-            persisted_variables: look.variables.as_ref().and_then(stored),
-            filters: look.filters,
-            variables: look.variables,
-            breakdown_colors: look.breakdown_colors,
-            data_color_theme_id: look.data_color_theme_id,
-            quick_filter_ids: look.quick_filter_ids,
+            persisted_filters: stored(&presentation.filters),
+            persisted_variables: presentation.variables.as_ref().and_then(stored),
+            filters: presentation.filters,
+            variables: presentation.variables,
+            breakdown_colors: presentation.breakdown_colors,
+            data_color_theme_id: presentation.data_color_theme_id,
+            quick_filter_ids: presentation.quick_filter_ids,
             tiles: shown,
             use_template: "",
             use_dashboard: None,
@@ -182,12 +185,12 @@ impl DashboardResponse {
         app: &AppState,
         project: &ProjectRow,
         refresh: Refresh,
-        seen: Sights,
+        seen: Visibilities,
     ) {
         let (filters, variables) = (self.filters.clone(), self.variables.clone());
         let dashboard = self.listed.head.id.0;
         let runs = self.tiles.iter_mut().filter_map(|tile| {
-            let tile_filters = Some(&tile.look.filters_overrides);
+            let tile_filters = Some(&tile.presentation.filters_overrides);
             let options = RunOptions::on_tile(
                 refresh,
                 &filters,

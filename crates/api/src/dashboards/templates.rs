@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use catalog::{DashboardContents, NewContent, NewDashboard, NewInsight, NewTile};
-use model::{CreationMode, ObjectKind, Refusal, TileLook, Written};
+use model::{CreationMode, FieldError, ObjectKind, TilePresentation, VerbatimJson};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -48,7 +48,7 @@ impl Template {
     pub(super) fn apply(self, to: &mut NewDashboard) {
         to.name = to.name.take().filter(|name| !name.is_empty()).or(Some(self.name));
         to.description = self.description;
-        to.look.filters = self.filters;
+        to.presentation.filters = self.filters;
         to.tags.extend(self.tags);
         to.tags.sort();
         to.tags.dedup();
@@ -100,7 +100,7 @@ async fn create_from_template(
     new.creation_mode = mode;
     template.apply(&mut new);
     new.description = description.unwrap_or(new.description);
-    new.look.filters = filters.unwrap_or(new.look.filters);
+    new.presentation.filters = filters.unwrap_or(new.presentation.filters);
     check_references(&app, &caller, &new).await?;
     let id = app.catalog.dashboards().create(&caller.actor(), caller.viewer(), new).await?;
     Ok(Json(load_response(&app, &caller, id).await?))
@@ -114,7 +114,7 @@ async fn check_references(
 ) -> Result<()> {
     let DashboardContents::Tiles(tiles) = &new.contents else { return Ok(()) };
     for tile in tiles {
-        let NewContent::NewInsight(insight) = &tile.shows else { continue };
+        let NewContent::NewInsight(insight) = &tile.content else { continue };
         let query = match &insight.query {
             Some(query) => Some(Value::Object(query.clone().into_fields())),
             None => query::convert_legacy_filters(&insight.filters, None)?,
@@ -176,7 +176,7 @@ struct TemplateTile {
     #[serde(default)]
     show_description: Option<bool>,
     #[serde(default)]
-    query: Option<Written>,
+    query: Option<VerbatimJson>,
     #[serde(default)]
     filters: Option<Map<String, Value>>,
     #[serde(default)]
@@ -187,8 +187,8 @@ struct TemplateTile {
 
 impl TemplateFields {
     fn read(template: Value) -> Result<Self> {
-        model::read(&template).map_err(|why| {
-            let Refusal { attr, detail, .. } = why.under(TEMPLATE);
+        model::deserialize_strict(&template).map_err(|why| {
+            let FieldError { attr, detail, .. } = why.nested_in(TEMPLATE);
             Error::malformed(attr, detail)
         })
     }
@@ -240,13 +240,13 @@ impl TemplateTile {
         if let Some(color) = &self.color {
             max_chars(&format!("{attr}__color"), color, COLOR_CHARS_MAX)?;
         }
-        let look = TileLook {
+        let presentation = TilePresentation {
             layouts,
             color: self.color,
             show_description: self.show_description,
             ..Default::default()
         };
-        let shows = match self.kind.as_str() {
+        let content = match self.kind.as_str() {
             "INSIGHT" => {
                 if let Some(query) = &self.query {
                     check_query(&format!("{attr}__query"), query)?;
@@ -286,7 +286,7 @@ impl TemplateTile {
             }
             _ => return Ok(None),
         };
-        Ok(Some(NewTile { look, shows }))
+        Ok(Some(NewTile { presentation, content }))
     }
 }
 
@@ -299,7 +299,8 @@ mod tests {
         for (names, _) in BUILT_IN {
             for name in *names {
                 let template = built_in(name).unwrap_or_else(|why| panic!("{name}: {why:?}"));
-                let is_insight = |tile: &&NewTile| matches!(tile.shows, NewContent::NewInsight(_));
+                let is_insight =
+                    |tile: &&NewTile| matches!(tile.content, NewContent::NewInsight(_));
                 assert!(template.tiles.iter().filter(is_insight).count() >= 4, "{name}");
             }
         }

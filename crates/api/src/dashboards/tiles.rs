@@ -222,7 +222,7 @@ fn filled(sent: Patch<Map<String, Value>>) -> Option<Map<String, Value>> {
 
 /// Deserializes a nested object; errors name fields below `attr`.
 fn within<T: DeserializeOwned>(attr: &str, fields: Map<String, Value>) -> Result<T> {
-    Ok(model::read(&Value::Object(fields)).map_err(|why| why.under(attr))?)
+    Ok(model::deserialize_strict(&Value::Object(fields)).map_err(|why| why.nested_in(attr))?)
 }
 
 pub(super) fn check_note(attr: &str, body: &str) -> Result<()> {

@@ -54,7 +54,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 async fn list(caller: Reader<Actions>, page: Page, app: App) -> Result<Listing<ActionResponse>> {
-    let seen = caller.sight(ObjectKind::Action);
+    let seen = caller.visibility(ObjectKind::Action);
     let (actions, total) =
         app.catalog.actions().list(caller.project.id, &seen, page.window).await?;
     Ok(page.listing(actions.into_iter().map(|action| caller.with_access(action)).collect(), total))
@@ -104,7 +104,7 @@ async fn create(
         pinned: fields.pinned.unwrap_or(false),
         deleted: fields.deleted.unwrap_or(false),
     };
-    let seen = caller.sight(ObjectKind::Action);
+    let seen = caller.visibility(ObjectKind::Action);
     let action = app.catalog.actions().create(&caller.actor(), new, &seen).await?;
     Ok(Created(caller.with_access(action)))
 }
@@ -131,7 +131,7 @@ async fn update(
         return Err(Error::required("name"));
     }
     check_cohorts(&app, caller.project.id, &current.steps, change.steps.as_deref()).await?;
-    let seen = caller.sight(ObjectKind::Action);
+    let seen = caller.visibility(ObjectKind::Action);
     let action = app.catalog.actions().update(&caller.actor(), id, change, &seen).await?;
     Ok(Json(caller.with_access(action)))
 }
@@ -145,7 +145,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    page.seen(caller.sights()).of_all::<Action>(&app, &caller.project).await
+    page.seen(caller.visibilities()).of_all::<Action>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
@@ -157,7 +157,7 @@ async fn activity_of_one(
     let action =
         app.catalog.actions().get(caller.project.id, ActionId(id.0), Deleted::Exclude).await?;
     require(caller.level_of(&action), AccessLevel::Viewer)?;
-    page.seen(caller.sights()).of(&app, &caller.project, &action).await
+    page.seen(caller.visibilities()).of(&app, &caller.project, &action).await
 }
 
 impl ActionFields {

@@ -68,7 +68,7 @@ async fn list(
         scope: scope.transpose()?,
         dashboard_item: item.map(InsightId),
         search: search(query.search.as_ref())?,
-        seen: caller.sights(),
+        seen: caller.visibilities(),
     };
     let (annotations, total) =
         app.catalog.annotations().list(caller.project.id, &filter, page.window).await?;
@@ -134,12 +134,16 @@ async fn load_visible<R, M>(
 ) -> Result<Annotation> {
     let annotation =
         app.catalog.annotations().get(caller.project.id, AnnotationId(id.0), among).await?;
-    if annotation.is_seen(&caller.sights()) { Ok(annotation) } else { Err(Error::not_found()) }
+    if annotation.is_seen(&caller.visibilities()) {
+        Ok(annotation)
+    } else {
+        Err(Error::not_found())
+    }
 }
 
 async fn read(caller: Reader<Annotations>, id: Id, app: App) -> Result<Json<Annotation>> {
     let annotation = load_visible(&app, &caller, id, Deleted::Exclude).await?;
-    Ok(Json(annotation.within(caller.project.id, &caller.sights())))
+    Ok(Json(annotation.within(caller.project.id, &caller.visibilities())))
 }
 
 async fn update(
@@ -158,7 +162,7 @@ async fn update(
     let mut change = body.read()?.validate()?;
     check_target(&app, owner, &change).await?;
     // The caller was shown null for a hidden object; sending it back changes nothing.
-    let shown = annotation.clone().within(caller.project.id, &caller.sights());
+    let shown = annotation.clone().within(caller.project.id, &caller.visibilities());
     if shown.dashboard_id != annotation.dashboard_id && change.dashboard_id == Some(None) {
         change.dashboard_id = None;
     }
@@ -166,7 +170,7 @@ async fn update(
         change.dashboard_item = None;
     }
     let changed = app.catalog.annotations().update(&owner.actor(), annotation.id, change).await?;
-    Ok(Json(changed.within(caller.project.id, &caller.sights())))
+    Ok(Json(changed.within(caller.project.id, &caller.visibilities())))
 }
 
 async fn destroy(_: Writer<Annotations>) -> Result<SoftDeleteOnly> {
@@ -178,7 +182,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    page.seen(caller.sights()).of_all::<Annotation>(&app, &caller.project).await
+    page.seen(caller.visibilities()).of_all::<Annotation>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
@@ -188,7 +192,7 @@ async fn activity_of_one(
     app: App,
 ) -> Result<Json<ActivityListing>> {
     let annotation = load_visible(&app, &caller, id, Deleted::Exclude).await?;
-    page.seen(caller.sights()).of(&app, &caller.project, &annotation).await
+    page.seen(caller.visibilities()).of(&app, &caller.project, &annotation).await
 }
 
 impl AnnotationFields {

@@ -106,7 +106,7 @@ pub(super) async fn list(
 ) -> Result<Option<JsonOrCsv<Selected>>> {
     let Some(events_query) = query.events_query()? else { return Ok(None) };
     // A list is never served from the cache.
-    let request = QueryRequest::new(events_query, Refresh::ForceBlocking, caller.sights());
+    let request = QueryRequest::new(events_query, Refresh::ForceBlocking, caller.visibilities());
     let QueryResponse::Ready { result, .. } = app.queries.run(&caller.project, request).await?
     else {
         return Ok(None);

@@ -158,8 +158,8 @@ async fn dry_run(
     Rights::of(&app, &caller).await?.require(&before)?;
     let change: FlagChange = body.read()?.validate()?;
     check_references(&app, &caller, Some(&before), &change).await?;
-    let (actor, sight) = (caller.actor(), caller.sight(ObjectKind::FeatureFlag));
-    let after = app.catalog.flags().preview(&actor, before.id, &change, &sight).await?;
+    let (actor, visibility) = (caller.actor(), caller.visibility(ObjectKind::FeatureFlag));
+    let after = app.catalog.flags().preview(&actor, before.id, &change, &visibility).await?;
     let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
     let environment = flags.environment();
     let old = compile_with(flags.definitions(), &before, &environment);

@@ -6,8 +6,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::ProjectRow;
 use flags::ProjectFlags;
-use model::flag::filters::HIDDEN_PAYLOAD;
-use model::{AccessLevel, FlagId, ObjectKind, Sight};
+use model::flag::filters::REDACTED_PAYLOAD;
+use model::{AccessLevel, FlagId, ObjectKind, Visibility};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ struct KeyHolder {
     project: ProjectRow,
     /// Only a personal key decrypts payloads.
     by_personal_key: bool,
-    seen: Sight,
+    seen: Visibility,
 }
 
 /// The same on a public path, where every rejected key is a 401.
@@ -46,7 +46,7 @@ struct PublicKeyHolder(KeyHolder);
 
 impl KeyHolder {
     fn of(caller: Reader<Flags>) -> Self {
-        let seen = caller.sight(ObjectKind::FeatureFlag);
+        let seen = caller.visibility(ObjectKind::FeatureFlag);
         Self { by_personal_key: caller.by_key, project: caller.project, seen }
     }
 
@@ -57,7 +57,7 @@ impl KeyHolder {
         if project_token(parts).is_some_and(|token| token != project.api_token) {
             return Err(wrong());
         }
-        Ok(Self { project, by_personal_key: false, seen: Sight::Everything })
+        Ok(Self { project, by_personal_key: false, seen: Visibility::Everything })
     }
 }
 
@@ -147,7 +147,7 @@ async fn definitions_of(
     if_none_match: IfNoneMatch,
 ) -> Result<Definitions> {
     // With some flags missing, local evaluation would silently give wrong results.
-    if holder.seen != Sight::Everything {
+    if holder.seen != Visibility::Everything {
         return Err(Error::forbidden("This key's owner may not see every feature flag."));
     }
     let flags = app.flags.of(&holder.project).await.map_err(unavailable)?;
@@ -177,7 +177,7 @@ async fn remote_config(holder: KeyHolder, id: StringId, app: App) -> Result<Json
     let flag = app.catalog.flags().reveal_payloads(flag)?;
     let payload = flag.filters.get("payloads").and_then(|payloads| payloads.get("true"));
     Ok(Json(match payload {
-        Some(_) if hidden => HIDDEN_PAYLOAD.into(),
+        Some(_) if hidden => REDACTED_PAYLOAD.into(),
         Some(payload) => payload.clone(),
         None => Value::Null,
     }))

@@ -128,8 +128,8 @@ impl DescribeRequest for EvaluationQuery {
 
 /// The flags visible to the caller; none if access rules hide no flag.
 async fn visible_flags(app: &App, caller: &Reader<Flags>) -> Result<Option<HashSet<FlagId>>> {
-    let sight = caller.sight(ObjectKind::FeatureFlag);
-    Ok(app.catalog.flags().visible_ids(caller.project.id, &sight).await?)
+    let visibility = caller.visibility(ObjectKind::FeatureFlag);
+    Ok(app.catalog.flags().visible_ids(caller.project.id, &visibility).await?)
 }
 
 async fn evaluation_reasons(

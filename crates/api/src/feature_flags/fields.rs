@@ -2,7 +2,7 @@
 
 use catalog::{ExpectedVersion, FlagChange, TAG_CHARS_MAX, normalize_tags};
 use model::Timestamp;
-use model::flag::filters::{Fields, hide_names};
+use model::flag::filters::{Fields, strip_names};
 use model::flag::{BucketingIdentifier, EvaluationRuntime, Original};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -150,16 +150,16 @@ pub(super) fn change(
     for shown in [&mut original, &mut sent] {
         // Names that responses add are not changes.
         if let Some(Value::Object(filters)) = shown.get_mut("filters") {
-            hide_names(filters);
+            strip_names(filters);
         }
     }
     let original = Original(original);
     let changed: Map<String, Value> = sent
         .iter()
-        .filter(|(field, value)| !original.is_kept(field, value))
+        .filter(|(field, value)| !original.is_unchanged(field, value))
         .map(|(field, value)| (field.clone(), value.clone()))
         .collect();
-    let changed: FlagFields = model::read(&Value::Object(changed))?;
+    let changed: FlagFields = model::deserialize_strict(&Value::Object(changed))?;
     let seen = ExpectedVersion { version, original, sent, changed: changed.validate()? };
     Ok((change, Some(seen)))
 }

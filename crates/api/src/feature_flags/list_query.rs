@@ -2,7 +2,7 @@
 
 use catalog::{FlagFilter, FlagOrder, Staleness};
 use model::flag::EvaluationRuntime;
-use model::{Sight, UserId};
+use model::{UserId, Visibility};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -70,7 +70,7 @@ impl FlagListQuery {
             )?,
             eligible_for_experiment: switch("eligible_for_experiment", eligible)? == Some(true),
             order: one_of("order", self.order.as_ref(), FlagOrder::parse)?.unwrap_or_default(),
-            seen: Sight::Everything,
+            seen: Visibility::Everything,
         })
     }
 

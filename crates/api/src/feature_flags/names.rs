@@ -29,6 +29,6 @@ pub(super) async fn show(
         .map(|group| ((group.index, group.key.clone()), group.name()))
         .collect();
     let names = Names { cohorts: app.catalog.cohorts().names(project, &cohorts).await?, groups };
-    flags.iter_mut().for_each(|flag| filters::show_names(&mut flag.filters, &names));
+    flags.iter_mut().for_each(|flag| filters::add_names(&mut flag.filters, &names));
     Ok(())
 }

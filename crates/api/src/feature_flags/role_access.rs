@@ -97,8 +97,8 @@ async fn responses<M>(
     let rights = Rights::of(app, caller).await?;
     let ids: Vec<Uuid> = grants.iter().map(|access| access.role).collect();
     let rows = app.catalog.roles().by_ids(caller.project.organization, &ids).await?;
-    let sight = caller.sight(ObjectKind::FeatureFlag);
-    let within = app.catalog.flags().visible_ids(caller.project.id, &sight).await?;
+    let visibility = caller.visibility(ObjectKind::FeatureFlag);
+    let within = app.catalog.flags().visible_ids(caller.project.id, &visibility).await?;
     let is_seen = |id| within.as_ref().is_none_or(|seen| seen.contains(&id));
     let roles = roles::embedded(app, rows, is_seen).await?.into_iter();
     let mut roles: HashMap<Uuid, Role> = roles.map(|role| (role.id(), role)).collect();

@@ -42,7 +42,7 @@ async fn create_cohort(caller: Writer<Flags>, id: Id, app: App) -> Result<Json<W
         deleted: false,
         kind: NewCohortKind::OfFlag(flag.id),
     };
-    let cohort = app.catalog.cohorts().create(&caller.actor(), new, &caller.sights()).await?;
+    let cohort = app.catalog.cohorts().create(&caller.actor(), new, &caller.visibilities()).await?;
     Ok(Json(WithCohort { flag: flag_response(&app, &caller, &rights, flag).await?, cohort }))
 }
 

@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use catalog::{Deleted, TAG_CHARS_MAX, TAGS_MAX, normalize_tags};
-use model::{SettingsChange, Table, kind_of};
+use model::{SettingsChange, SettingsSchema, json_type_name};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -50,7 +50,8 @@ impl<T: DeserializeOwned> Body<Vec<T>> {
     pub fn read_list(&self) -> Result<Vec<T>> {
         let sent = self.sent()?;
         if !sent.is_array() {
-            let detail = format!("Expected a list of items but got type \"{}\".", kind_of(&sent));
+            let detail =
+                format!("Expected a list of items but got type \"{}\".", json_type_name(&sent));
             return Err(Error::bad_request(detail));
         }
         typed(&sent)
@@ -64,7 +65,7 @@ impl<T> Body<T> {
         if !value.is_object() {
             return Err(Error::bad_request(format!(
                 "Invalid data. Expected a dictionary, but got {}.",
-                kind_of(&value)
+                json_type_name(&value)
             )));
         }
         Ok(value)
@@ -142,7 +143,7 @@ pub struct WithSettings<T, K> {
     pub settings: SettingsChange<K>,
 }
 
-impl<T: DeserializeOwned, K: Table> Body<WithSettings<T, K>> {
+impl<T: DeserializeOwned, K: SettingsSchema> Body<WithSettings<T, K>> {
     pub fn read_with_settings(&self) -> Result<WithSettings<T, K>> {
         let sent = self.value()?;
         let fields = typed(&sent)?;
@@ -154,7 +155,7 @@ impl<T: DeserializeOwned, K: Table> Body<WithSettings<T, K>> {
     }
 }
 
-impl<T: JsonSchema, K: Table> JsonSchema for WithSettings<T, K> {
+impl<T: JsonSchema, K: SettingsSchema> JsonSchema for WithSettings<T, K> {
     fn inline_schema() -> bool {
         true
     }
@@ -170,7 +171,7 @@ impl<T: JsonSchema, K: Table> JsonSchema for WithSettings<T, K> {
 }
 
 pub(crate) fn typed<T: DeserializeOwned>(sent: &Value) -> Result<T> {
-    Ok(model::read(sent)?)
+    Ok(model::deserialize_strict(sent)?)
 }
 
 impl<T: Send> FromRequestParts<AppState> for Body<T> {

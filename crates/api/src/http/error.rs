@@ -231,8 +231,8 @@ impl IntoResponse for Error {
     }
 }
 
-impl From<model::Refusal> for Error {
-    fn from(error: model::Refusal) -> Self {
+impl From<model::FieldError> for Error {
+    fn from(error: model::FieldError) -> Self {
         Self::invalid(error.attr, error.code, error.detail)
     }
 }

@@ -95,7 +95,7 @@ async fn run(
     };
     let reply = app
         .queries
-        .run(&caller.project, QueryRequest::new(query, refresh, caller.sights()))
+        .run(&caller.project, QueryRequest::new(query, refresh, caller.visibilities()))
         .await?;
     let QueryResponse::Ready { result, is_cached, .. } = reply else {
         return Err(Error::bad_request("The query has no result."));

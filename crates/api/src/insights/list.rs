@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::{InsightFilter, InsightOrder};
-use model::{DashboardId, InsightKind, Sights, Timestamp, UserId};
+use model::{DashboardId, InsightKind, Timestamp, UserId, Visibilities};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -76,13 +76,13 @@ pub(super) async fn list(
     let mut shown: Vec<InsightResponse> =
         insights.into_iter().map(|insight| viewer.show(insight)).collect();
     if !is_basic {
-        let alone = RunOptions::new(refresh, viewer.sights()).overridden(overrides);
+        let alone = RunOptions::new(refresh, viewer.visibilities()).overridden(overrides);
         let dashboard = match viewer.dashboard() {
             Some(on) => Some(DashboardOverrides::of(&app, project.id, on).await?),
             None => None,
         };
         let options = |id| match &dashboard {
-            Some(on) => on.run_options(refresh, id, viewer.sights()),
+            Some(on) => on.run_options(refresh, id, viewer.visibilities()),
             None => alone.clone(),
         };
         let all = shown.iter_mut().map(|shown| {
@@ -144,7 +144,7 @@ impl ListQuery {
             tags: tags(&array::<String>("tags", self.tags.as_ref())?)?,
             events: array("events", self.events.as_ref())?,
             order: order(given(self.order.as_ref()))?,
-            seen: Sights::default(),
+            seen: Visibilities::default(),
         })
     }
 }

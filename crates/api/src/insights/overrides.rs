@@ -37,11 +37,11 @@ impl Overrides {
 /// Checks that filters apply to every insight kind, and their size.
 pub(crate) fn check_filters(attr: &str, filters: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, filters, OVERRIDE_BYTES_MAX)?;
-    Ok(check_query_filters(filters).map_err(|why| why.under(attr))?)
+    Ok(check_query_filters(filters).map_err(|why| why.nested_in(attr))?)
 }
 
 /// Checks that every HogQL statement can read the variables, and their size.
 pub(crate) fn check_variables(attr: &str, variables: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, variables, OVERRIDE_BYTES_MAX)?;
-    Ok(check_query_variables(variables).map_err(|why| why.under(attr))?)
+    Ok(check_query_variables(variables).map_err(|why| why.nested_in(attr))?)
 }

@@ -1,6 +1,6 @@
 //! Responses for insights.
 
-use model::{DashboardId, Insight, Rights, TilePlace, Viewer};
+use model::{DashboardId, Insight, Rights, TileRef, Viewer};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(crate) struct InsightResponse {
     insight: Insight,
     #[serde(flatten)]
     effective: EffectiveAccess,
-    dashboard_tiles: Vec<TilePlace>,
+    dashboard_tiles: Vec<TileRef>,
     #[serde(flatten)]
     result: InsightResult,
     alerts: Vec<Value>,
@@ -26,8 +26,8 @@ impl InsightResponse {
     /// As a member sees it: with the dashboards that they may view.
     pub(crate) fn to(viewer: Viewer<'_>, mut insight: Insight) -> Self {
         let rights = insight.rights(viewer);
-        insight.places.retain(|place| place.guard.rights(viewer).can_view());
-        insight.dashboards = insight.places.iter().map(|place| place.dashboard).collect();
+        insight.tiles.retain(|place| place.policy.rights(viewer).can_view());
+        insight.dashboards = insight.tiles.iter().map(|place| place.dashboard).collect();
         Self::new(insight, rights)
     }
 
@@ -37,13 +37,13 @@ impl InsightResponse {
     }
 
     fn new(insight: Insight, rights: Rights) -> Self {
-        let place = |place: &model::Place| TilePlace {
+        let place = |place: &model::InsightTile| TileRef {
             id: place.tile,
             dashboard_id: place.dashboard,
             deleted: false,
         };
         Self {
-            dashboard_tiles: insight.places.iter().map(place).collect(),
+            dashboard_tiles: insight.tiles.iter().map(place).collect(),
             effective: rights.into(),
             result: InsightResult::default(),
             alerts: Vec::new(),
@@ -78,6 +78,6 @@ impl InsightResponse {
 /// Removes users and all dashboards except `on`.
 pub(crate) fn anonymize(insight: &mut Insight, on: Option<DashboardId>) {
     (insight.created_by, insight.last_modified_by, insight.last_viewed_at) = (None, None, None);
-    insight.places.retain(|place| Some(place.dashboard) == on);
+    insight.tiles.retain(|place| Some(place.dashboard) == on);
     insight.dashboards.retain(|id| Some(*id) == on);
 }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use catalog::{Deleted, ProjectRow};
 use futures_util::{StreamExt as _, stream};
 use model::{
-    DashboardId, DashboardLook, Insight, InsightId, ObjectKind, ProjectId, Sights, Timestamp,
+    DashboardId, DashboardPresentation, Insight, InsightId, ObjectKind, ProjectId, Timestamp,
+    Visibilities,
 };
 use query::{QueryRequest, QueryResponse, Refresh, convert_legacy_filters};
 use schemars::JsonSchema;
@@ -28,13 +29,13 @@ pub(crate) struct RunOptions {
     filters: Vec<Map<String, Value>>,
     variables: Map<String, Value>,
     /// The objects that the query may refer to.
-    seen: Sights,
+    seen: Visibilities,
     /// The objects that the query belongs to.
     objects: Vec<(ObjectKind, i64)>,
 }
 
 impl RunOptions {
-    pub(crate) fn new(refresh: Refresh, seen: Sights) -> Self {
+    pub(crate) fn new(refresh: Refresh, seen: Visibilities) -> Self {
         Self { refresh, filters: Vec::new(), variables: Map::new(), seen, objects: Vec::new() }
     }
 
@@ -57,7 +58,7 @@ impl RunOptions {
         dashboard: &Map<String, Value>,
         variables: Option<&Map<String, Value>>,
         tile: Option<&Map<String, Value>>,
-        seen: Sights,
+        seen: Visibilities,
     ) -> Self {
         let filters = std::iter::once(dashboard).chain(tile).cloned().collect();
         let variables = variables.cloned().unwrap_or_default();
@@ -68,20 +69,21 @@ impl RunOptions {
 /// The filters and variables that a dashboard applies to its insights.
 pub(crate) struct DashboardOverrides {
     on: DashboardId,
-    look: DashboardLook,
+    presentation: DashboardPresentation,
     tiles: HashMap<InsightId, Map<String, Value>>,
 }
 
 impl DashboardOverrides {
     pub(crate) async fn of(app: &AppState, project: ProjectId, on: DashboardId) -> Result<Self> {
-        let look = app.catalog.dashboards().get(project, on, None, Deleted::Exclude).await?.look;
-        Ok(Self { on, look, tiles: app.catalog.dashboards().tile_filters(on).await? })
+        let presentation =
+            app.catalog.dashboards().get(project, on, None, Deleted::Exclude).await?.presentation;
+        Ok(Self { on, presentation, tiles: app.catalog.dashboards().tile_filters(on).await? })
     }
 
     /// Replaces the dashboard's filters and variables by those of a request.
     pub(crate) fn overridden(mut self, overrides: Overrides) -> Self {
-        self.look.filters = overrides.filters.unwrap_or(self.look.filters);
-        self.look.variables = overrides.variables.or(self.look.variables);
+        self.presentation.filters = overrides.filters.unwrap_or(self.presentation.filters);
+        self.presentation.variables = overrides.variables.or(self.presentation.variables);
         self
     }
 
@@ -89,9 +91,9 @@ impl DashboardOverrides {
         &self,
         refresh: Refresh,
         insight: InsightId,
-        seen: Sights,
+        seen: Visibilities,
     ) -> RunOptions {
-        let DashboardLook { filters, variables, .. } = &self.look;
+        let DashboardPresentation { filters, variables, .. } = &self.presentation;
         let tile_filters = self.tiles.get(&insight);
         let options = RunOptions::on_tile(refresh, filters, variables.as_ref(), tile_filters, seen);
         options.belonging_to(ObjectKind::Dashboard, self.on.0)
@@ -199,7 +201,7 @@ pub(crate) fn insight_query(insight: &Insight) -> query::Result<Option<Value>> {
     match &insight.query {
         Some(query) => Ok(Some(Value::Object(query.clone().into_fields()))),
         None => convert_legacy_filters(&insight.filters, None)
-            .map_err(|why| query::Error::Invalid(why.in_query())),
+            .map_err(|why| query::Error::Invalid(why.dotted_message())),
     }
 }
 

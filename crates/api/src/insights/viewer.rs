@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use catalog::{InsightFilter, ProjectRow, ShareTarget};
-use model::{AccessLevel, DashboardId, Insight, Sights, UserId};
+use model::{AccessLevel, DashboardId, Insight, UserId, Visibilities};
 use query::Refresh;
 use schemars::SchemaGenerator;
 use serde_json::json;
@@ -53,17 +53,17 @@ impl InsightViewer {
     }
 
     /// Objects that a query may refer to. A link shows the results of all its queries.
-    pub(super) fn sights(&self) -> Sights {
+    pub(super) fn visibilities(&self) -> Visibilities {
         match self {
-            Self::Member(caller) => caller.sights(),
-            Self::LinkViewer(_) => Sights::default(),
+            Self::Member(caller) => caller.visibilities(),
+            Self::LinkViewer(_) => Visibilities::default(),
         }
     }
 
     /// Restricts a list to visible insights.
     pub(super) fn narrow(&self, filter: &mut InsightFilter) {
         let link = match self {
-            Self::Member(caller) => return filter.seen = caller.sights(),
+            Self::Member(caller) => return filter.seen = caller.visibilities(),
             Self::LinkViewer(link) => link,
         };
         match link.sees {

@@ -33,5 +33,5 @@ pub(crate) async fn can_view<R, M>(
     }
     // A query that cannot be parsed shows nothing.
     let Ok(Some(query)) = results::insight_query(insight) else { return Ok(true) };
-    Ok(app.queries.can_view(caller.project.id, &query, &caller.sights()).await?)
+    Ok(app.queries.can_view(caller.project.id, &query, &caller.visibilities()).await?)
 }

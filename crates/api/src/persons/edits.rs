@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use catalog::{PersonActivity, PersonWithIds};
 use model::ProjectId;
-use model::edit::{Doomed, Edit, Leaving};
+use model::edit::{DeleteScope, Edit, SplitIds};
 use model::event::{AcceptedEvent, EventUuid};
 use model::person::PersonNo;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -168,7 +168,7 @@ async fn split(
                 return Err(Error::invalid(ATTR, "invalid_input", detail));
             }
             let count = leaving.len() as i64;
-            (Leaving::These(leaving), count)
+            (SplitIds::Only(leaving), count)
         }
         (Some(main), None) => {
             check_ids_belong(
@@ -179,12 +179,12 @@ async fn split(
                 std::slice::from_ref(&main),
             )
             .await?;
-            (Leaving::AllBut(main), total - 1)
+            (SplitIds::AllExcept(main), total - 1)
         }
         // Upstream keeps the first distinct id on the person.
         (None, None) => {
             let first = person.distinct_ids.first().cloned().unwrap_or_default();
-            (Leaving::AllBut(first), total - 1)
+            (SplitIds::AllExcept(first), total - 1)
         }
     };
     if count > SPLIT_MAX as i64 {
@@ -196,13 +196,13 @@ async fn split(
     }
     // The log lists some of the ids; the new persons have all.
     let left: Vec<String> = match &leaving {
-        Leaving::These(leaving) => leaving.iter().take(LOGGED_MAX).cloned().collect(),
-        Leaving::AllBut(main) => {
+        SplitIds::Only(leaving) => leaving.iter().take(LOGGED_MAX).cloned().collect(),
+        SplitIds::AllExcept(main) => {
             let shown = person.distinct_ids.iter().filter(|id| *id != main);
             shown.take(LOGGED_MAX).cloned().collect()
         }
     };
-    let edit = Edit::SplitPerson { person: person.person.no, leaving };
+    let edit = Edit::SplitPerson { person: person.person.no, ids: leaving };
     change(&app, project, edit).await?;
     log(&app, &caller, &person, PersonActivity::Split(left)).await?;
     Ok(Created(Success { success: true }))
@@ -241,11 +241,11 @@ struct DeleteQuery {
 }
 
 /// None if there is nothing to delete.
-const fn delete_scope(events: bool, keep_person: bool) -> Option<Doomed> {
+const fn delete_scope(events: bool, keep_person: bool) -> Option<DeleteScope> {
     match (events, keep_person) {
-        (true, true) => Some(Doomed::Events),
-        (true, false) => Some(Doomed::Both),
-        (false, false) => Some(Doomed::Person),
+        (true, true) => Some(DeleteScope::Events),
+        (true, false) => Some(DeleteScope::Both),
+        (false, false) => Some(DeleteScope::Person),
         (false, true) => None,
     }
 }
@@ -258,7 +258,7 @@ async fn destroy(
 ) -> Result<Accepted> {
     let person = load_person(&app, caller.project.id, &id).await?;
     if let Some(what) = delete_scope(query.delete_events.is_some(), query.keep_person.is_some()) {
-        let edit = Edit::DeletePersons { persons: vec![person.person.no], what };
+        let edit = Edit::DeletePersons { persons: vec![person.person.no], scope: what };
         change(&app, caller.project.id, edit).await?;
         if what.has_person() {
             log(&app, &caller, &person, PersonActivity::Deleted).await?;
@@ -324,13 +324,13 @@ async fn bulk_delete(
             true => app.catalog.persons().by_no(project, &persons).await?,
             false => Vec::new(),
         };
-        change(&app, project, Edit::DeletePersons { persons, what }).await?;
+        change(&app, project, Edit::DeletePersons { persons, scope: what }).await?;
         app.catalog.persons().log(&caller.actor(), &deleted, PersonActivity::Deleted).await?;
     }
     Ok(AcceptedJson(BulkDeleted {
         persons_found: count,
-        persons_deleted: if what.is_some_and(Doomed::has_person) { count } else { 0 },
-        events_queued_for_deletion: what.is_some_and(Doomed::has_events),
+        persons_deleted: if what.is_some_and(DeleteScope::has_person) { count } else { 0 },
+        events_queued_for_deletion: what.is_some_and(DeleteScope::has_events),
         recordings_queued_for_deletion: false,
         deletion_errors: Vec::new(),
     }))

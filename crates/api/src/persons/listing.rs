@@ -115,7 +115,7 @@ fn properties(text: Option<&str>) -> Result<Option<Node>> {
     // Parsed and evaluated like the conditions of a cohort.
     let tree = Map::from_iter([("properties".to_owned(), tree)]);
     let tree = model::cohort_tree(&tree).map_err(|why| wrong(why.to_string()))?;
-    if tree.asks_behaviour() {
+    if tree.has_behavioral_filters() {
         return Err(wrong(
             "Persons cannot be listed by behavioral filters. Create a cohort with them.".into(),
         ));

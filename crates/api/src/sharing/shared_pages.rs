@@ -7,7 +7,7 @@ use axum::extract::RawQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::{Deleted, InsightName, ResolvedLink, ShareTarget};
-use model::Sights;
+use model::Visibilities;
 use query::Refresh;
 use schemars::SchemaGenerator;
 use serde::Serialize;
@@ -108,10 +108,10 @@ async fn load(app: &AppState, token: &str) -> Result<Option<(Content, Map<String
     let project = app.catalog.projects().get(project).await?;
     match &mut content {
         Content::Dashboard(shown) => {
-            shown.load_results(app, &project, Refresh::Blocking, Sights::default()).await;
+            shown.load_results(app, &project, Refresh::Blocking, Visibilities::default()).await;
         }
         Content::Insight(shown) => {
-            let options = RunOptions::new(Refresh::Blocking, Sights::default());
+            let options = RunOptions::new(Refresh::Blocking, Visibilities::default());
             run_all(app, &project, vec![(&mut **shown, options)]).await;
         }
     }
@@ -126,7 +126,7 @@ async fn content(
     Ok(match target {
         ShareTarget::Dashboard(id) => {
             let found = app.catalog.dashboards().get(project, id, None, Deleted::Exclude).await?;
-            let view = app.catalog.dashboards().view(found, None, &Sights::default()).await?;
+            let view = app.catalog.dashboards().view(found, None, &Visibilities::default()).await?;
             Content::Dashboard(Box::new(DashboardResponse::public(view)))
         }
         ShareTarget::Insight(id) => {

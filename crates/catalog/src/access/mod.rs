@@ -4,8 +4,8 @@
 //! same rule in SQL.
 
 use model::{
-    Access, AccessLevel, Level, ObjectKind, ProjectAccess, ProjectId, Sight, Sights, Timestamp,
-    UserId, Whom,
+    Access, AccessLevel, AppliesTo, MembershipLevel, ObjectKind, ProjectAccess, ProjectId,
+    Timestamp, UserId, Visibilities, Visibility,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub(crate) const ALL_OF_A_KIND: i64 = 0;
 const PROJECT: &str = "project";
 pub(crate) const CANNOT_VIEW: &str = "You do not have viewer access to this resource.";
 pub(crate) const CANNOT_CREATE: &str = "You do not have editor access to this resource.";
-const MEMBER_LEVEL: i64 = Level::Member as i64;
+const MEMBER_LEVEL: i64 = MembershipLevel::Member as i64;
 
 /// What a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct AccessRule {
 #[derive(Clone, Debug)]
 pub struct EffectiveAccess {
     /// The level in the project; a rule may raise a plain member to administrator.
-    pub level: Level,
+    pub level: MembershipLevel,
     /// Whether the organization allows this user to authenticate with a personal API key.
     pub may_use_keys: bool,
     pub access: Access,
@@ -114,8 +114,8 @@ pub(crate) async fn effective_access(
     );
     let rows = executor.fetch(sql, args![project, user]).await?;
     let Some(first) = rows.first() else { return Ok(None) };
-    let rank: Level = first.get("level")?;
-    let may_use_keys = rank > Level::Member || first.get("keys")?;
+    let rank: MembershipLevel = first.get("level")?;
+    let may_use_keys = rank > MembershipLevel::Member || first.get("keys")?;
     let mut access = Access::default();
     for row in &rows {
         if row.get::<Option<String>>("resource")?.is_some() {
@@ -123,10 +123,10 @@ pub(crate) async fn effective_access(
         }
     }
     let level = match (rank, access.project()) {
-        (Level::Admin | Level::Owner, _) => rank,
-        (Level::Member, ProjectAccess::Admin) => Level::Admin,
-        (Level::Member, ProjectAccess::Member) => Level::Member,
-        (Level::Member, ProjectAccess::None) => return Ok(None),
+        (MembershipLevel::Admin | MembershipLevel::Owner, _) => rank,
+        (MembershipLevel::Member, ProjectAccess::Admin) => MembershipLevel::Admin,
+        (MembershipLevel::Member, ProjectAccess::Member) => MembershipLevel::Member,
+        (MembershipLevel::Member, ProjectAccess::None) => return Ok(None),
     };
     Ok(Some(EffectiveAccess { level, may_use_keys, access }))
 }
@@ -134,19 +134,19 @@ pub(crate) async fn effective_access(
 fn add_rule(access: &mut Access, row: &Row) -> Result<()> {
     let named = row.get::<Option<Uuid>>("membership_id")?.is_some()
         || row.get::<Option<Uuid>>("role_id")?.is_some();
-    let whom = if named { Whom::Them } else { Whom::Everybody };
+    let whom = if named { AppliesTo::Named } else { AppliesTo::Everyone };
     let (resource, level): (String, String) = (row.get("resource")?, row.get("access_level")?);
     let unknown = || Error::corrupt("access_level", &level);
     if resource == PROJECT {
         let level = ProjectAccess::parse(&level).ok_or_else(unknown)?;
-        access.hear_of_project(whom, level);
+        access.add_project_rule(whom, level);
         return Ok(());
     }
     let kind = ObjectKind::parse(&resource).ok_or_else(|| Error::corrupt("resource", &resource))?;
     let level = AccessLevel::parse(&level).ok_or_else(unknown)?;
     match row.get("resource_id")? {
-        ALL_OF_A_KIND => access.hear_of_kind(kind, whom, level),
-        id => access.hear_of_object(kind, id, whom, level),
+        ALL_OF_A_KIND => access.add_kind_rule(kind, whom, level),
+        id => access.add_object_rule(kind, id, whom, level),
     }
     Ok(())
 }
@@ -263,10 +263,10 @@ impl AccessControl<'_> {
         project: ProjectId,
         kind: ObjectKind,
         ids: &[i64],
-        seen: &Sights,
+        seen: &Visibilities,
     ) -> Result<Vec<i64>> {
-        let sight = seen.of(kind);
-        if *sight == Sight::Everything {
+        let visibility = seen.of(kind);
+        if *visibility == Visibility::Everything {
             return Ok(Vec::new());
         }
         let table = ObjectTable::of(kind).table;
@@ -276,7 +276,7 @@ impl AccessControl<'_> {
         let mut hidden = Vec::new();
         for row in self.core.db.all_in(&sql, args![project], &list).await? {
             let id = row.get("id")?;
-            if !sight.holds(id, row.get("created_by")?) {
+            if !visibility.holds(id, row.get("created_by")?) {
                 hidden.push(id);
             }
         }

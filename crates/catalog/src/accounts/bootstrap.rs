@@ -1,7 +1,7 @@
 //! First start: creates an organization, its owner, project 1 and their keys in an empty catalog.
 
 use model::scope::Scopes;
-use model::{Level, ProjectId};
+use model::{MembershipLevel, ProjectId};
 
 use tokio::task::JoinHandle;
 
@@ -98,7 +98,7 @@ impl Bootstrap<'_> {
             password_hash: Some(hash),
         };
         let owner = users::insert(&mut tx, &new, now).await?;
-        members::insert(&mut tx, organization.id, owner, Level::Owner, now).await?;
+        members::insert(&mut tx, organization.id, owner, MembershipLevel::Owner, now).await?;
         let new = NewProject { api_token: made.project_api_key.clone(), ..NewProject::first() };
         let project = projects::insert(&mut tx, organization.id, new, now).await?;
         tx.run(

@@ -1,6 +1,6 @@
 //! Memberships: which users belong to an organization, and at which level.
 
-use model::{Level, OrganizationId, Timestamp, User, UserId, Window};
+use model::{MembershipLevel, OrganizationId, Timestamp, User, UserId, Window};
 use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ use crate::{Error, Result, access};
 pub struct Member {
     pub id: Uuid,
     pub user: User,
-    pub level: Level,
+    pub level: MembershipLevel,
     pub joined_at: Timestamp,
     pub updated_at: Timestamp,
     pub is_2fa_enabled: bool,
@@ -58,7 +58,7 @@ impl Logged for Member {
 /// A user's access to an organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberAccess {
-    pub level: Level,
+    pub level: MembershipLevel,
     /// Whether the organization allows this user to authenticate with a personal API key.
     pub may_use_keys: bool,
 }
@@ -73,8 +73,11 @@ impl Members<'_> {
                    WHERE m.organization_id = $1 AND m.user_id = $2";
         let row = self.core.db.optional(sql, args![in_, user]).await?;
         row.map(|row| {
-            let level: Level = row.get("level")?;
-            Ok(MemberAccess { level, may_use_keys: level > Level::Member || row.get("keys")? })
+            let level: MembershipLevel = row.get("level")?;
+            Ok(MemberAccess {
+                level,
+                may_use_keys: level > MembershipLevel::Member || row.get("keys")?,
+            })
         })
         .transpose()
     }
@@ -102,7 +105,7 @@ impl Members<'_> {
 
     /// Creates a user and a membership. There are no invitations, since most self-hosters have no
     /// mail server.
-    pub async fn add(self, actor: &Actor, new: NewUser, level: Level) -> Result<Member> {
+    pub async fn add(self, actor: &Actor, new: NewUser, level: MembershipLevel) -> Result<Member> {
         let mut tx = self.core.db.begin().await?;
         check_may_add(&mut tx, actor, level).await?;
         let now = self.core.clock.now();
@@ -119,7 +122,7 @@ impl Members<'_> {
         self,
         actor: &Actor,
         email: &str,
-        level: Level,
+        level: MembershipLevel,
         password: RequestPassword,
     ) -> Result<Member> {
         let mut tx = self.core.db.begin().await?;
@@ -130,7 +133,12 @@ impl Members<'_> {
     }
 
     /// Nobody may grant a level above their actor_level, or change a member of a higher level.
-    pub async fn set_level(self, actor: &Actor, user: Uuid, level: Level) -> Result<Member> {
+    pub async fn set_level(
+        self,
+        actor: &Actor,
+        user: Uuid,
+        level: MembershipLevel,
+    ) -> Result<Member> {
         let mut tx = self.core.db.begin().await?;
         organizations::lock(&mut tx, actor.organization).await?;
         let now = self.core.clock.now();
@@ -142,7 +150,7 @@ impl Members<'_> {
         if level > actor_level {
             return Err(Error::Forbidden(ABOVE_ONESELF));
         }
-        if before.level == Level::Owner && level < Level::Owner {
+        if before.level == MembershipLevel::Owner && level < MembershipLevel::Owner {
             check_not_last_owner(&mut tx, actor.organization, &before).await?;
         }
         let after = Member { level, updated_at: now, ..before.clone() };
@@ -166,7 +174,7 @@ impl Members<'_> {
         if actor.user != Some(member.user.id) {
             check_outranks(actor_level, member.level)?;
         }
-        if member.level == Level::Owner {
+        if member.level == MembershipLevel::Owner {
             check_not_last_owner(&mut tx, actor.organization, &member).await?;
         }
         tx.run("DELETE FROM memberships WHERE id = $1", args![member.id]).await?;
@@ -202,9 +210,9 @@ const NOT_ADMIN: &str = "Your organization access level is insufficient.";
 const ABOVE_ONESELF: &str = "You cannot give an access level higher than your own.";
 const OUTRANKED: &str = "You cannot change a member whose access level is higher than yours.";
 
-fn check_outranks(actor_level: Level, other: Level) -> Result<()> {
+fn check_outranks(actor_level: MembershipLevel, other: MembershipLevel) -> Result<()> {
     match actor_level {
-        Level::Member => Err(Error::Forbidden(NOT_ADMIN)),
+        MembershipLevel::Member => Err(Error::Forbidden(NOT_ADMIN)),
         _ if other > actor_level => Err(Error::Forbidden(OUTRANKED)),
         _ => Ok(()),
     }
@@ -212,8 +220,8 @@ fn check_outranks(actor_level: Level, other: Level) -> Result<()> {
 
 /// Reads the actor's level under the organization's lock, so that a concurrent demotion takes
 /// effect. The server itself acts as owner.
-async fn actor_level(tx: &mut Tx, actor: &Actor) -> Result<Level> {
-    let Some(user) = actor.user else { return Ok(Level::Owner) };
+async fn actor_level(tx: &mut Tx, actor: &Actor) -> Result<MembershipLevel> {
+    let Some(user) = actor.user else { return Ok(MembershipLevel::Owner) };
     let sql = "SELECT level FROM memberships WHERE organization_id = $1 AND user_id = $2";
     match tx.optional(sql, args![actor.organization, user]).await? {
         Some(row) => row.get("level"),
@@ -227,7 +235,7 @@ async fn check_not_last_owner(tx: &mut Tx, of: OrganizationId, leaving: &Member)
         "SELECT COUNT(*) AS others {FROM} WHERE m.organization_id = $1 AND m.level = $2 \
          AND u.is_active AND m.id <> $3"
     );
-    let values = args![of, i64::from(Level::Owner), leaving.id];
+    let values = args![of, i64::from(MembershipLevel::Owner), leaving.id];
     if tx.one(sql, values).await?.get::<i64>("others")? == 0 {
         return Err(Error::refused(None, "An organization must keep at least one owner."));
     }
@@ -242,10 +250,10 @@ const FOREIGN: &str = "This account belongs to another organization. Staff of th
      it, or somebody who administers an organization that it belongs to.";
 
 /// Checks that the actor may add a member of this level, and locks the organization.
-async fn check_may_add(tx: &mut Tx, actor: &Actor, level: Level) -> Result<()> {
+async fn check_may_add(tx: &mut Tx, actor: &Actor, level: MembershipLevel) -> Result<()> {
     organizations::lock(tx, actor.organization).await?;
     let actor_level = actor_level(tx, actor).await?;
-    if actor_level < Level::Admin {
+    if actor_level < MembershipLevel::Admin {
         return Err(Error::Forbidden(NOT_ADMIN));
     }
     if level > actor_level {
@@ -258,7 +266,7 @@ async fn join(
     mut tx: Tx,
     actor: &Actor,
     user: UserId,
-    level: Level,
+    level: MembershipLevel,
     now: Timestamp,
 ) -> Result<Member> {
     let membership = insert(&mut tx, actor.organization, user, level, now).await?;
@@ -309,7 +317,7 @@ async fn can_vouch(tx: &mut Tx, actor: &Actor, account: UserId) -> Result<bool> 
                (SELECT 1 FROM memberships own JOIN memberships theirs \
                ON theirs.organization_id = own.organization_id AND theirs.user_id = $2 \
                WHERE own.user_id = s.id AND own.level >= $3))";
-    Ok(tx.optional(sql, args![user, account, i64::from(Level::Admin)]).await?.is_some())
+    Ok(tx.optional(sql, args![user, account, i64::from(MembershipLevel::Admin)]).await?.is_some())
 }
 
 /// Creates a user whose current project is the oldest one of the organization that is open to
@@ -349,7 +357,7 @@ pub(crate) async fn insert(
     tx: &mut Tx,
     organization: OrganizationId,
     user: UserId,
-    level: Level,
+    level: MembershipLevel,
     now: Timestamp,
 ) -> Result<Uuid> {
     let id = Uuid::now_v7();

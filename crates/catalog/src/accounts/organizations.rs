@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use model::{
-    Level, MEMBER_KEYS, OrganizationId, OrganizationSettings, OrganizationSettingsChange,
+    MEMBER_KEYS, MembershipLevel, OrganizationId, OrganizationSettings, OrganizationSettingsChange,
     Timestamp, UserId, Window,
 };
 use serde_json::Value;
@@ -85,7 +85,7 @@ impl Organizations<'_> {
         user: UserId,
         by: Option<&PersonalKey>,
         window: Window,
-    ) -> Result<(Vec<(OrganizationRow, Level)>, i64)> {
+    ) -> Result<(Vec<(OrganizationRow, MembershipLevel)>, i64)> {
         let mut from = String::from(
             "FROM organizations o JOIN memberships m ON m.organization_id = o.id \
              WHERE m.user_id = $1",
@@ -93,7 +93,7 @@ impl Organizations<'_> {
         let mut values = args![user];
         if let Some(key) = by {
             from += " AND (o.members_can_use_personal_api_keys OR m.level > $2)";
-            values.extend(args![i64::from(Level::Member)]);
+            values.extend(args![i64::from(MembershipLevel::Member)]);
             if let Some(only) = &key.scoped_organizations {
                 let marks = crate::db::dialect::placeholders(values.len() + 1, only.len());
                 from += &format!(" AND o.id IN {marks}");
@@ -144,7 +144,7 @@ impl Organizations<'_> {
         }
         organization.settings.apply(given.settings);
         store(&mut tx, &organization).await?;
-        members::insert(&mut tx, organization.id, owner, Level::Owner, now).await?;
+        members::insert(&mut tx, organization.id, owner, MembershipLevel::Owner, now).await?;
         let project = projects::insert(&mut tx, organization.id, NewProject::first(), now).await?;
         tx.run(
             "UPDATE users SET current_organization_id = $2, current_project_id = $3 WHERE id = $1",

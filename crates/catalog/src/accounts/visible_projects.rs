@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use model::{Level, OrganizationId, ProjectId, UserId, Window};
+use model::{MembershipLevel, OrganizationId, ProjectId, UserId, Window};
 
 use super::Users;
 use super::keys::PersonalKey;
@@ -30,7 +30,7 @@ impl Users<'_> {
         let mut values = args![user];
         if by.is_some() {
             from += " AND (o.members_can_use_personal_api_keys OR m.level > $2)";
-            values.extend(args![i64::from(Level::Member)]);
+            values.extend(args![i64::from(MembershipLevel::Member)]);
         }
         if let Some(only) = by.and_then(|key| key.scoped_organizations.as_ref()) {
             let marks = placeholders(values.len() + 1, only.len());

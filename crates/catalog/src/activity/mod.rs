@@ -3,7 +3,8 @@
 mod redact;
 
 use model::{
-    AnnotationScope, ObjectKind, OrganizationId, ProjectId, Sights, Timestamp, User, UserId, Window,
+    AnnotationScope, ObjectKind, OrganizationId, ProjectId, Timestamp, User, UserId, Visibilities,
+    Window,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -134,7 +135,7 @@ pub struct ActivityFilter {
     pub item_id: Option<String>,
     pub user: Option<Uuid>,
     /// What the reader may see of each kind of object.
-    pub seen: Sights,
+    pub seen: Visibilities,
 }
 
 /// A position in the log, for cursor pagination.
@@ -392,8 +393,8 @@ fn condition(filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
             &format!(" AND a.user_id = (SELECT id FROM users WHERE uuid = ${})", values.len() + 1);
         values.extend(args![user]);
     }
-    for (kind, sight) in filter.seen.iter() {
-        let Some(seen) = select::visible(sight, "o", &mut values) else { continue };
+    for (kind, visibility) in filter.seen.iter() {
+        let Some(seen) = select::visible(visibility, "o", &mut values) else { continue };
         let ObjectTable { table, scope, .. } = ObjectTable::of(kind);
         condition += &format!(
             " AND (a.scope <> '{scope}' OR EXISTS (SELECT 1 FROM {table} o \

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{ObjectKind, ProjectId, Sight, Sights};
+use model::{ObjectKind, ProjectId, Visibilities, Visibility};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -87,10 +87,10 @@ impl Activity<'_> {
         self,
         project: ProjectId,
         entries: &mut [Entry],
-        seen: &Sights,
+        seen: &Visibilities,
     ) -> Result<()> {
         for kind in [ObjectKind::Dashboard, ObjectKind::Insight] {
-            if *seen.of(kind) == Sight::Everything {
+            if *seen.of(kind) == Visibility::Everything {
                 continue;
             }
             let mut named = BTreeSet::new();

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 
 use model::person::PersonNo;
-use model::property::{Behaviour, DEPTH_MAX, Elsewhere, Node};
+use model::property::{BehavioralFilter, DEPTH_MAX, ExternalCondition, Node};
 use model::{CohortId, ProjectId, Timestamp, stored_cohort_tree};
 use serde_json::{Map, Value as Json};
 
@@ -36,13 +36,13 @@ pub struct DueCohort {
 }
 
 /// Whether a person matches a behavioral filter.
-type BehaviorTest<'d> = dyn Fn(&Behaviour, PersonNo) -> bool + Send + Sync + 'd;
+type BehaviorTest<'d> = dyn Fn(&BehavioralFilter, PersonNo) -> bool + Send + Sync + 'd;
 
 impl DueCohort {
     /// The behavioral filters that the calculation evaluates, each once.
-    pub fn behavioral_filters(&self) -> HashSet<&Behaviour> {
+    pub fn behavioral_filters(&self) -> HashSet<&BehavioralFilter> {
         let mut found = Vec::new();
-        self.trees.values().for_each(|tree| tree.behaviours(&mut found));
+        self.trees.values().for_each(|tree| tree.behavioral_filters(&mut found));
         found.into_iter().collect()
     }
 
@@ -55,10 +55,12 @@ impl DueCohort {
         if let Some(known) = person.memo.borrow().get(&id) {
             return *known;
         }
-        let mut ask = |asked: Elsewhere<'_>| -> std::result::Result<bool, Infallible> {
+        let mut ask = |asked: ExternalCondition<'_>| -> std::result::Result<bool, Infallible> {
             Ok(match asked {
-                Elsewhere::Cohort(other) => self.contains(other, person, depth + 1),
-                Elsewhere::Behaviour(behaviour) => (person.matches_behavior)(behaviour, person.no),
+                ExternalCondition::Cohort(other) => self.contains(other, person, depth + 1),
+                ExternalCondition::Behavioral(behaviour) => {
+                    (person.matches_behavior)(behaviour, person.no)
+                }
             })
         };
         let Ok(holds) = tree.matches(person.properties, person.now, &mut ask);
@@ -342,7 +344,7 @@ mod tests {
             listed: HashMap::new(),
         };
         let evaluations = AtomicUsize::new(0);
-        let matches_behavior = |_: &Behaviour, _: PersonNo| {
+        let matches_behavior = |_: &BehavioralFilter, _: PersonNo| {
             evaluations.fetch_add(1, Ordering::Relaxed);
             true
         };

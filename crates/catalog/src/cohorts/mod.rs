@@ -8,9 +8,10 @@ pub(crate) mod references;
 
 use std::collections::HashMap;
 
-use model::flag::filters::Refused;
+use model::flag::filters::InvalidFilters;
 use model::{
-    Cohort, CohortId, FlagId, ObjectKind, ProjectId, Sights, Timestamp, UserId, Window, cohort_type,
+    Cohort, CohortId, FlagId, ObjectKind, ProjectId, Timestamp, UserId, Visibilities, Window,
+    cohort_type,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -217,7 +218,12 @@ impl Cohorts<'_> {
         rows.iter().map(|row| Ok((row.get("id")?, row.get("name")?))).collect()
     }
 
-    pub async fn create(self, actor: &Actor, new: NewCohort, seen: &Sights) -> Result<Cohort> {
+    pub async fn create(
+        self,
+        actor: &Actor,
+        new: NewCohort,
+        seen: &Visibilities,
+    ) -> Result<Cohort> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
         lock_dashboards(&mut tx, project).await?;
@@ -267,7 +273,7 @@ impl Cohorts<'_> {
         actor: &Actor,
         id: CohortId,
         change: CohortChange,
-        seen: &Sights,
+        seen: &Visibilities,
     ) -> Result<Cohort> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
@@ -283,10 +289,11 @@ impl Cohorts<'_> {
         let is_new = |sent: &&Map<String, Value>| Some(*sent) != stored.as_ref();
         if let Some(filters) = change.filters.as_ref().filter(|_| dynamic.is_some()).filter(is_new)
         {
-            let asks_behaviour =
+            let has_behavioral_filters =
                 check_references(&mut tx, project, Some(id), filters, seen).await?;
-            if asks_behaviour && !referencing_flags(&mut tx, project, id).await?.is_empty() {
-                return Err(Error::invalid_filters(Refused::behaviour()));
+            if has_behavioral_filters && !referencing_flags(&mut tx, project, id).await?.is_empty()
+            {
+                return Err(Error::invalid_filters(InvalidFilters::behavioral_cohort()));
             }
         }
         if change.deleted == Some(true) {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use model::property::{Behaviour, DEPTH_MAX, Deed, Node, event_cohorts};
+use model::property::{BehavioralFilter, DEPTH_MAX, EventOrAction, Node, event_cohorts};
 use model::{
-    ActionId, ActionStep, CohortId, FlagId, ObjectKind, ProjectId, Sight, Sights, UserId,
-    stored_cohort_tree,
+    ActionId, ActionStep, CohortId, FlagId, ObjectKind, ProjectId, UserId, Visibilities,
+    Visibility, stored_cohort_tree,
 };
 use serde_json::{Map, Value};
 
@@ -21,7 +21,7 @@ pub(crate) async fn check_references(
     project: ProjectId,
     own: Option<CohortId>,
     filters: &Map<String, Value>,
-    seen: &Sights,
+    seen: &Visibilities,
 ) -> Result<bool> {
     let refused = |detail: &str| Err(Error::refused(Some("filters"), detail));
     let tree = tree(filters)?;
@@ -36,7 +36,7 @@ pub(crate) async fn check_references(
     if references.too_deep {
         return refused("Cohorts reference each other too deeply.");
     }
-    Ok(references.asks_behaviour || tree.asks_behaviour())
+    Ok(references.has_behavioral_filters || tree.has_behavioral_filters())
 }
 
 /// Refuses action steps that would close a cycle through cohorts.
@@ -60,7 +60,7 @@ struct References {
     cohorts: BTreeSet<CohortId>,
     actions: BTreeSet<ActionId>,
     missing: bool,
-    asks_behaviour: bool,
+    has_behavioral_filters: bool,
     too_deep: bool,
 }
 
@@ -104,7 +104,7 @@ impl References {
                     trees.push(tree(&filters)?);
                 }
             }
-            self.asks_behaviour |= trees.iter().any(Node::asks_behaviour);
+            self.has_behavioral_filters |= trees.iter().any(Node::has_behavioral_filters);
             wanted = self.direct(tx, project, &trees).await?;
         }
         self.too_deep = true;
@@ -132,7 +132,7 @@ impl References {
 /// The cohorts that a filter tree references, also in behavioral filters.
 fn cohorts(tree: &Node, found: &mut Vec<CohortId>) {
     let mut behaviours = Vec::new();
-    tree.behaviours(&mut behaviours);
+    tree.behavioral_filters(&mut behaviours);
     behaviours.iter().for_each(|behaviour| behaviour.cohorts(found));
     tree.cohorts(found);
 }
@@ -162,15 +162,15 @@ pub(crate) async fn have_behavioral_filters(
     project: ProjectId,
     ids: Vec<CohortId>,
 ) -> Result<bool> {
-    Ok(References::of_cohorts(tx, project, ids).await?.asks_behaviour)
+    Ok(References::of_cohorts(tx, project, ids).await?.has_behavioral_filters)
 }
 
 fn actions(tree: &Node) -> BTreeSet<ActionId> {
     let mut behaviours = Vec::new();
-    tree.behaviours(&mut behaviours);
-    let action = |behaviour: &&Behaviour| match behaviour.deed {
-        Deed::Action(id) => Some(id),
-        Deed::Event(_) => None,
+    tree.behavioral_filters(&mut behaviours);
+    let action = |behaviour: &&BehavioralFilter| match behaviour.target {
+        EventOrAction::Action(id) => Some(id),
+        EventOrAction::Event(_) => None,
     };
     behaviours.iter().filter_map(action).collect()
 }
@@ -180,7 +180,7 @@ async fn check_actions(
     tx: &mut Tx,
     project: ProjectId,
     wanted: BTreeSet<ActionId>,
-    seen: &Sight,
+    seen: &Visibility,
 ) -> Result<()> {
     let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
     let sql = "SELECT id, created_by FROM actions \
@@ -303,7 +303,7 @@ pub(crate) async fn check_unused(
     tx: &mut Tx,
     project: ProjectId,
     id: CohortId,
-    seen: &Sight,
+    seen: &Visibility,
 ) -> Result<()> {
     let flags = referencing_flags(tx, project, id).await?;
     if flags.is_empty() {

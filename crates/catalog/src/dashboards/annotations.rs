@@ -2,7 +2,7 @@
 
 use model::{
     Annotation, AnnotationId, AnnotationScope, CreationType, DashboardId, InsightId, ObjectKind,
-    ProjectId, Sights, Timestamp, Window,
+    ProjectId, Timestamp, Visibilities, Window,
 };
 
 use super::Annotations;
@@ -43,7 +43,7 @@ pub struct AnnotationFilter {
     pub dashboard_item: Option<InsightId>,
     pub search: Option<String>,
     /// Which dashboards and insights the reader may see; annotations on others are left out.
-    pub seen: Sights,
+    pub seen: Visibilities,
 }
 
 const COLUMNS: &str = "a.id, a.project_id, a.content, a.date_marker, a.creation_type, a.scope, \

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use model::{
-    CreationMode, Dashboard, DashboardId, DashboardLook, InsightId, ObjectKind, ProjectId,
+    CreationMode, Dashboard, DashboardId, DashboardPresentation, InsightId, ObjectKind, ProjectId,
     Restriction, TileId, Timestamp, Viewer,
 };
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub struct NewDashboard {
     pub pinned: bool,
     pub tags: Vec<String>,
     pub restriction_level: Restriction,
-    pub look: DashboardLook,
+    pub presentation: DashboardPresentation,
     pub deleted: bool,
     pub creation_mode: CreationMode,
     pub contents: DashboardContents,
@@ -124,7 +124,7 @@ impl Editable for Board {
     }
 
     async fn save(&mut self, tx: &mut Tx, before: &Self) -> Result<()> {
-        let (head, look) = (&self.dashboard.head, &self.dashboard.look);
+        let (head, presentation) = (&self.dashboard.head, &self.dashboard.presentation);
         if self.dashboard != before.dashboard {
             tx.run(
                 "UPDATE dashboards SET name = $2, description = $3, pinned = $4, deleted = $5, \
@@ -137,11 +137,11 @@ impl Editable for Board {
                     head.pinned,
                     head.deleted,
                     i64::from(head.restriction_level),
-                    Value::Object(look.filters.clone()),
-                    look.variables.clone().map(Value::Object),
-                    Value::Array(look.breakdown_colors.clone()),
-                    look.data_color_theme_id,
-                    Value::Array(look.quick_filter_ids.clone()),
+                    Value::Object(presentation.filters.clone()),
+                    presentation.variables.clone().map(Value::Object),
+                    Value::Array(presentation.breakdown_colors.clone()),
+                    presentation.data_color_theme_id,
+                    Value::Array(presentation.quick_filter_ids.clone()),
                 ],
             )
             .await?;
@@ -176,7 +176,7 @@ impl Editable for Board {
 
 impl Board {
     pub(crate) fn check_may_edit(&self, viewer: Viewer<'_>, refusal: &'static str) -> Result<()> {
-        match self.dashboard.head.guard().rights(viewer).can_edit() {
+        match self.dashboard.head.policy().rights(viewer).can_edit() {
             true => Ok(()),
             false => Err(Error::Forbidden(refusal)),
         }
@@ -185,7 +185,7 @@ impl Board {
     /// Creating insights together with their tiles takes the permission to create insights.
     pub(crate) fn check_may_create(&self, viewer: Viewer<'_>) -> Result<()> {
         let is_made = |tile: &TileState| matches!(tile.content, Content::NewInsight(_));
-        match self.tiles.iter().any(is_made) && !viewer.can_make(ObjectKind::Insight) {
+        match self.tiles.iter().any(is_made) && !viewer.can_create(ObjectKind::Insight) {
             true => Err(Error::Forbidden(CANNOT_CREATE)),
             false => Ok(()),
         }
@@ -200,8 +200,8 @@ impl Board {
         insights: &HashMap<InsightId, NewInsight>,
     ) -> Result<()> {
         self.check_may_edit(viewer, CANNOT_EDIT)?;
-        let rights = self.dashboard.head.guard().rights(viewer);
-        let (head, look) = (&mut self.dashboard.head, &mut self.dashboard.look);
+        let rights = self.dashboard.head.policy().rights(viewer);
+        let (head, presentation) = (&mut self.dashboard.head, &mut self.dashboard.presentation);
         let restricts = change.restriction_level.is_some_and(|to| to != head.restriction_level);
         if restricts && !rights.can_restrict {
             return Err(Error::Forbidden(CANNOT_RESTRICT));
@@ -212,11 +212,11 @@ impl Board {
         set(&mut head.deleted, change.deleted);
         set(&mut head.tags, change.tags);
         set(&mut head.restriction_level, change.restriction_level);
-        set(&mut look.filters, change.filters);
-        set(&mut look.variables, change.variables);
-        set(&mut look.breakdown_colors, change.breakdown_colors);
-        set(&mut look.data_color_theme_id, change.data_color_theme_id);
-        set(&mut look.quick_filter_ids, change.quick_filter_ids);
+        set(&mut presentation.filters, change.filters);
+        set(&mut presentation.variables, change.variables);
+        set(&mut presentation.breakdown_colors, change.breakdown_colors);
+        set(&mut presentation.data_color_theme_id, change.data_color_theme_id);
+        set(&mut presentation.quick_filter_ids, change.quick_filter_ids);
         for tile in change.tiles {
             self.change_tile(tile, access)?;
         }
@@ -269,15 +269,15 @@ impl Dashboards<'_> {
         let project = actor.project_id()?;
         lock_dashboards(tx, project).await?;
         let now = self.core.clock.now();
-        let (look, tiles) = match new.contents {
+        let (presentation, tiles) = match new.contents {
             DashboardContents::Tiles(tiles) => {
-                (new.look, tiles.into_iter().map(NewTile::into_state).collect())
+                (new.presentation, tiles.into_iter().map(NewTile::into_state).collect())
             }
             DashboardContents::CopyOf(source) => {
                 let source = insight_writes::contents_of(tx, actor, viewer, source).await?;
-                let own = new.look.filters;
+                let own = new.presentation.filters;
                 let filters = if own.is_empty() { source.0.filters } else { own };
-                (DashboardLook { filters, ..source.0 }, source.1)
+                (DashboardPresentation { filters, ..source.0 }, source.1)
             }
         };
         let id = tx
@@ -293,11 +293,11 @@ impl Dashboards<'_> {
                     new.pinned,
                     new.creation_mode.as_str(),
                     i64::from(new.restriction_level),
-                    Value::Object(look.filters),
-                    look.variables.map(Value::Object),
-                    Value::Array(look.breakdown_colors),
-                    look.data_color_theme_id,
-                    Value::Array(look.quick_filter_ids),
+                    Value::Object(presentation.filters),
+                    presentation.variables.map(Value::Object),
+                    Value::Array(presentation.breakdown_colors),
+                    presentation.data_color_theme_id,
+                    Value::Array(presentation.quick_filter_ids),
                     actor.user,
                     now,
                     new.deleted,
@@ -330,7 +330,7 @@ impl Dashboards<'_> {
         let before = Board::lock(&mut tx, actor, id).await?;
         let access = InheritedAccess::of_board(&mut tx, &before, viewer).await?;
         let copied = before.insights_to_duplicate(&change.copied_tiles);
-        let (project, seen) = (before.project(), viewer.sight(ObjectKind::Insight));
+        let (project, seen) = (before.project(), viewer.visibility(ObjectKind::Insight));
         let copies = insight_writes::copies_of(&mut tx, project, actor.user, copied, &seen).await?;
         let apply = |board: &mut Board, _| {
             was_deleted = board.is_deleted();
@@ -423,7 +423,7 @@ impl Dashboards<'_> {
         }
         let mut tx = self.core.db.begin().await?;
         let mut source = lock_live(&mut tx, actor, from).await?;
-        if !source.dashboard.head.guard().rights(viewer).can_view() {
+        if !source.dashboard.head.policy().rights(viewer).can_view() {
             return Err(Error::Forbidden(CANNOT_VIEW));
         }
         let access = InheritedAccess::of_board(&mut tx, &source, viewer).await?;
@@ -444,7 +444,7 @@ impl Dashboards<'_> {
                     let detail = "This tile is already on the destination dashboard.";
                     return Err(Error::refused(None, detail));
                 }
-                Some(there) => (there.deleted, there.look) = (false, copied.look),
+                Some(there) => (there.deleted, there.presentation) = (false, copied.presentation),
                 None => board.tiles.push(copied),
             }
             board.check_tile_limit()
@@ -471,8 +471,8 @@ impl Dashboards<'_> {
                 let (row, column) = (index / 2 * 5, index % 2 * 6);
                 let wide = json!({ "x": column, "y": row, "w": 6, "h": 5 });
                 let narrow = json!({ "x": 0, "y": index * 5, "w": 1, "h": 5 });
-                tile.look.layouts.insert("sm".into(), wide);
-                tile.look.layouts.insert("xs".into(), narrow);
+                tile.presentation.layouts.insert("sm".into(), wide);
+                tile.presentation.layouts.insert("xs".into(), narrow);
             }
             Ok(())
         };

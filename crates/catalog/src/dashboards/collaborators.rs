@@ -1,6 +1,8 @@
 //! Collaborators: users who may edit a restricted dashboard besides its author and administrators.
 
-use model::{DashboardId, Level, Privilege, ProjectId, Restriction, Timestamp, User, Viewer};
+use model::{
+    DashboardId, MembershipLevel, Privilege, ProjectId, Restriction, Timestamp, User, Viewer,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -89,8 +91,8 @@ impl Collaborators<'_> {
         let Some(standing) = effective_access(&mut tx, user.id, project).await? else {
             return refused("Cannot add collaborators that have no access to the project.");
         };
-        let author = board.dashboard.head.guard().author;
-        if standing.level >= Level::Admin || author == Some(user.id) {
+        let author = board.dashboard.head.policy().author;
+        if standing.level >= MembershipLevel::Admin || author == Some(user.id) {
             return refused(
                 "Cannot add collaborators that already have inherent access \
                  (the dashboard owner or a project admins).",

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use model::{
-    DashboardId, Insight, InsightId, InsightKind, ObjectKind, ProjectId, Sights, Timestamp, UserId,
-    Window,
+    DashboardId, Insight, InsightId, InsightKind, ObjectKind, ProjectId, Timestamp, UserId,
+    Visibilities, Window,
 };
 
 use super::Insights;
@@ -35,7 +35,7 @@ pub struct InsightFilter {
     /// The query names all of these events.
     pub events: Vec<String>,
     pub order: InsightOrder,
-    pub seen: Sights,
+    pub seen: Visibilities,
 }
 
 /// A sort column and a direction.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use model::{
-    DashboardId, DashboardLook, Insight, InsightId, InsightKind, ObjectKind, ProjectId, Sight,
-    Timestamp, UserId, Viewer, Written,
+    DashboardId, DashboardPresentation, Insight, InsightId, InsightKind, ObjectKind, ProjectId,
+    Timestamp, UserId, VerbatimJson, Viewer, Visibility,
 };
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -90,7 +90,7 @@ pub(crate) async fn insert(
             new.name.as_deref(),
             new.derived_name.as_deref(),
             new.description.as_deref(),
-            new.query.as_ref().map(Written::text),
+            new.query.as_ref().map(VerbatimJson::text),
             Json::Object(new.filters.clone()),
             kind.map(InsightKind::as_str),
             new.order,
@@ -137,8 +137,8 @@ pub(crate) async fn remove_from_uneditable(
     ids: &[InsightId],
 ) -> Result<()> {
     let found = by_ids(tx, actor.project_id()?, actor.user, ids.to_vec()).await?;
-    let places = found.iter().flat_map(|insight| &insight.places);
-    let closed = places.filter(|place| !place.guard.rights(viewer).can_edit());
+    let places = found.iter().flat_map(|insight| &insight.tiles);
+    let closed = places.filter(|place| !place.policy.rights(viewer).can_edit());
     let tiles: Vec<Value> = closed.map(|place| place.tile.into()).collect();
     let sql = "UPDATE dashboard_tiles SET deleted = TRUE WHERE id IN {list}";
     tx.run_in(sql, args![], &tiles).await
@@ -179,7 +179,7 @@ pub(crate) async fn copyable_tiles(
 ) -> Result<Vec<TileState>> {
     let project = actor.project_id()?;
     let (ids, seen) =
-        (tiles.iter().filter_map(TileState::insight), viewer.sight(ObjectKind::Insight));
+        (tiles.iter().filter_map(TileState::insight), viewer.visibility(ObjectKind::Insight));
     let live = copies_of(tx, project, actor.user, ids.collect(), &seen).await?;
     if depth == CopyDepth::Tiles {
         let access = InheritedAccess::of_tiles(tx, project, &tiles, viewer).await?;
@@ -208,7 +208,7 @@ pub(crate) async fn copies_of(
     project: ProjectId,
     viewer: Option<UserId>,
     ids: Vec<InsightId>,
-    seen: &Sight,
+    seen: &Visibility,
 ) -> Result<HashMap<InsightId, NewInsight>> {
     let found = by_ids(tx, project, viewer, ids).await?;
     let is_seen = |insight: &Insight| {
@@ -242,18 +242,18 @@ pub(crate) async fn contents_of(
     actor: &Actor,
     viewer: Viewer<'_>,
     source: DashboardSource,
-) -> Result<(DashboardLook, Vec<TileState>)> {
+) -> Result<(DashboardPresentation, Vec<TileState>)> {
     let missing = |error| match error {
         Error::NotFound => Error::refused(Some("use_dashboard"), "Invalid value provided"),
         other => other,
     };
     let DashboardSource { dashboard, depth } = source;
     let source = board::lock_live(tx, actor, dashboard).await.map_err(missing)?;
-    if !source.dashboard.head.guard().rights(viewer).can_view() {
+    if !source.dashboard.head.policy().rights(viewer).can_view() {
         return Err(missing(Error::NotFound));
     }
     let shown = source.tiles.into_iter().filter(|tile| !tile.deleted);
     let tiles: Vec<TileState> = shown.map(|tile| tile.detached_copy()).collect();
     let tiles = copyable_tiles(tx, actor, viewer, tiles, depth).await?;
-    Ok((source.dashboard.look, tiles))
+    Ok((source.dashboard.presentation, tiles))
 }

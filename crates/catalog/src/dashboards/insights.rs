@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use model::{
-    DashboardId, Insight, InsightId, InsightKind, Place, ProjectId, Timestamp, UserId, Viewer,
-    Written,
+    DashboardId, Insight, InsightId, InsightKind, InsightTile, ProjectId, Timestamp, UserId,
+    VerbatimJson, Viewer,
 };
 use serde_json::{Map, Value};
 
@@ -25,7 +25,7 @@ pub struct NewInsight {
     pub name: Option<String>,
     pub derived_name: Option<String>,
     pub description: Option<String>,
-    pub query: Option<Written>,
+    pub query: Option<VerbatimJson>,
     pub filters: Map<String, Value>,
     pub order: Option<i64>,
     pub favorited: bool,
@@ -41,7 +41,7 @@ pub struct InsightChange {
     pub name: Option<Option<String>>,
     pub derived_name: Option<Option<String>>,
     pub description: Option<Option<String>>,
-    pub query: Option<Option<Written>>,
+    pub query: Option<Option<VerbatimJson>>,
     pub filters: Option<Map<String, Value>>,
     pub order: Option<Option<i64>>,
     pub favorited: Option<bool>,
@@ -119,15 +119,15 @@ pub(crate) async fn read_all(
             is_sample: row.get("is_sample")?,
             last_viewed_at: row.get("viewed_at")?,
             team_id: row.get("project_id")?,
-            places,
+            tiles: places,
         });
     }
     Ok(insights)
 }
 
-fn written(row: &Row) -> Result<Option<Written>> {
+fn written(row: &Row) -> Result<Option<VerbatimJson>> {
     let text: Option<String> = row.get("query")?;
-    text.map(Written::kept).transpose().map_err(|why| Error::corrupt("query", why))
+    text.map(VerbatimJson::from_stored).transpose().map_err(|why| Error::corrupt("query", why))
 }
 
 /// The tiles on live dashboards of each of several insights.
@@ -135,8 +135,8 @@ async fn places(
     executor: &mut impl Executor,
     viewer: Option<UserId>,
     ids: &[i64],
-) -> Result<HashMap<i64, Vec<Place>>> {
-    let mut places: HashMap<i64, Vec<Place>> = HashMap::new();
+) -> Result<HashMap<i64, Vec<InsightTile>>> {
+    let mut places: HashMap<i64, Vec<InsightTile>> = HashMap::new();
     if ids.is_empty() {
         return Ok(places);
     }
@@ -152,10 +152,10 @@ async fn places(
     );
     for row in executor.fetch(sql, values).await? {
         let dashboard = row.get("dashboard_id")?;
-        places.entry(row.get("insight_id")?).or_default().push(Place {
+        places.entry(row.get("insight_id")?).or_default().push(InsightTile {
             tile: row.get("id")?,
             dashboard,
-            guard: rows::guard(&row, dashboard)?,
+            policy: rows::guard(&row, dashboard)?,
         });
     }
     Ok(places)
@@ -220,7 +220,7 @@ impl Editable for Insight {
                 self.name.as_deref(),
                 self.derived_name.as_deref(),
                 self.description.as_deref(),
-                self.query.as_ref().map(Written::text),
+                self.query.as_ref().map(VerbatimJson::text),
                 Value::Object(self.filters.clone()),
                 kind.map(InsightKind::as_str),
                 self.order,
@@ -368,8 +368,8 @@ impl Insights<'_> {
             change.dashboards.map(|ids| ids.into_iter().collect());
         // A hidden dashboard counts as missing, even if the insight is on it.
         let is_hidden = |id: &DashboardId| {
-            let place = before.places.iter().find(|place| place.dashboard == *id);
-            place.is_some_and(|place| !place.guard.rights(viewer).can_view())
+            let place = before.tiles.iter().find(|place| place.dashboard == *id);
+            place.is_some_and(|place| !place.policy.rights(viewer).can_view())
         };
         let is_new = |id: &&DashboardId| !before.dashboards.contains(id) || is_hidden(id);
         let new = wanted.iter().flatten().filter(is_new);
@@ -394,10 +394,10 @@ impl Insights<'_> {
             set(&mut insight.order, change.order);
             set(&mut insight.favorited, change.favorited);
             set(&mut insight.saved, change.saved);
-            let may = |place: &Place| place.guard.rights(viewer).can_edit();
+            let may = |place: &InsightTile| place.policy.rights(viewer).can_edit();
             // Deleting an insight removes it from all of its dashboards, restoring adds it to them
             // again.
-            let (was_deleted, all_may) = (insight.deleted, insight.places.iter().all(may));
+            let (was_deleted, all_may) = (insight.deleted, insight.tiles.iter().all(may));
             match change.deleted {
                 Some(true) if !was_deleted && !all_may => {
                     return Err(Error::Forbidden(CANNOT_REMOVE));
@@ -412,14 +412,14 @@ impl Insights<'_> {
             let Some(wanted) = wanted else { return Ok(()) };
             // A list of dashboards from the viewer does not affect dashboards that are hidden from
             // the viewer.
-            let stays = |place: &&Place| {
-                wanted.contains(&place.dashboard) || !place.guard.rights(viewer).can_view()
+            let stays = |place: &&InsightTile| {
+                wanted.contains(&place.dashboard) || !place.policy.rights(viewer).can_view()
             };
-            if !insight.places.iter().all(|place| stays(&place) || may(place)) {
+            if !insight.tiles.iter().all(|place| stays(&place) || may(place)) {
                 return Err(Error::Forbidden(CANNOT_REMOVE));
             }
             let mut on: Vec<DashboardId> =
-                insight.places.iter().filter(stays).map(|place| place.dashboard).collect();
+                insight.tiles.iter().filter(stays).map(|place| place.dashboard).collect();
             on.extend(wanted.iter().filter(|id| !insight.dashboards.contains(id)));
             insight.dashboards = on;
             Ok(())

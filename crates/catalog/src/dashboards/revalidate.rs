@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use model::{DashboardId, Insight, InsightId, ProjectId, Written};
+use model::{DashboardId, Insight, InsightId, ProjectId, VerbatimJson};
 use serde_json::{Map, Value};
 
 use super::insights;
@@ -21,7 +21,7 @@ pub struct CheckedInsights(HashMap<InsightId, CheckedQuery>);
 
 #[derive(PartialEq)]
 enum CheckedQuery {
-    Query(Written),
+    Query(VerbatimJson),
     Filters(Map<String, Value>),
 }
 

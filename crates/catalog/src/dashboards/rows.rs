@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use model::{
-    CreationMode, Dashboard, DashboardHead, DashboardId, DashboardLook, Guard, Insight, InsightId,
-    ObjectKind, ProjectId, Restriction, Shows, Sight, Sights, Tile, TileId, Timestamp, UserId,
-    Viewer, Window,
+    CreationMode, Dashboard, DashboardHead, DashboardId, DashboardPolicy, DashboardPresentation,
+    Insight, InsightId, ObjectKind, ProjectId, Restriction, Tile, TileContent, TileId, Timestamp,
+    UserId, Viewer, Visibilities, Visibility, Window,
 };
 
 use super::board::CANNOT_EDIT;
@@ -28,7 +28,7 @@ pub struct DashboardFilter {
     /// Excludes dashboards that were generated for a feature.
     pub exclude_generated: bool,
     pub search: Option<String>,
-    pub seen: Sight,
+    pub seen: Visibility,
 }
 
 /// A dashboard with its tiles and insights.
@@ -73,7 +73,7 @@ fn read_head(row: &Row, tags: Vec<String>) -> Result<DashboardHead> {
         restriction_level: restriction(row)?,
         last_refresh: None,
         team_id: row.get("project_id")?,
-        collaborates: row.get("collaborates")?,
+        is_collaborator: row.get("collaborates")?,
     })
 }
 
@@ -83,14 +83,14 @@ pub(crate) fn restriction(row: &Row) -> Result<Restriction> {
 }
 
 fn read(row: &Row, tags: Vec<String>) -> Result<Dashboard> {
-    let look = DashboardLook {
+    let presentation = DashboardPresentation {
         filters: row.json("filters")?,
         variables: row.optional_json("variables")?,
         breakdown_colors: row.json("breakdown_colors")?,
         data_color_theme_id: row.get("data_color_theme_id")?,
         quick_filter_ids: row.json("quick_filter_ids")?,
     };
-    Ok(Dashboard { head: read_head(row, tags)?, look })
+    Ok(Dashboard { head: read_head(row, tags)?, presentation })
 }
 
 /// One dashboard; `rest` is a further condition or the dialect's row lock.
@@ -127,7 +127,7 @@ pub(crate) async fn guards(
     project: ProjectId,
     viewer: Option<UserId>,
     ids: &[DashboardId],
-) -> Result<HashMap<DashboardId, Guard>> {
+) -> Result<HashMap<DashboardId, DashboardPolicy>> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -143,12 +143,12 @@ pub(crate) async fn guards(
 }
 
 /// Reads `restriction_level`, `created_by` and `collaborates`.
-pub(crate) fn guard(row: &Row, dashboard: DashboardId) -> Result<Guard> {
-    Ok(Guard {
+pub(crate) fn guard(row: &Row, dashboard: DashboardId) -> Result<DashboardPolicy> {
+    Ok(DashboardPolicy {
         dashboard,
         restriction: restriction(row)?,
         author: row.get("created_by")?,
-        collaborates: row.get("collaborates")?,
+        is_collaborator: row.get("collaborates")?,
     })
 }
 
@@ -207,7 +207,7 @@ impl Dashboards<'_> {
         viewer: Viewer<'_>,
     ) -> Result<Dashboard> {
         let dashboard = self.get(project, id, Some(viewer.user), Deleted::Exclude).await?;
-        match dashboard.head.guard().rights(viewer).can_view() {
+        match dashboard.head.policy().rights(viewer).can_view() {
             true => Ok(dashboard),
             false => Err(Error::Forbidden(CANNOT_VIEW)),
         }
@@ -222,7 +222,7 @@ impl Dashboards<'_> {
         deleted: Deleted,
     ) -> Result<Dashboard> {
         let dashboard = self.get(project, id, Some(viewer.user), deleted).await?;
-        match dashboard.head.guard().rights(viewer).can_edit() {
+        match dashboard.head.policy().rights(viewer).can_edit() {
             true => Ok(dashboard),
             false => Err(Error::Forbidden(CANNOT_EDIT)),
         }
@@ -233,15 +233,15 @@ impl Dashboards<'_> {
         self,
         dashboard: Dashboard,
         viewer: Option<UserId>,
-        seen: &Sights,
+        seen: &Visibilities,
     ) -> Result<DashboardView> {
         let executor = &mut &self.core.db;
         let project = dashboard.head.team_id;
         let others = seen.of(ObjectKind::Dashboard);
         let tiles = tiles::live(executor, project, dashboard.head.id, others).await?;
-        let shown = tiles.iter().filter_map(|tile| match tile.shows {
-            Shows::Insight(id) => Some(id),
-            Shows::Note(_) | Shows::Button(..) => None,
+        let shown = tiles.iter().filter_map(|tile| match tile.content {
+            TileContent::Insight(id) => Some(id),
+            TileContent::Note(_) | TileContent::Button(..) => None,
         });
         let insights = insights::by_ids(executor, project, viewer, shown.collect()).await?;
         let insights = insights.into_iter().map(|insight| (insight.id, insight)).collect();

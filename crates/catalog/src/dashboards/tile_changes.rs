@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::{Button, InsightId, NoteId, TileId, TileLook};
+use model::{Button, InsightId, NoteId, TileId, TilePresentation};
 use serde_json::{Map, Value};
 
 use super::board::Board;
@@ -15,8 +15,8 @@ use crate::{Error, Result};
 
 /// A tile of a new dashboard.
 pub struct NewTile {
-    pub look: TileLook,
-    pub shows: NewContent,
+    pub presentation: TilePresentation,
+    pub content: NewContent,
 }
 
 pub enum NewContent {
@@ -58,13 +58,13 @@ pub struct TileCopy {
 
 impl NewTile {
     pub(crate) fn into_state(self) -> TileState {
-        let content = match self.shows {
+        let content = match self.content {
             NewContent::Insight(id) => Content::Insight(id),
             NewContent::NewInsight(new) => Content::NewInsight(new),
             NewContent::Note(body) => Content::Note(None, body),
             NewContent::Button(button) => Content::Button(None, button),
         };
-        TileState { id: None, look: self.look, content, deleted: false }
+        TileState { id: None, presentation: self.presentation, content, deleted: false }
     }
 }
 
@@ -108,11 +108,11 @@ impl Board {
             access.check_may_edit(&tile.content)?;
         }
         set(&mut tile.deleted, change.deleted);
-        set(&mut tile.look.layouts, change.layouts);
-        set(&mut tile.look.color, change.color);
-        set(&mut tile.look.filters_overrides, change.filters_overrides);
-        set(&mut tile.look.show_description, change.show_description);
-        set(&mut tile.look.transparent_background, change.transparent_background);
+        set(&mut tile.presentation.layouts, change.layouts);
+        set(&mut tile.presentation.color, change.color);
+        set(&mut tile.presentation.filters_overrides, change.filters_overrides);
+        set(&mut tile.presentation.show_description, change.show_description);
+        set(&mut tile.presentation.transparent_background, change.transparent_background);
         Ok(())
     }
 
@@ -163,8 +163,8 @@ impl Board {
     }
 
     fn push(&mut self, content: Content) -> &mut TileState {
-        let look = TileLook::default();
-        self.tiles.push(TileState { id: None, look, content, deleted: false });
+        let presentation = TilePresentation::default();
+        self.tiles.push(TileState { id: None, presentation, content, deleted: false });
         let last = self.tiles.len() - 1;
         &mut self.tiles[last]
     }
@@ -199,7 +199,7 @@ impl Board {
             })?;
             tile.content = Content::NewInsight(Box::new(made.clone()));
         }
-        set(&mut tile.look.layouts, copy.layouts);
+        set(&mut tile.presentation.layouts, copy.layouts);
         self.tiles.push(tile);
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use model::{
     Button, ButtonId, ButtonPlacement, ButtonStyle, DashboardId, InsightId, Note, NoteId,
-    ProjectId, Shows, Sight, Tile, TileId, TileLook, TilePlace, Timestamp, UserId,
+    ProjectId, Tile, TileContent, TileId, TilePresentation, TileRef, Timestamp, UserId, Visibility,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -26,7 +26,7 @@ const DELETED_TILES_MAX: i64 = 500;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TileState {
     pub id: Option<TileId>,
-    pub look: TileLook,
+    pub presentation: TilePresentation,
     pub content: Content,
     pub deleted: bool,
 }
@@ -56,7 +56,7 @@ impl TileState {
             Content::Button(_, button) => Content::Button(None, button),
             insight @ (Content::Insight(_) | Content::NewInsight(_)) => insight,
         };
-        Self { id: None, look: self.look.clone(), content, deleted: false }
+        Self { id: None, presentation: self.presentation.clone(), content, deleted: false }
     }
 
     /// The tile in log entries.
@@ -69,10 +69,10 @@ impl TileState {
         };
         json!({
             "id": self.id, "insight": insight, "text": text, "button_tile": button,
-            "layouts": self.look.layouts, "color": self.look.color,
-            "filters_overrides": self.look.filters_overrides,
-            "show_description": self.look.show_description,
-            "transparent_background": self.look.transparent_background,
+            "layouts": self.presentation.layouts, "color": self.presentation.color,
+            "filters_overrides": self.presentation.filters_overrides,
+            "show_description": self.presentation.show_description,
+            "transparent_background": self.presentation.transparent_background,
             "deleted": self.deleted,
         })
     }
@@ -85,8 +85,8 @@ const COLUMNS: &str = "t.id, t.dashboard_id, t.insight_id, t.note_id, t.button_i
 const FROM: &str = "dashboard_tiles t LEFT JOIN dashboard_notes n ON n.id = t.note_id \
      LEFT JOIN dashboard_buttons b ON b.id = t.button_id";
 
-fn read_look(row: &Row) -> Result<TileLook> {
-    Ok(TileLook {
+fn read_look(row: &Row) -> Result<TilePresentation> {
+    Ok(TilePresentation {
         layouts: row.json("layouts")?,
         color: row.get("color")?,
         filters_overrides: row.json("filters_overrides")?,
@@ -114,8 +114,8 @@ fn read_state(row: &Row) -> Result<TileState> {
     } else {
         Content::Button(Some(row.get("button_id")?), read_button(row)?)
     };
-    let look = read_look(row)?;
-    Ok(TileState { id: Some(row.get("id")?), look, content, deleted: row.get("deleted")? })
+    let presentation = read_look(row)?;
+    Ok(TileState { id: Some(row.get("id")?), presentation, content, deleted: row.get("deleted")? })
 }
 
 /// All tiles of a dashboard, including deleted ones.
@@ -130,7 +130,7 @@ pub(crate) async fn live(
     executor: &mut impl Executor,
     project: ProjectId,
     dashboard: DashboardId,
-    others: &Sight,
+    others: &Visibility,
 ) -> Result<Vec<Tile>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} JOIN dashboards d ON d.id = t.dashboard_id \
@@ -154,9 +154,9 @@ pub(crate) async fn live(
     };
     let mut tiles = Vec::with_capacity(rows.len());
     for row in &rows {
-        let shows = match read_state(row)?.content {
-            Content::Insight(id) => Shows::Insight(id),
-            Content::Note(Some(id), body) => Shows::Note(Box::new(Note {
+        let content = match read_state(row)?.content {
+            Content::Insight(id) => TileContent::Insight(id),
+            Content::Note(Some(id), body) => TileContent::Note(Box::new(Note {
                 id,
                 body,
                 created_by: somebody(row, "note_by")?,
@@ -165,10 +165,10 @@ pub(crate) async fn live(
                 team: project,
                 dashboard_tiles: places.remove(&id).unwrap_or_default(),
             })),
-            Content::Button(Some(id), button) => Shows::Button(id, button),
+            Content::Button(Some(id), button) => TileContent::Button(id, button),
             Content::NewInsight(_) | Content::Note(None, _) | Content::Button(None, _) => continue,
         };
-        tiles.push(Tile { id: row.get("id")?, look: read_look(row)?, shows });
+        tiles.push(Tile { id: row.get("id")?, presentation: read_look(row)?, content });
     }
     Ok(tiles)
 }
@@ -191,9 +191,9 @@ impl Dashboards<'_> {
 async fn tiles_of_notes(
     executor: &mut impl Executor,
     notes: &[NoteId],
-    seen: &Sight,
-) -> Result<HashMap<NoteId, Vec<TilePlace>>> {
-    let mut places: HashMap<NoteId, Vec<TilePlace>> = HashMap::new();
+    seen: &Visibility,
+) -> Result<HashMap<NoteId, Vec<TileRef>>> {
+    let mut places: HashMap<NoteId, Vec<TileRef>> = HashMap::new();
     if notes.is_empty() {
         return Ok(places);
     }
@@ -206,7 +206,7 @@ async fn tiles_of_notes(
          WHERE t.note_id IN {marks} AND NOT t.deleted AND NOT d.deleted AND {seen} ORDER BY t.id"
     );
     for row in executor.fetch(sql, values).await? {
-        places.entry(row.get("note_id")?).or_default().push(TilePlace {
+        places.entry(row.get("note_id")?).or_default().push(TileRef {
             id: row.get("id")?,
             dashboard_id: row.get("dashboard_id")?,
             deleted: row.get("deleted")?,
@@ -367,13 +367,13 @@ impl TileWriter<'_> {
 
 fn look_values(tile: &TileState) -> Vec<Value> {
     let object = |map: &Map<String, Json>| Json::Object(map.clone());
-    let look = &tile.look;
+    let presentation = &tile.presentation;
     args![
-        object(&look.layouts),
-        look.color.as_deref(),
-        object(&look.filters_overrides),
-        look.show_description,
-        look.transparent_background,
+        object(&presentation.layouts),
+        presentation.color.as_deref(),
+        object(&presentation.filters_overrides),
+        presentation.show_description,
+        presentation.transparent_background,
         tile.deleted,
     ]
 }

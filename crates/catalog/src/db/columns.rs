@@ -2,8 +2,8 @@
 
 use model::person::{DistinctNo, PersonNo};
 use model::{
-    ActionId, AnnotationId, ButtonId, CohortId, DashboardId, FlagId, InsightId, Level, NoteId,
-    OrganizationId, ProjectId, TileId, Timestamp, UserId,
+    ActionId, AnnotationId, ButtonId, CohortId, DashboardId, FlagId, InsightId, MembershipLevel,
+    NoteId, OrganizationId, ProjectId, TileId, Timestamp, UserId,
 };
 use sqlx::Row as _;
 use uuid::Uuid;
@@ -94,7 +94,7 @@ read_from! {
     ButtonId: i64, |id| Ok(ButtonId(id));
     InsightId: i64, |id| Ok(InsightId(id));
     Uuid: String, uuid;
-    Level: i64, |level| Level::try_from(level).map_err(|why| Error::corrupt("level", why));
+    MembershipLevel: i64, |level| MembershipLevel::try_from(level).map_err(|why| Error::corrupt("level", why));
     OrganizationId: String, |text| uuid(text).map(OrganizationId);
 }
 

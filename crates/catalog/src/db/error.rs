@@ -1,6 +1,6 @@
 //! The crate's errors, by what the caller can do about them.
 
-use model::flag::filters::Refused;
+use model::flag::filters::InvalidFilters;
 use rusqlite::ffi;
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::SqliteError;
@@ -213,7 +213,7 @@ impl Error {
     }
 
     /// Invalid conditions of a flag or cohort, with their error code.
-    pub(crate) fn invalid_filters(refused: Refused) -> Self {
+    pub(crate) fn invalid_filters(refused: InvalidFilters) -> Self {
         Self::Invalid { field: "filters", code: refused.code, detail: refused.detail }
     }
 }

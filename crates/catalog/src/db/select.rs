@@ -1,6 +1,6 @@
 //! Builds WHERE conditions with their parameters, and runs paginated lists.
 
-use model::{Sight, Window};
+use model::{Visibility, Window};
 
 use super::dialect::placeholders;
 use super::{Db, Row, Value, args};
@@ -41,16 +41,16 @@ impl Condition {
     }
 
     /// ANDs: the object with this table alias is visible.
-    pub(crate) fn and_visible(&mut self, sight: &Sight, alias: &str) {
-        if let Some(sql) = visible(sight, alias, &mut self.values) {
+    pub(crate) fn and_visible(&mut self, visibility: &Visibility, alias: &str) {
+        if let Some(sql) = visible(visibility, alias, &mut self.values) {
             self.and_sql(&sql);
         }
     }
 
     /// Binds the parameters of a visibility condition and returns its SQL, to be part of a later
     /// condition.
-    pub(crate) fn bind_visible(&mut self, sight: &Sight, alias: &str) -> String {
-        visible(sight, alias, &mut self.values).unwrap_or_else(|| "TRUE".into())
+    pub(crate) fn bind_visible(&mut self, visibility: &Visibility, alias: &str) -> String {
+        visible(visibility, alias, &mut self.values).unwrap_or_else(|| "TRUE".into())
     }
 
     /// ANDs a substring search over several columns and, with `tagged`, over the tags of the object
@@ -144,11 +144,15 @@ impl Condition {
 
 /// SQL: the object with this alias is visible, with its parameters appended to `values`; none if
 /// everything is visible.
-pub(crate) fn visible(sight: &Sight, alias: &str, values: &mut Vec<Value>) -> Option<String> {
-    let (ids, own, word) = match sight {
-        Sight::Everything => return None,
-        Sight::AllBut { hidden, own } => (hidden, own, "NOT IN"),
-        Sight::Only { seen, own } => (seen, own, "IN"),
+pub(crate) fn visible(
+    visibility: &Visibility,
+    alias: &str,
+    values: &mut Vec<Value>,
+) -> Option<String> {
+    let (ids, own, word) = match visibility {
+        Visibility::Everything => return None,
+        Visibility::AllExcept { hidden, viewer } => (hidden, viewer, "NOT IN"),
+        Visibility::Only { visible, viewer } => (visible, viewer, "IN"),
     };
     let marks = placeholders(values.len() + 1, ids.len());
     values.extend(ids.iter().map(|id| Value::from(*id)));

@@ -1,6 +1,6 @@
 //! Actions: named combinations of event filters, with tags.
 
-use model::{Action, ActionId, ActionStep, ProjectId, Sight, Timestamp, Window};
+use model::{Action, ActionId, ActionStep, ProjectId, Timestamp, Visibility, Window};
 
 use super::Actions;
 use crate::activity::{Actor, Logged};
@@ -138,7 +138,7 @@ impl Actions<'_> {
     pub async fn list(
         self,
         project: ProjectId,
-        seen: &Sight,
+        seen: &Visibility,
         window: Window,
     ) -> Result<(Vec<Action>, i64)> {
         let live = format!("a.project_id = $1{}", Deleted::Exclude.condition("a"));
@@ -174,7 +174,7 @@ impl Actions<'_> {
     }
 
     /// If the name is taken by an action hidden from the user, the error does not reveal its id.
-    pub async fn create(self, actor: &Actor, new: NewAction, seen: &Sight) -> Result<Action> {
+    pub async fn create(self, actor: &Actor, new: NewAction, seen: &Visibility) -> Result<Action> {
         let name = new.name.clone();
         match self.insert_action(actor, new).await {
             Err(Error::Duplicate { rule }) => {
@@ -220,7 +220,7 @@ impl Actions<'_> {
         actor: &Actor,
         id: ActionId,
         change: ActionChange,
-        seen: &Sight,
+        seen: &Visibility,
     ) -> Result<Action> {
         let mut name = String::new();
         match self.change_action(actor, id, change, &mut name).await {
@@ -273,7 +273,7 @@ impl Actions<'_> {
         self,
         actor: &Actor,
         name: &str,
-        seen: &Sight,
+        seen: &Visibility,
         rule: String,
     ) -> Result<Error> {
         let sql = "SELECT id, created_by FROM actions WHERE project_id = $1 AND name = $2 AND NOT deleted";

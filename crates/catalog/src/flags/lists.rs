@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use model::flag::{EvaluationRuntime, FeatureFlag, STALE_SECONDS};
-use model::{FlagId, ProjectId, Sight, Timestamp, UserId, Window};
+use model::{FlagId, ProjectId, Timestamp, UserId, Visibility, Window};
 
 use super::{Flags, OBJECT, rows};
 use crate::Result;
@@ -32,7 +32,7 @@ pub struct FlagFilter {
     pub has_evaluation_contexts: Option<bool>,
     pub eligible_for_experiment: bool,
     pub order: FlagOrder,
-    pub seen: Sight,
+    pub seen: Visibility,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,10 +158,10 @@ impl Flags<'_> {
     pub async fn visible_ids(
         self,
         project: ProjectId,
-        sight: &Sight,
+        visibility: &Visibility,
     ) -> Result<Option<HashSet<FlagId>>> {
         let mut values = args![project];
-        let Some(seen) = visible(sight, "f", &mut values) else { return Ok(None) };
+        let Some(seen) = visible(visibility, "f", &mut values) else { return Ok(None) };
         let sql = format!(
             "SELECT f.id FROM feature_flags f WHERE f.project_id = $1 AND NOT f.deleted AND {seen}"
         );

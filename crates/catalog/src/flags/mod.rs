@@ -11,7 +11,7 @@ mod usage;
 
 use model::flag::filters::{self, Fields, Purpose};
 use model::flag::{BucketingIdentifier, EvaluationRuntime, FeatureFlag, FlagDefinition, Original};
-use model::{FlagId, ProjectId, Sight, Timestamp};
+use model::{FlagId, ProjectId, Timestamp, Visibility};
 use serde_json::{Map, Value};
 
 use crate::activity::{Actor, Logged};
@@ -163,7 +163,7 @@ impl Flags<'_> {
         }
         self.hide_payloads(&mut flag)?;
         rules::check_dashboards(&mut tx, None, &flag).await?;
-        rules::check(&mut tx, None, &mut flag, &Sight::Everything).await?;
+        rules::check(&mut tx, None, &mut flag, &Visibility::Everything).await?;
         let id = rows::insert(&mut tx, &flag, actor.user).await.map_err(taken)?;
         flag.id = id;
         rows::save_parts(&mut tx, &flag, None).await?;
@@ -181,10 +181,11 @@ impl Flags<'_> {
         id: FlagId,
         change: &FlagChange,
         seen: Option<&ExpectedVersion>,
-        sight: &Sight,
+        visibility: &Visibility,
     ) -> Result<UpdatedFlag> {
         let mut tx = self.core.db.begin().await?;
-        let (before, flag) = self.change_flag(&mut tx, actor, id, (change, seen), sight).await?;
+        let (before, flag) =
+            self.change_flag(&mut tx, actor, id, (change, seen), visibility).await?;
         tx.commit().await?;
         // A key with a colon was freed for another flag, which owns the properties now.
         let moves = before.key != flag.key
@@ -199,10 +200,10 @@ impl Flags<'_> {
         actor: &Actor,
         id: FlagId,
         change: &FlagChange,
-        sight: &Sight,
+        visibility: &Visibility,
     ) -> Result<FeatureFlag> {
         let mut tx = self.core.db.begin().await?;
-        Ok(self.change_flag(&mut tx, actor, id, (change, None), sight).await?.1)
+        Ok(self.change_flag(&mut tx, actor, id, (change, None), visibility).await?.1)
     }
 
     /// Changes a flag, and returns it before and after.
@@ -212,7 +213,7 @@ impl Flags<'_> {
         actor: &Actor,
         id: FlagId,
         (change, seen): (&FlagChange, Option<&ExpectedVersion>),
-        sight: &Sight,
+        visibility: &Visibility,
     ) -> Result<(FeatureFlag, FeatureFlag)> {
         let project = actor.project.ok_or(Error::NotFound)?;
         tx.invalidate_project(project);
@@ -235,7 +236,7 @@ impl Flags<'_> {
         }
         self.hide_payloads(&mut after)?;
         rules::check_dashboards(tx, Some(&before), &after).await?;
-        rules::check(tx, Some(&before), &mut after, sight).await?;
+        rules::check(tx, Some(&before), &mut after, visibility).await?;
         after.version = before.version + 1;
         after.updated_at = now;
         rows::update(tx, &after, actor.user).await.map_err(taken)?;

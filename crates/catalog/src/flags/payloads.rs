@@ -1,7 +1,7 @@
 //! Encrypted payloads: the filters have a placeholder, the vault the value.
 
 use model::flag::FeatureFlag;
-use model::flag::filters::{Fields, HIDDEN_PAYLOAD};
+use model::flag::filters::{Fields, REDACTED_PAYLOAD};
 use serde_json::{Map, Value};
 
 use super::Flags;
@@ -25,7 +25,7 @@ impl Flags<'_> {
             serde_json::from_str(secret.reveal()).map_err(|why| Error::corrupt("payloads", why))?;
         let Some(Value::Object(payloads)) = filters.get_mut("payloads") else { return Ok(()) };
         for (key, payload) in payloads {
-            if payload.as_str() == Some(HIDDEN_PAYLOAD)
+            if payload.as_str() == Some(REDACTED_PAYLOAD)
                 && let Some(text) = stored.get(key)
             {
                 *payload = text.clone();
@@ -45,7 +45,7 @@ impl Flags<'_> {
         if let Some(Value::Object(payloads)) = filters.get_mut("payloads") {
             let text = Value::Object(payloads.clone()).to_string();
             flag.sealed_payloads = Some(self.core.vault.seal(&Secret::given(text))?);
-            payloads.values_mut().for_each(|payload| *payload = HIDDEN_PAYLOAD.into());
+            payloads.values_mut().for_each(|payload| *payload = REDACTED_PAYLOAD.into());
         }
         flag.filters = filters;
         Ok(())

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::flag::filters::{self, Fields, Refused};
+use model::flag::filters::{self, Fields, InvalidFilters};
 use model::flag::{BucketingIdentifier, FeatureFlag};
-use model::{FlagId, ProjectId, Sight};
+use model::{FlagId, ProjectId, Visibility};
 
 use crate::cohorts::references;
 use crate::db::{Tx, args};
@@ -33,7 +33,7 @@ pub(super) async fn check(
     tx: &mut Tx,
     before: Option<&FeatureFlag>,
     after: &mut FeatureFlag,
-    seen: &Sight,
+    seen: &Visibility,
 ) -> Result<()> {
     let was = |holds: fn(&FeatureFlag) -> bool| before.is_some_and(holds);
     let pair = |flag: &FeatureFlag| {
@@ -115,7 +115,7 @@ async fn restore_key(tx: &mut Tx, flag: &mut FeatureFlag) -> Result<()> {
 }
 
 /// Refuses to disable a flag that active flags depend on; a hidden flag is not named.
-async fn check_no_dependents(tx: &mut Tx, id: FlagId, seen: &Sight) -> Result<()> {
+async fn check_no_dependents(tx: &mut Tx, id: FlagId, seen: &Visibility) -> Result<()> {
     let sql = "SELECT f.id, f.key, f.created_by FROM feature_flag_dependencies d \
                JOIN feature_flags f ON f.id = d.flag_id \
                WHERE d.depends_on = $1 AND f.id <> $1 AND f.active AND NOT f.deleted LIMIT 1";
@@ -183,7 +183,7 @@ pub(super) async fn check_references(
         return Ok(());
     }
     if own.is_some_and(|own| wanted.contains(&own)) {
-        return Err(Error::invalid_filters(Refused::because(
+        return Err(Error::invalid_filters(InvalidFilters::new(
             "A feature flag cannot depend on itself.",
         )));
     }
@@ -193,11 +193,11 @@ pub(super) async fn check_references(
             Some(named) if named.active && !named.deleted => {}
             Some(named) if !named.deleted => {
                 let detail = format!("The feature flag '{}' is disabled.", named.key);
-                return Err(Error::invalid_filters(Refused::because(detail)));
+                return Err(Error::invalid_filters(InvalidFilters::new(detail)));
             }
             _ => {
                 let detail = format!("There is no feature flag {id} in this project.");
-                return Err(Error::invalid_filters(Refused::because(detail)));
+                return Err(Error::invalid_filters(InvalidFilters::new(detail)));
             }
         }
     }
@@ -212,10 +212,10 @@ pub(super) async fn check_references(
 async fn check_cohorts(tx: &mut Tx, project: ProjectId, filters: &Fields) -> Result<()> {
     let named = filters::cohorts(filters);
     if !references::all_exist(tx, project, &named).await? {
-        return Err(Error::invalid_filters(Refused::unknown_cohort()));
+        return Err(Error::invalid_filters(InvalidFilters::unknown_cohort()));
     }
     match references::have_behavioral_filters(tx, project, named).await? {
-        true => Err(Error::invalid_filters(Refused::behaviour())),
+        true => Err(Error::invalid_filters(InvalidFilters::behavioral_cohort())),
         false => Ok(()),
     }
 }
@@ -237,7 +237,7 @@ async fn check_no_cycle(
     while let Some(at) = open.pop() {
         if at == own {
             let detail = "The feature flags would depend on each other in a circle.";
-            return Err(Error::invalid_filters(Refused::because(detail)));
+            return Err(Error::invalid_filters(InvalidFilters::new(detail)));
         }
         if seen.insert(at) {
             open.extend(depends.get(&at).into_iter().flatten());

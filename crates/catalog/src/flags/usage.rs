@@ -2,7 +2,8 @@
 
 use model::flag::{FeatureFlag, usage};
 use model::{
-    CreationMode, DashboardId, DashboardLook, FlagId, Insight, Restriction, TileLook, Viewer,
+    CreationMode, DashboardId, DashboardPresentation, FlagId, Insight, Restriction,
+    TilePresentation, Viewer,
 };
 
 use super::{Flags, find};
@@ -17,7 +18,7 @@ use crate::objects::lock_dashboards;
 use crate::{Error, Result};
 
 fn tile(insight: usage::UsageInsight) -> NewTile {
-    let shows = NewContent::NewInsight(Box::new(NewInsight {
+    let content = NewContent::NewInsight(Box::new(NewInsight {
         name: Some(insight.name.to_owned()),
         description: Some(insight.description.to_owned()),
         query: Some(insight.query.into()),
@@ -25,7 +26,10 @@ fn tile(insight: usage::UsageInsight) -> NewTile {
         is_sample: true,
         ..NewInsight::default()
     }));
-    NewTile { look: TileLook { layouts: insight.layouts, ..TileLook::default() }, shows }
+    NewTile {
+        presentation: TilePresentation { layouts: insight.layouts, ..TilePresentation::default() },
+        content,
+    }
 }
 
 fn new_dashboard(key: &str) -> NewDashboard {
@@ -35,7 +39,7 @@ fn new_dashboard(key: &str) -> NewDashboard {
         pinned: false,
         tags: Vec::new(),
         restriction_level: Restriction::Everyone,
-        look: DashboardLook::default(),
+        presentation: DashboardPresentation::default(),
         deleted: false,
         creation_mode: CreationMode::Template,
         contents: DashboardContents::Tiles(usage::insights(key).into_iter().map(tile).collect()),

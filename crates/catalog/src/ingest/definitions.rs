@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::definition::{Day, PropertyOwner, PropertyType, Sightings};
+use model::definition::{Day, Observations, PropertyOwner, PropertyType};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
@@ -25,15 +25,15 @@ pub(super) type Skipped = BTreeMap<ProjectId, u64>;
 /// Writes definitions within the quota, and counts the rest.
 pub(super) async fn write(
     tx: &mut Tx,
-    sightings: &Sightings,
+    observations: &Observations,
     quota: &DefinitionQuota,
     now: Timestamp,
 ) -> Result<Skipped> {
     let mut skipped = Skipped::new();
-    write_events(tx, sightings, quota, &mut skipped, now).await?;
-    write_properties(tx, sightings, quota, &mut skipped, now).await?;
-    write_volumes(tx, sightings, quota).await?;
-    write_pairs(tx, sightings, quota).await?;
+    write_events(tx, observations, quota, &mut skipped, now).await?;
+    write_properties(tx, observations, quota, &mut skipped, now).await?;
+    write_volumes(tx, observations, quota).await?;
+    write_pairs(tx, observations, quota).await?;
     Ok(skipped)
 }
 
@@ -95,9 +95,13 @@ async fn select_within_quota<'n>(
 const EVENTS_NAMED: &str =
     "SELECT name FROM event_definitions WHERE project_id = $1 AND name IN {list}";
 
-async fn write_pairs(tx: &mut Tx, sightings: &Sightings, quota: &DefinitionQuota) -> Result<()> {
+async fn write_pairs(
+    tx: &mut Tx,
+    observations: &Observations,
+    quota: &DefinitionQuota,
+) -> Result<()> {
     let mut pairs: BTreeMap<ProjectId, BTreeSet<(&str, &str)>> = BTreeMap::new();
-    for (project, event, property) in &sightings.pairs {
+    for (project, event, property) in &observations.pairs {
         pairs.entry(*project).or_default().insert((event, property));
     }
     let head = "INSERT INTO event_properties (project_id, event, property)";
@@ -124,7 +128,7 @@ async fn write_pairs(tx: &mut Tx, sightings: &Sightings, quota: &DefinitionQuota
 
 async fn write_events(
     tx: &mut Tx,
-    sightings: &Sightings,
+    observations: &Observations,
     quota: &DefinitionQuota,
     skipped: &mut Skipped,
     now: Timestamp,
@@ -132,7 +136,7 @@ async fn write_events(
     // One statement must not write a row twice. Keeping the first observation of the latest hour
     // makes an interrupted run equal to an uninterrupted one.
     let mut seen: BTreeMap<(ProjectId, &str), (Timestamp, Timestamp)> = BTreeMap::new();
-    for event in &sightings.events {
+    for event in &observations.events {
         let (_, last) = seen.entry((event.project, &event.name)).or_insert((event.at, event.at));
         if hour(event.at) > hour(*last) {
             *last = event.at;
@@ -188,13 +192,17 @@ fn count_skipped(skipped: &mut Skipped, project: ProjectId, names: usize) {
 }
 
 /// Skips volumes of undefined events, which nothing displays.
-async fn write_volumes(tx: &mut Tx, sightings: &Sightings, quota: &DefinitionQuota) -> Result<()> {
-    if let Some(Day(first)) = sightings.volumes_since {
+async fn write_volumes(
+    tx: &mut Tx,
+    observations: &Observations,
+    quota: &DefinitionQuota,
+) -> Result<()> {
+    if let Some(Day(first)) = observations.volumes_since {
         tx.run("DELETE FROM event_volumes WHERE day < $1", args![first]).await?;
     }
     let mut counted: Vec<(ProjectId, &str, Day, i64)> = Vec::new();
     let mut remaining: BTreeMap<ProjectId, i64> = BTreeMap::new();
-    for (project, _) in sightings.volumes.keys() {
+    for (project, _) in observations.volumes.keys() {
         if !remaining.contains_key(project) {
             remaining.insert(
                 *project,
@@ -202,7 +210,7 @@ async fn write_volumes(tx: &mut Tx, sightings: &Sightings, quota: &DefinitionQuo
             );
         }
     }
-    for ((project, day), counts) in &sightings.volumes {
+    for ((project, day), counts) in &observations.volumes {
         // A project with quota left has defined all of its events.
         let counts: Vec<(&String, &i64)> = match remaining.get(project) {
             Some(1..) => counts.iter().collect(),
@@ -233,14 +241,14 @@ const fn hour(at: Timestamp) -> i64 {
 
 async fn write_properties(
     tx: &mut Tx,
-    sightings: &Sightings,
+    observations: &Observations,
     quota: &DefinitionQuota,
     skipped: &mut Skipped,
     now: Timestamp,
 ) -> Result<()> {
     let mut seen: BTreeMap<(ProjectId, PropertyOwner, &str), Option<PropertyType>> =
         BTreeMap::new();
-    for property in &sightings.properties {
+    for property in &observations.properties {
         let kind = seen.entry((property.project, property.owner, &property.name)).or_default();
         // The first typed value decides.
         *kind = kind.or(property.kind);

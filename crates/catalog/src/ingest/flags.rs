@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::definition::{FlagSighting, SeenFlag};
+use model::definition::{FlagObservation, ObservedFlag};
 use model::{ProjectId, Timestamp};
 
 use crate::Result;
@@ -11,17 +11,17 @@ use crate::db::{Tx, args};
 
 /// Writes in key order, which prevents deadlocks. Both engines name the columns of a `VALUES` list
 /// `column1`, `column2`, ….
-pub(super) async fn write(tx: &mut Tx, seen: &[SeenFlag]) -> Result<()> {
+pub(super) async fn write(tx: &mut Tx, seen: &[ObservedFlag]) -> Result<()> {
     let mut called: BTreeMap<(ProjectId, &str), Timestamp> = BTreeMap::new();
     let mut enriched: BTreeSet<(ProjectId, &str)> = BTreeSet::new();
     for flag in seen {
         let name = (flag.project, flag.key.as_str());
-        match flag.how {
-            FlagSighting::Called(at) => {
+        match flag.observation {
+            FlagObservation::Called(at) => {
                 let last = called.entry(name).or_insert(at);
                 *last = at.max(*last);
             }
-            FlagSighting::Enriched => drop(enriched.insert(name)),
+            FlagObservation::Enriched => drop(enriched.insert(name)),
         }
     }
     let mut rows = Rows::new(3);

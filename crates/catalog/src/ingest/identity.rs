@@ -16,10 +16,10 @@ pub(super) async fn write(
     project: ProjectId,
     changes: &IdentityChanges,
 ) -> Result<()> {
-    write_merges(tx, project, &changes.moves).await?;
-    hash_keys::move_merged(tx, project, &changes.moves).await?;
+    write_merges(tx, project, &changes.merges).await?;
+    hash_keys::move_merged(tx, project, &changes.merges).await?;
     members::remove_deleted(tx, project, &changes.deleted).await?;
-    let gone = changes.moves.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
+    let gone = changes.merges.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
     let gone: Vec<Value> = gone.map(Into::into).collect();
     let sql = "DELETE FROM persons WHERE project_id = $1 AND no IN {list}";
     tx.run_in(sql, args![project], &gone).await?;
@@ -62,7 +62,7 @@ async fn write_persons(tx: &mut Tx, project: ProjectId, changes: &IdentityChange
     const KEYS: &[&str] = &["project_id", "no"];
     const CHANGING: &[&str] = &["properties", "is_identified", "version"];
     let (mut same, mut renewed, mut new) = (Rows::new(5), Rows::new(7), Rows::new(7));
-    let is_renewed: HashSet<PersonNo> = changes.renewed.iter().copied().collect();
+    let is_renewed: HashSet<PersonNo> = changes.rekeyed.iter().copied().collect();
     for person in &changes.persons {
         let properties = person.properties.text();
         let (identified, version) = (person.is_identified, person.version);

@@ -11,7 +11,7 @@ pub(crate) mod warnings;
 
 use std::collections::HashMap;
 
-use model::definition::Sightings;
+use model::definition::Observations;
 use model::group::Group;
 use model::person::{DistinctNo, IdentityChanges};
 use model::{ProjectId, ProjectSettings, Timestamp, Warning, WarningDetails, WarningKind};
@@ -62,7 +62,7 @@ pub struct IngestBatch {
     /// The offset after the batch.
     pub reach: u64,
     pub projects: Vec<ProjectChanges>,
-    pub sightings: Sightings,
+    pub observations: Observations,
     pub warnings: Vec<Warning>,
     pub dead_letters: Vec<NewDeadLetter>,
     pub deletions: Vec<EventDeletion>,
@@ -138,9 +138,9 @@ impl Ingest<'_> {
         }
         let quota = self.quota;
         let pending = quota.begin();
-        let skipped = definitions::write(&mut tx, &batch.sightings, quota, now).await?;
+        let skipped = definitions::write(&mut tx, &batch.observations, quota, now).await?;
         warn_quota_exceeded(&mut tx, &skipped, now).await?;
-        flags::write(&mut tx, &batch.sightings.flags).await?;
+        flags::write(&mut tx, &batch.observations.flags).await?;
         warnings::record(&mut tx, WARNINGS_SOURCE, &batch.warnings).await?;
         dead_letters::insert(&mut tx, &batch.dead_letters, now).await?;
         record_deletions(&mut tx, &batch.deletions, now).await?;

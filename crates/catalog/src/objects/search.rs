@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{ObjectKind, ProjectId, Sights, Window};
+use model::{ObjectKind, ProjectId, Visibilities, Window};
 
 use super::Objects;
 use crate::Result;
@@ -26,7 +26,7 @@ pub struct SearchFilter {
     /// Words that must all occur in name or description; none matches everything.
     pub text: Option<String>,
     pub kinds: Vec<SearchKind>,
-    pub seen: Sights,
+    pub seen: Visibilities,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use model::ProjectId;
-use model::object::Object;
+use model::json_object::JsonObject;
 use model::person::{DistinctId, DistinctNo, Person, PersonNo};
 
 use super::Persons;
@@ -39,8 +39,8 @@ pub(crate) fn read_person(row: &Row) -> Result<Person> {
     read_with(row, row.json("properties")?)
 }
 
-pub(crate) fn read_person_raw(row: &Row) -> Result<Person<Object>> {
-    let properties = Object::read(row.get("properties")?);
+pub(crate) fn read_person_raw(row: &Row) -> Result<Person<JsonObject>> {
+    let properties = JsonObject::parse(row.get("properties")?);
     read_with(row, properties.map_err(|why| Error::corrupt("properties", why))?)
 }
 
@@ -149,7 +149,7 @@ impl Persons<'_> {
         self,
         project: ProjectId,
         texts: &[&str],
-    ) -> Result<(Vec<DistinctId>, Vec<Person<Object>>)> {
+    ) -> Result<(Vec<DistinctId>, Vec<Person<JsonObject>>)> {
         let (sql, fixed) = (identities_sql(), args![project]);
         let rows = self.core.db.all_in_inline(&sql, fixed, &id_values(texts)).await?;
         read_identities(&rows, read_person_raw)

@@ -8,9 +8,9 @@ mod values;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use model::object::Object;
+use model::json_object::JsonObject;
 use model::person::{Person, PersonNo};
-use model::property::{Elsewhere, Node};
+use model::property::{ExternalCondition, Node};
 use model::{CohortId, ProjectId, Timestamp, Window};
 use serde::Serialize;
 use serde_json::json;
@@ -100,7 +100,7 @@ impl PersonFilter {
             let columns = [property("email"), property("name")];
             condition.and_search_or(&[&columns[0], &columns[1]], search, OF_ID);
         }
-        let needs = self.properties.as_ref().map(Node::needs).unwrap_or_default();
+        let needs = self.properties.as_ref().map(Node::prefilter).unwrap_or_default();
         for cohort in self.cohort.into_iter().chain(needs.cohorts) {
             condition.and(OF_COHORT, cohort);
         }
@@ -209,9 +209,9 @@ impl Persons<'_> {
             last = persons.last().map(|person| (person.created_at, person.no));
             let members = self.members_among(project, &cohorts, &persons).await?;
             for person in persons {
-                let ask = &mut |asked: Elsewhere<'_>| match asked {
-                    Elsewhere::Cohort(id) => Ok(members.contains(&(id, person.no))),
-                    Elsewhere::Behaviour(_) => {
+                let ask = &mut |asked: ExternalCondition<'_>| match asked {
+                    ExternalCondition::Cohort(id) => Ok(members.contains(&(id, person.no))),
+                    ExternalCondition::Behavioral(_) => {
                         let detail = "Persons cannot be filtered by behavioral filters; create a cohort with them.";
                         Err(Error::refused(Some("properties"), detail))
                     }
@@ -344,7 +344,7 @@ impl Persons<'_> {
         property: &str,
         after: Option<PersonNo>,
         limit: i64,
-    ) -> Result<Vec<Person<Object>>> {
+    ) -> Result<Vec<Person<JsonObject>>> {
         let mut condition = Condition::new("p.project_id = $1", args![project]);
         condition.and("p.no > ?", after.map_or(-1, |no| i64::from(no.0)));
         condition.and_may_have_member("p.properties", property);

@@ -6,7 +6,7 @@ use catalog::{
     Actor, BootstrapOptions, Catalog, Location, NewUser, PersonalKey, ProjectRow, Result, Secret,
     UserRow, Vault,
 };
-use model::{Clock, Level, OrganizationId, Timestamp, Window};
+use model::{Clock, MembershipLevel, OrganizationId, Timestamp, Window};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection};
 use tempfile::TempDir;
 
@@ -187,7 +187,7 @@ impl Home {
         Actor { user: Some(user.user.id), organization: self.organization, project: None }
     }
 
-    pub async fn add(&self, email: &str, level: Level) -> UserRow {
+    pub async fn add(&self, email: &str, level: MembershipLevel) -> UserRow {
         let new = person(email);
         let member = self.catalog.members().add(&self.actor(), new, level).await.unwrap();
         self.catalog.users().get(member.user.id).await.unwrap()

@@ -177,7 +177,7 @@ pub(super) async fn load(catalog: &Catalog, project: &ProjectRow) -> catalog::Re
     let dialect = Dialect { zone, ..Dialect::default() };
     let environment = Environment { dialect: dialect.clone(), cohorts: cohorts.clone() };
     let set = FlagSet::compile(&definitions, &environment);
-    let left_out = dialect.patterns.left_out();
+    let left_out = dialect.patterns.rejected();
     if left_out > 0 {
         tracing::warn!(
             project.id = %project.id,

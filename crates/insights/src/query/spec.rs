@@ -280,7 +280,7 @@ pub(crate) fn read<T: DeserializeOwned>(json: &Json) -> Result<(Base, T)> {
 }
 
 fn parse<T: DeserializeOwned>(json: Json) -> Result<T> {
-    model::read(&json).map_err(|why| Error::Parse(why.in_query()))
+    model::deserialize_strict(&json).map_err(|why| Error::Parse(why.dotted_message()))
 }
 
 pub(crate) fn check_group(index: Option<usize>) -> Result<()> {
@@ -344,7 +344,7 @@ mod tests {
                 "breakdown_hide_other_aggregation": null, "breakdown_normalize_url": null,
                 "breakdown_path_cleaning": true},
         });
-        let overrides: Overrides = model::read(&overrides).unwrap();
+        let overrides: Overrides = model::deserialize_strict(&overrides).unwrap();
         assert!(!overrides.breakdown_filter.unwrap().is_empty());
         for (field, value) in [
             ("date_from", json!(5)),
@@ -353,7 +353,8 @@ mod tests {
             ("breakdown_filter", json!([])),
             ("interval", json!("fortnight")),
         ] {
-            let refused = model::read::<Overrides>(&json!({ field: value })).unwrap_err();
+            let refused =
+                model::deserialize_strict::<Overrides>(&json!({ field: value })).unwrap_err();
             assert_eq!(refused.attr, field);
         }
     }

@@ -11,7 +11,7 @@ fn matching_persons(project: &Project, more: Json) -> Vec<u32> {
     leaf.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let node = Node::parse(&leaf, &Dialect::default()).unwrap();
     let mut found = Vec::new();
-    node.behaviours(&mut found);
+    node.behavioral_filters(&mut found);
     insights::matching_persons(found[0], &project.view(), &limits()).unwrap().iter().collect()
 }
 

@@ -61,8 +61,8 @@ pub enum RecordError {
     UnknownKind(u8),
     #[error("event record of unknown version {0}")]
     UnknownVersion(u8),
-    #[error("event record is damaged: {0}")]
-    Damaged(&'static str),
+    #[error("event record is corrupted: {0}")]
+    Corrupted(&'static str),
 }
 
 /// The project of a record of any kind.
@@ -158,7 +158,7 @@ impl<'a> AcceptedEvent<'a> {
             [KIND_EVENT, VERSION] => {}
             [KIND_EVENT, version, ..] => return Err(RecordError::UnknownVersion(*version)),
             [kind, ..] => return Err(RecordError::UnknownKind(*kind)),
-            [] => return Err(RecordError::Damaged("empty")),
+            [] => return Err(RecordError::Corrupted("empty")),
         }
         let project = ProjectId(rest.i64()?);
         let bits = Bits(u32::from_le_bytes(rest.array()?));
@@ -187,7 +187,7 @@ impl<'a> AcceptedEvent<'a> {
         };
         match rest.0 {
             [] => Ok(event),
-            _ => Err(RecordError::Damaged("bytes after the last field")),
+            _ => Err(RecordError::Corrupted("bytes after the last field")),
         }
     }
 }
@@ -218,7 +218,7 @@ impl Bits {
             | DISABLE_SKEW_CORRECTION
             | PROCESS_PERSON_PROFILE;
         if self.0 & !KNOWN_BITS != 0 {
-            return Err(RecordError::Damaged("unknown bits"));
+            return Err(RecordError::Corrupted("unknown bits"));
         }
         if !at_most_one(IP_V4 | IP_V6)
             || !at_most_one(SENT_AT_TEXT | SENT_AT_MILLIS)
@@ -226,7 +226,7 @@ impl Bits {
             || value_without_option
             || (!self.has(V1) && self.0 & only_v1 != 0)
         {
-            return Err(RecordError::Damaged("bits that exclude each other"));
+            return Err(RecordError::Corrupted("bits that exclude each other"));
         }
         Ok(())
     }
@@ -247,13 +247,14 @@ struct Reader<'a>(&'a [u8]);
 impl<'a> Reader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], RecordError> {
         let (taken, rest) =
-            self.0.split_at_checked(count).ok_or(RecordError::Damaged("cut short"))?;
+            self.0.split_at_checked(count).ok_or(RecordError::Corrupted("cut short"))?;
         self.0 = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(RecordError::Damaged("cut short"))?;
+        let (taken, rest) =
+            self.0.split_first_chunk().ok_or(RecordError::Corrupted("cut short"))?;
         self.0 = rest;
         Ok(*taken)
     }
@@ -269,10 +270,10 @@ impl<'a> Reader<'a> {
             length |= usize::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 return simdutf8::basic::from_utf8(self.take(length)?)
-                    .map_err(|_| RecordError::Damaged("text is not UTF-8"));
+                    .map_err(|_| RecordError::Corrupted("text is not UTF-8"));
             }
         }
-        Err(RecordError::Damaged("length of a text"))
+        Err(RecordError::Corrupted("length of a text"))
     }
 
     fn text_if(&mut self, present: bool) -> Result<Option<&'a str>, RecordError> {

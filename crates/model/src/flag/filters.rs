@@ -17,7 +17,7 @@ pub type Fields = Map<String, Value>;
 /// Upstream's bound on the filters of one flag.
 pub const FILTERS_BYTES_MAX: usize = 512 << 10;
 /// Shown in place of payloads that are stored encrypted.
-pub const HIDDEN_PAYLOAD: &str = "********* (encrypted)";
+pub const REDACTED_PAYLOAD: &str = "********* (encrypted)";
 /// Kept by older services, meaningless since.
 const DROPPED: [&str; 2] = ["super_groups", "holdout_groups"];
 
@@ -30,13 +30,13 @@ const GROUP_KEY: &str = "$group_key";
 /// Why filters cannot be stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
-pub struct Refused {
+pub struct InvalidFilters {
     pub code: &'static str,
     pub detail: String,
 }
 
-impl Refused {
-    pub fn because(detail: impl Into<String>) -> Self {
+impl InvalidFilters {
+    pub fn new(detail: impl Into<String>) -> Self {
         Self { code: "invalid_input", detail: detail.into() }
     }
 
@@ -45,13 +45,13 @@ impl Refused {
         Self { code: "cohort_does_not_exist", detail }
     }
 
-    pub fn behaviour() -> Self {
+    pub fn behavioral_cohort() -> Self {
         let detail = "Cohorts with behavioral conditions can't be used in feature flags.".into();
         Self { code: "behavioral_cohort_found", detail }
     }
 }
 
-type Result<T> = std::result::Result<T, Refused>;
+type Result<T> = std::result::Result<T, InvalidFilters>;
 
 /// What a flag's filters are stored for.
 #[derive(Clone, Copy, Debug)]
@@ -77,17 +77,17 @@ pub fn merged(stored: &Fields, sent: &Fields) -> Fields {
 pub fn prepare(mut filters: Fields, purpose: Purpose<'_>) -> Result<Fields> {
     if filters.contains_key("version") {
         let detail = "The key 'version' is reserved in filters.".into();
-        return Err(Refused { code: "reserved_config_version", detail });
+        return Err(InvalidFilters { code: "reserved_config_version", detail });
     }
     DROPPED.iter().for_each(|key| drop(filters.remove(*key)));
-    hide_names(&mut filters);
+    strip_names(&mut filters);
     let known = purpose.stored.map(conditions::patterns).unwrap_or_default();
     conditions::prepare(&mut filters, &known)?;
     if purpose.remote_configuration {
         conditions::serve_everyone(&mut filters);
     }
     if purpose.stored.is_none() && groups(&filters).is_empty() {
-        return Err(Refused::because("A flag needs at least one condition group."));
+        return Err(InvalidFilters::new("A flag needs at least one condition group."));
     }
     let variants = variants::check(&filters)?;
     conditions::check_overrides(&filters, &variants)?;
@@ -96,7 +96,7 @@ pub fn prepare(mut filters: Fields, purpose: Purpose<'_>) -> Result<Fields> {
     let bytes = Value::Object(filters.clone()).to_string().len();
     if bytes > FILTERS_BYTES_MAX {
         let detail = format!("Filters take {bytes} bytes; at most {FILTERS_BYTES_MAX} are kept.");
-        return Err(Refused::because(detail));
+        return Err(InvalidFilters::new(detail));
     }
     Ok(filters)
 }
@@ -172,7 +172,7 @@ pub struct Names {
 }
 
 /// Adds names for people to read.
-pub fn show_names(filters: &mut Fields, names: &Names) {
+pub fn add_names(filters: &mut Fields, names: &Names) {
     for property in properties_mut(filters) {
         if is_of(property, "cohort") {
             let id = property.get("value").and_then(CohortId::from_json);
@@ -189,7 +189,7 @@ pub fn show_names(filters: &mut Fields, names: &Names) {
 }
 
 /// Takes them out again: they are not the flag's own.
-pub fn hide_names(filters: &mut Fields) {
+pub fn strip_names(filters: &mut Fields) {
     for property in properties_mut(filters) {
         property.remove(COHORT_NAME);
         property.remove(GROUP_NAMES);
@@ -236,15 +236,15 @@ fn check_options(filters: &Fields) -> Result<()> {
         None | Some(Value::Null) => {}
         Some(Value::Object(holdout)) => {
             if !holdout.get("id").is_some_and(Value::is_i64) {
-                return Err(Refused::because("holdout needs an integer id."));
+                return Err(InvalidFilters::new("holdout needs an integer id."));
             }
             percentage("holdout exclusion_percentage", holdout.get("exclusion_percentage"))?;
         }
-        Some(_) => return Err(Refused::because("holdout is an object or null.")),
+        Some(_) => return Err(InvalidFilters::new("holdout is an object or null.")),
     }
     for key in ["early_exit", "feature_enrollment"] {
         if !matches!(filters.get(key), None | Some(Value::Null | Value::Bool(_))) {
-            return Err(Refused::because(format!("{key} is true, false or null.")));
+            return Err(InvalidFilters::new(format!("{key} is true, false or null.")));
         }
     }
     Ok(())
@@ -255,7 +255,7 @@ fn percentage(what: &str, value: Option<&Value>) -> Result<f64> {
     value
         .and_then(Value::as_f64)
         .filter(|share| (0.0..=100.0).contains(share))
-        .ok_or_else(|| Refused::because(format!("{what} must be a number from 0 to 100.")))
+        .ok_or_else(|| InvalidFilters::new(format!("{what} must be a number from 0 to 100.")))
 }
 
 #[cfg(test)]

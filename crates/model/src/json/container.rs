@@ -1,6 +1,6 @@
 //! Objects and arrays passed without looking at what stands in them, sixty-four bytes at once.
 
-use super::{DEPTH_MAX, Fault, Result};
+use super::{DEPTH_MAX, JsonError, Result};
 
 const BLOCK: usize = 64;
 
@@ -39,7 +39,7 @@ pub fn container_end(bytes: &[u8], start: usize, outer: usize) -> Result<usize> 
             if found.opening & bit != 0 {
                 depth += 1;
                 if depth > DEPTH_MAX {
-                    return Err(Fault::TooDeep);
+                    return Err(JsonError::TooDeep);
                 }
             } else if found.closing & bit != 0 {
                 depth -= 1;
@@ -48,12 +48,12 @@ pub fn container_end(bytes: &[u8], start: usize, outer: usize) -> Result<usize> 
                 }
             } else {
                 // A backslash is nothing outside of strings, and escapes no quote there.
-                return Err(Fault::Malformed);
+                return Err(JsonError::Malformed);
             }
         }
         at += BLOCK;
     }
-    Err(Fault::Malformed)
+    Err(JsonError::Malformed)
 }
 
 /// The bytes behind a backslash that is not escaped itself.
@@ -158,11 +158,11 @@ mod tests {
             match byte {
                 b'"' => in_string = !in_string,
                 b'\\' if in_string => at += 1,
-                b'\\' => return Err(Fault::Malformed),
+                b'\\' => return Err(JsonError::Malformed),
                 b'{' | b'[' if !in_string => {
                     depth += 1;
                     if depth > DEPTH_MAX {
-                        return Err(Fault::TooDeep);
+                        return Err(JsonError::TooDeep);
                     }
                 }
                 b'}' | b']' if !in_string => {
@@ -175,7 +175,7 @@ mod tests {
             }
             at += 1;
         }
-        Err(Fault::Malformed)
+        Err(JsonError::Malformed)
     }
 
     fn scraps() -> impl Strategy<Value = String> {

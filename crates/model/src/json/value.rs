@@ -4,22 +4,22 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Members, Result, skip_blanks, string_end, value_end};
+use super::{Members, Result, skip_whitespace, string_end, value_end};
 
 /// The value of a JSON text. What no value holds is null: a number without end, a text with
 /// half a surrogate pair.
 pub fn to_value(json: &str) -> Option<Value> {
     let bytes = json.as_bytes();
     serde_json::from_str(json).ok().or_else(|| {
-        let end = value_end(bytes, skip_blanks(bytes, 0)).ok()?;
-        let is_whole = skip_blanks(bytes, end) == bytes.len();
+        let end = value_end(bytes, skip_whitespace(bytes, 0)).ok()?;
+        let is_whole = skip_whitespace(bytes, end) == bytes.len();
         is_whole.then(|| by_parts(json).ok()).flatten()
     })
 }
 
 fn by_parts(json: &str) -> Result<Value> {
     let bytes = json.as_bytes();
-    let start = skip_blanks(bytes, 0);
+    let start = skip_whitespace(bytes, 0);
     Ok(match bytes.get(start) {
         Some(b'{') => {
             let mut all = Map::new();
@@ -31,12 +31,12 @@ fn by_parts(json: &str) -> Result<Value> {
         }
         Some(b'[') => {
             let mut all = Vec::new();
-            let mut at = skip_blanks(bytes, start + 1);
+            let mut at = skip_whitespace(bytes, start + 1);
             while bytes.get(at).is_some_and(|byte| *byte != b']') {
                 let end = value_end(bytes, at)?;
                 all.push(by_parts(&json[at..end])?);
-                at = skip_blanks(bytes, end);
-                at = skip_blanks(bytes, at + usize::from(bytes.get(at) == Some(&b',')));
+                at = skip_whitespace(bytes, end);
+                at = skip_whitespace(bytes, at + usize::from(bytes.get(at) == Some(&b',')));
             }
             Value::Array(all)
         }

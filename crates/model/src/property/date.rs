@@ -15,13 +15,13 @@ const SECONDS_MAX: f64 = 253_402_300_799.0;
 
 /// A filter's date.
 #[derive(Clone, Debug)]
-pub(super) enum Moment {
+pub(super) enum FilterDate {
     At(Timestamp),
     /// This long before the present.
     Before(Span),
 }
 
-impl Moment {
+impl FilterDate {
     pub(super) fn parse(text: &str, zone: &TimeZone) -> Option<Self> {
         relative(text).map(Self::Before).or_else(|| absolute(text, zone).map(Self::At))
     }

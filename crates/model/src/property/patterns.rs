@@ -3,7 +3,7 @@
 //! A compiled pattern may be ten thousand times as large as its text (`\w{20}` takes 1 MiB). So each
 //! is compiled within the smallest of a few sizes that it fits into, and charged that size for as
 //! long as a filter or the cache holds it. What is past the budget of its project matches nothing,
-//! like a pattern that cannot be compiled; what is written is refused before ([`PatternBill`]).
+//! like a pattern that cannot be compiled; what is written is refused before ([`PatternQuota`]).
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
@@ -44,7 +44,7 @@ struct Size {
 #[derive(Clone, Debug)]
 pub struct Patterns {
     known: Arc<Mutex<HashMap<String, Arc<Pattern>>>>,
-    budget: Arc<Budget>,
+    budget: Arc<MemoryBudget>,
 }
 
 /// A compiled pattern, charged to a budget until it is dropped.
@@ -52,14 +52,14 @@ pub struct Patterns {
 pub(super) struct Pattern {
     regex: Regex,
     bytes: usize,
-    budget: Arc<Budget>,
+    budget: Arc<MemoryBudget>,
 }
 
 #[derive(Debug)]
-struct Budget {
+struct MemoryBudget {
     left_bytes: AtomicUsize,
     /// Times that there was no room for a pattern.
-    left_out: AtomicUsize,
+    rejected: AtomicUsize,
 }
 
 impl Default for Patterns {
@@ -71,13 +71,13 @@ impl Default for Patterns {
 impl Patterns {
     fn with_bytes_max(bytes_max: usize) -> Self {
         let budget =
-            Budget { left_bytes: AtomicUsize::new(bytes_max), left_out: AtomicUsize::new(0) };
+            MemoryBudget { left_bytes: AtomicUsize::new(bytes_max), rejected: AtomicUsize::new(0) };
         Self { known: Arc::default(), budget: Arc::new(budget) }
     }
 
     /// How often a pattern was past the budget until now; a filter with such a one matches nothing.
-    pub fn left_out(&self) -> usize {
-        self.budget.left_out.load(Ordering::Relaxed)
+    pub fn rejected(&self) -> usize {
+        self.budget.rejected.load(Ordering::Relaxed)
     }
 
     pub(super) fn compile(&self, pattern: &str) -> Result<Arc<Pattern>, FilterError> {
@@ -93,7 +93,7 @@ impl Patterns {
             if !self.budget.take(size.compiled_bytes) {
                 forget_unused(&mut known);
                 if !self.budget.take(size.compiled_bytes) {
-                    self.budget.left_out.fetch_add(1, Ordering::Relaxed);
+                    self.budget.rejected.fetch_add(1, Ordering::Relaxed);
                     return Err(FilterError::Regex("the project's patterns are too large".into()));
                 }
             }
@@ -138,7 +138,7 @@ impl Drop for Pattern {
     }
 }
 
-impl Budget {
+impl MemoryBudget {
     fn take(&self, bytes: usize) -> bool {
         let less = |left: usize| left.checked_sub(bytes);
         self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
@@ -151,7 +151,7 @@ impl Budget {
 
 /// What the patterns of one flag or cohort come to, while it is checked before it is stored.
 #[derive(Debug, Default)]
-pub struct PatternBill {
+pub struct PatternQuota {
     seen: HashSet<String>,
     bytes: usize,
     /// Whether one of them was not stored before.
@@ -160,7 +160,7 @@ pub struct PatternBill {
     is_unlimited: bool,
 }
 
-impl PatternBill {
+impl PatternQuota {
     /// Refuses a pattern that cannot be compiled, and one more than fits.
     pub(super) fn add(&mut self, pattern: &str) -> Result<(), FilterError> {
         if self.is_unlimited || self.seen.contains(pattern) {
@@ -274,9 +274,9 @@ mod tests {
             assert!(compiled.is_match(&format!("abcdefghijkl{number}")).unwrap());
         }
         let second = patterns.compile(&large(50)).unwrap();
-        assert_eq!(patterns.left_out(), 0);
+        assert_eq!(patterns.rejected(), 0);
         assert!(patterns.compile(&large(51)).is_err());
-        assert_eq!(patterns.left_out(), 1);
+        assert_eq!(patterns.rejected(), 1);
         assert!(patterns.compile(r"^a+$").is_err(), "nothing is left");
         drop(second);
         assert!(patterns.compile(r"^a+$").unwrap().is_match("aa").unwrap());
@@ -299,19 +299,19 @@ mod tests {
         let words: Vec<_> = (0..1_000)
             .filter_map(|number| patterns.compile(&format!(r"^\w+@team{number}\.com$")).ok())
             .collect();
-        assert_eq!((words.len(), patterns.left_out()), (1_000, 0));
+        assert_eq!((words.len(), patterns.rejected()), (1_000, 0));
     }
 
     #[test]
     fn what_is_written_is_bounded_in_number_and_size() {
-        let mut bill = PatternBill::default();
+        let mut quota = PatternQuota::default();
         for number in 0..WRITTEN_MAX {
-            bill.add(&format!("^a{number}$")).unwrap();
-            bill.add(&format!("^a{number}$")).unwrap();
+            quota.add(&format!("^a{number}$")).unwrap();
+            quota.add(&format!("^a{number}$")).unwrap();
         }
-        assert!(bill.add("^one more$").is_err());
-        let mut bill = PatternBill::default();
-        let fit = (0..WRITTEN_MAX).take_while(|number| bill.add(&large(*number)).is_ok()).count();
+        assert!(quota.add("^one more$").is_err());
+        let mut quota = PatternQuota::default();
+        let fit = (0..WRITTEN_MAX).take_while(|number| quota.add(&large(*number)).is_ok()).count();
         assert_eq!(fit, WRITTEN_BYTES_MAX >> 20);
     }
 

@@ -119,7 +119,7 @@ fn relative_dates_lie_before_now_whatever_their_sign() {
         let answer = filter.matches(&properties(json!({ "p": property })), now());
         assert_eq!(answer, expected, "{property} after {value}");
     }
-    let clamped = Moment::parse("1m", &TimeZone::UTC).unwrap();
+    let clamped = FilterDate::parse("1m", &TimeZone::UTC).unwrap();
     let end_of_march = Timestamp::parse("2026-03-31T00:00:00Z").unwrap();
     let then = clamped.at(end_of_march, &TimeZone::UTC).unwrap();
     assert_eq!(then.to_string(), "2026-02-28T00:00:00Z");
@@ -200,11 +200,11 @@ fn a_filter_is_refused_when_its_value_cannot_suit_its_operator() {
     ] {
         let operator = Operator::parse(operator).unwrap();
         assert_eq!(
-            check(operator, &good, &mut PatternBill::default()),
+            check(operator, &good, &mut PatternQuota::default()),
             Ok(()),
             "{operator:?} {good}"
         );
-        assert!(check(operator, &bad, &mut PatternBill::default()).is_err(), "{operator:?} {bad}");
+        assert!(check(operator, &bad, &mut PatternQuota::default()).is_err(), "{operator:?} {bad}");
     }
     assert_eq!(Operator::parse("min"), Ok(Operator::Gte));
     assert!(Operator::parse("foo").is_err());
@@ -233,7 +233,7 @@ fn trees_combine_negate_and_ask_about_other_cohorts() {
         (json!({}), false, false),
     ] {
         let answer = node.matches::<()>(&properties(held.clone()), now(), &mut |asked| {
-            assert_eq!(asked, Elsewhere::Cohort(CohortId(7)));
+            assert_eq!(asked, ExternalCondition::Cohort(CohortId(7)));
             Ok(member)
         });
         assert_eq!(answer, Ok(expected), "{held} {member}");
@@ -245,7 +245,7 @@ fn trees_combine_negate_and_ask_about_other_cohorts() {
     let did = json!({"type": "behavioral", "key": "$pageview", "value": "performed_event",
         "event_type": "events", "time_value": 7, "time_interval": "day", "negation": true});
     let did = Node::parse(&did, &Dialect::default()).unwrap();
-    assert!(did.asks_behaviour() && !node.asks_behaviour());
+    assert!(did.has_behavioral_filters() && !node.has_behavioral_filters());
     assert_eq!(did.matches::<()>(&Map::new(), now(), &mut |_| Ok(false)), Ok(true));
     let deep =
         (0..=DEPTH_MAX).fold(json!({}), |inner, _| json!({"type": "AND", "values": [inner]}));
@@ -261,7 +261,7 @@ fn nothing_holds_without_what_it_needs() {
                 let filter = PropertyFilter::compile(key, *operator, value, &Dialect::default());
                 let alone = properties(json!({ "$p": "x", "q": 1 }));
                 assert!(
-                    filter.needs().is_none() || !filter.matches(&alone, now()),
+                    filter.required_property().is_none() || !filter.matches(&alone, now()),
                     "{operator:?} {value} of {key}"
                 );
             }
@@ -281,5 +281,8 @@ fn nothing_holds_without_what_it_needs() {
         cohort(2, "not_in"),
     ] });
     let node = Node::parse(&tree, &Dialect::default()).unwrap();
-    assert_eq!(node.needs(), Needs { properties: vec!["a", "b"], cohorts: vec![CohortId(1)] });
+    assert_eq!(
+        node.prefilter(),
+        Prefilter { properties: vec!["a", "b"], cohorts: vec![CohortId(1)] }
+    );
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Behaviour, Dialect, FilterError, Operator, Properties, PropertyFilter};
+use super::{BehavioralFilter, Dialect, FilterError, Operator, Properties, PropertyFilter};
 use crate::{CohortId, Timestamp};
 
 /// Levels of a tree; also how deep cohorts may refer to cohorts.
@@ -23,22 +23,22 @@ pub enum Node {
         negated: bool,
     },
     /// Having done something, or not.
-    Did {
-        behaviour: Behaviour,
+    Behavioral {
+        filter: BehavioralFilter,
         negated: bool,
     },
 }
 
 /// What a person's properties do not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Elsewhere<'n> {
+pub enum ExternalCondition<'n> {
     Cohort(CohortId),
-    Behaviour(&'n Behaviour),
+    Behavioral(&'n BehavioralFilter),
 }
 
 /// What a tree cannot hold without.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs<'n> {
+pub struct Prefilter<'n> {
     /// Properties that are there, whatever they hold.
     pub properties: Vec<&'n str>,
     pub cohorts: Vec<CohortId>,
@@ -72,8 +72,8 @@ impl Node {
             "person" => Self::property(fields, dialect),
             "cohort" | "precalculated-cohort" | "static-cohort" => Self::cohort(fields),
             "behavioral" => {
-                let behaviour = Behaviour::parse(fields)?;
-                Ok(Self::Did { behaviour, negated: is_negated(fields) })
+                let filter = BehavioralFilter::parse(fields)?;
+                Ok(Self::Behavioral { filter, negated: is_negated(fields) })
             }
             _ => Err(FilterError::Shape(
                 "Only person properties, cohorts and behavior can be evaluated.",
@@ -102,7 +102,7 @@ impl Node {
         &self,
         properties: &(impl Properties + ?Sized),
         now: Timestamp,
-        ask: &mut dyn FnMut(Elsewhere<'_>) -> Result<bool, E>,
+        ask: &mut dyn FnMut(ExternalCondition<'_>) -> Result<bool, E>,
     ) -> Result<bool, E> {
         match self {
             Self::All(nodes) => {
@@ -123,48 +123,50 @@ impl Node {
                 Ok(nodes.is_empty())
             }
             Self::Property { filter, negated } => Ok(filter.matches(properties, now) != *negated),
-            Self::Cohort { id, negated } => Ok(ask(Elsewhere::Cohort(*id))? != *negated),
-            Self::Did { behaviour, negated } => {
-                Ok(ask(Elsewhere::Behaviour(behaviour))? != *negated)
+            Self::Cohort { id, negated } => Ok(ask(ExternalCondition::Cohort(*id))? != *negated),
+            Self::Behavioral { filter, negated } => {
+                Ok(ask(ExternalCondition::Behavioral(filter))? != *negated)
             }
         }
     }
 
     /// What it cannot hold without, so that nobody else needs to be looked at.
-    pub fn needs(&self) -> Needs<'_> {
-        let mut needs = Needs::default();
-        self.add_needs(&mut needs);
-        needs
+    pub fn prefilter(&self) -> Prefilter<'_> {
+        let mut prefilter = Prefilter::default();
+        self.add_to_prefilter(&mut prefilter);
+        prefilter
     }
 
-    fn add_needs<'n>(&'n self, needs: &mut Needs<'n>) {
+    fn add_to_prefilter<'n>(&'n self, prefilter: &mut Prefilter<'n>) {
         match self {
-            Self::All(nodes) => nodes.iter().for_each(|node| node.add_needs(needs)),
+            Self::All(nodes) => nodes.iter().for_each(|node| node.add_to_prefilter(prefilter)),
             Self::Any(nodes) => {
                 if let [only] = &nodes[..] {
-                    only.add_needs(needs);
+                    only.add_to_prefilter(prefilter);
                 }
             }
-            Self::Property { filter, negated: false } => needs.properties.extend(filter.needs()),
-            Self::Cohort { id, negated: false } => needs.cohorts.push(*id),
-            Self::Property { .. } | Self::Cohort { .. } | Self::Did { .. } => {}
+            Self::Property { filter, negated: false } => {
+                prefilter.properties.extend(filter.required_property())
+            }
+            Self::Cohort { id, negated: false } => prefilter.cohorts.push(*id),
+            Self::Property { .. } | Self::Cohort { .. } | Self::Behavioral { .. } => {}
         }
     }
 
     /// What it asks people to have done.
-    pub fn behaviours<'n>(&'n self, found: &mut Vec<&'n Behaviour>) {
+    pub fn behavioral_filters<'n>(&'n self, found: &mut Vec<&'n BehavioralFilter>) {
         match self {
             Self::All(nodes) | Self::Any(nodes) => {
-                nodes.iter().for_each(|node| node.behaviours(found));
+                nodes.iter().for_each(|node| node.behavioral_filters(found));
             }
             Self::Property { .. } | Self::Cohort { .. } => {}
-            Self::Did { behaviour, .. } => found.push(behaviour),
+            Self::Behavioral { filter, .. } => found.push(filter),
         }
     }
 
-    pub fn asks_behaviour(&self) -> bool {
+    pub fn has_behavioral_filters(&self) -> bool {
         let mut found = Vec::new();
-        self.behaviours(&mut found);
+        self.behavioral_filters(&mut found);
         !found.is_empty()
     }
 
@@ -174,7 +176,7 @@ impl Node {
             Self::All(nodes) | Self::Any(nodes) => {
                 nodes.iter().for_each(|node| node.cohorts(found));
             }
-            Self::Property { .. } | Self::Did { .. } => {}
+            Self::Property { .. } | Self::Behavioral { .. } => {}
             Self::Cohort { id, .. } => found.push(*id),
         }
     }

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use model::Timestamp;
-use model::edit::Leaving;
-use model::object::Object;
+use model::edit::SplitIds;
+use model::json_object::JsonObject;
 use model::person::{DistinctNo, Person, PersonNo, person_uuid};
 
 use super::{Ledger, Slot};
@@ -41,7 +41,7 @@ impl Ledger {
     /// A person's uuid is always that of one of its ids. If that id leaves, the uuid goes with
     /// it and the rest gets the uuid of its oldest id: otherwise the id's next person would have
     /// the uuid of somebody else.
-    pub fn split(&mut self, person: PersonNo, leaving: &Leaving, at: Timestamp) {
+    pub fn split(&mut self, person: PersonNo, leaving: &SplitIds, at: Timestamp) {
         self.settle();
         let mut ids: Vec<(DistinctNo, String)> = self
             .ids
@@ -51,12 +51,12 @@ impl Ledger {
             .collect();
         ids.sort();
         let named: HashSet<&str> = match leaving {
-            Leaving::AllBut(kept) => HashSet::from([kept.as_str()]),
-            Leaving::These(texts) => texts.iter().map(String::as_str).collect(),
+            SplitIds::AllExcept(kept) => HashSet::from([kept.as_str()]),
+            SplitIds::Only(texts) => texts.iter().map(String::as_str).collect(),
         };
         let leaves = |text: &String| match leaving {
-            Leaving::AllBut(_) => !named.contains(text.as_str()),
-            Leaving::These(_) => named.contains(text.as_str()),
+            SplitIds::AllExcept(_) => !named.contains(text.as_str()),
+            SplitIds::Only(_) => named.contains(text.as_str()),
         };
         let (leaving, staying): (Vec<_>, Vec<_>) =
             ids.into_iter().map(|(_, text)| text).partition(leaves);
@@ -68,7 +68,7 @@ impl Ledger {
             let row = slot.change();
             row.uuid = person_uuid(self.project, oldest);
             row.version += 1;
-            self.renewed.push(person);
+            self.rekeyed.push(person);
         }
         for text in leaving {
             let no = PersonNo(self.next_person);
@@ -76,7 +76,7 @@ impl Ledger {
             let row = Person {
                 no,
                 uuid: person_uuid(self.project, &text),
-                properties: Object::default(),
+                properties: JsonObject::default(),
                 is_identified: false,
                 version,
                 created_at: at,

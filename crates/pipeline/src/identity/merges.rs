@@ -11,7 +11,7 @@ use model::person::PersonNo;
 use super::Ledger;
 
 #[derive(Debug, Default)]
-pub(super) struct Merges {
+pub(super) struct MergeForest {
     /// Whom a person was merged into, and over how many merges.
     into: HashMap<PersonNo, (PersonNo, i64), RandomState>,
     /// Persons looked at, which is what this costs.
@@ -19,7 +19,7 @@ pub(super) struct Merges {
     pub(super) steps: u64,
 }
 
-impl Merges {
+impl MergeForest {
     pub(super) fn add(&mut self, gone: PersonNo, into: PersonNo) {
         self.into.insert(gone, (into, 1));
     }
@@ -46,19 +46,19 @@ impl Merges {
 impl Ledger {
     /// Tells ids who their persons became.
     pub(super) fn settle(&mut self) {
-        if self.merges.into.is_empty() {
+        if self.forest.into.is_empty() {
             return;
         }
         for slot in self.ids.values_mut() {
             let Some(person) = slot.row.person else { continue };
-            let (end, hops) = self.merges.survivor(person);
+            let (end, hops) = self.forest.survivor(person);
             if hops > 0 {
                 slot.row.person = Some(end);
                 slot.row.version += hops;
                 slot.dirty = true;
             }
         }
-        self.merges.into.clear();
+        self.forest.into.clear();
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
     /// Persons looked at while `count` persons are merged one after the other, and the first of
     /// them is asked for each time.
     fn steps(count: u32) -> u64 {
-        let mut merges = Merges::default();
+        let mut merges = MergeForest::default();
         for no in 0..count {
             merges.add(PersonNo(no), PersonNo(no + 1));
             let expected = (PersonNo(no + 1), i64::from(no) + 1);

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use model::edit::Leaving;
+use model::edit::SplitIds;
 use serde_json::json;
 
 use super::*;
@@ -49,7 +49,7 @@ impl World {
             let is_known = self.persons.contains_key(&person.no);
             assert_eq!(person.no.0 < changes.first_new_person, is_known, "{}", person.no.0);
         }
-        for (gone, _) in &changes.moves {
+        for (gone, _) in &changes.merges {
             self.persons.remove(gone);
         }
         for id in changes.ids {
@@ -248,13 +248,13 @@ fn a_split_gives_each_leaving_id_a_person_of_its_own() {
         world
     };
     for (leaving, stay, uuid_of) in [
-        (Leaving::AllBut("a".into()), vec!["a"], "a"),
+        (SplitIds::AllExcept("a".into()), vec!["a"], "a"),
         // The uuid goes with the id it was made of.
-        (Leaving::AllBut("b".into()), vec!["b"], "b"),
-        (Leaving::These(vec!["c".into(), "stranger".into()]), vec!["a", "b"], "a"),
+        (SplitIds::AllExcept("b".into()), vec!["b"], "b"),
+        (SplitIds::Only(vec!["c".into(), "stranger".into()]), vec!["a", "b"], "a"),
         // Somebody must stay.
-        (Leaving::AllBut("stranger".into()), vec!["a", "b", "c"], "a"),
-        (Leaving::These(vec!["a".into(), "b".into(), "c".into()]), vec!["a", "b", "c"], "a"),
+        (SplitIds::AllExcept("stranger".into()), vec!["a", "b", "c"], "a"),
+        (SplitIds::Only(vec!["a".into(), "b".into(), "c".into()]), vec!["a", "b", "c"], "a"),
     ] {
         let mut world = together();
         let (whole, at) = (world.person("a").unwrap().clone(), Timestamp::from_micros(9));
@@ -310,10 +310,10 @@ fn a_chain_of_merges_in_one_batch_moves_every_id_to_its_end() {
                 copies: Copies::default(),
             });
         }
-        moves.extend(one_by_one.take_changes().moves);
+        moves.extend(one_by_one.take_changes().merges);
     }
     let all = at_once.take_changes();
-    assert_eq!(all.moves, moves);
+    assert_eq!(all.merges, moves);
     let ids = |ledger: &Ledger| {
         let mut ids: Vec<DistinctId> = ledger.ids.values().map(|slot| slot.row.clone()).collect();
         ids.sort_by_key(|id| id.no);

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use ahash::RandomState;
-use model::json::{Members, Next, Result};
+use model::json::{MemberSpan, Members, Result};
 
 use super::names::Name;
 
@@ -47,7 +47,7 @@ impl Layout {
         &self,
         at: usize,
         members: &mut Members<'_>,
-    ) -> Option<Result<(Key, Next)>> {
+    ) -> Option<Result<(Key, MemberSpan)>> {
         let Expected { text, key } = self.expected.get(at).filter(|one| !one.text.is_empty())?;
         let found = members.next_if(text)?;
         Some(found.map(|next| (*key, next)))
@@ -58,23 +58,23 @@ impl Layout {
         &mut self,
         at: usize,
         members: &mut Members<'_>,
-    ) -> Result<Option<(Key, Next, Option<String>)>> {
+    ) -> Result<Option<(Key, MemberSpan, Option<String>)>> {
         let Some(member) = members.next() else { return Ok(None) };
         let (name, json) = member?;
         let key = match Name::find(&name) {
             Some(known) => Key::Known(known),
             None => Key::Other(self.hasher.hash_one(&*name)),
         };
-        let value = members.place_of(json);
+        let value = members.span_of(json);
         Ok(Some(match name {
             Cow::Borrowed(name) => {
                 self.expect(at, Some(name), key);
-                (key, Next { name: members.place_of(name), value, plain: false }, None)
+                (key, MemberSpan { name: members.span_of(name), value, plain: false }, None)
             }
             // One that has escapes does not stand in the text as it is.
             Cow::Owned(name) => {
                 self.expect(at, None, key);
-                (key, Next { name: 0..0, value, plain: false }, Some(name))
+                (key, MemberSpan { name: 0..0, value, plain: false }, Some(name))
             }
         }))
     }

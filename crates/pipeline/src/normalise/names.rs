@@ -192,13 +192,13 @@ pub(super) const BYTES_MAX: usize = {
 const TABLE: usize = 512;
 const EMPTY: u8 = u8::MAX;
 
-/// Numbers of the names by [`place_of`], each at the first free place from there.
+/// Numbers of the names by [`slot_of`], each at the first free place from there.
 static BY_TEXT: [u8; TABLE] = {
     assert!(NAMES < EMPTY as usize);
     let mut table = [EMPTY; TABLE];
     let mut number = 0;
     while number < NAMES {
-        let mut at = place_of(ALL[number].as_bytes());
+        let mut at = slot_of(ALL[number].as_bytes());
         while table[at] != EMPTY {
             at = (at + 1) % TABLE;
         }
@@ -209,7 +209,7 @@ static BY_TEXT: [u8; TABLE] = {
 };
 
 /// By its length and three of its bytes.
-const fn place_of(text: &[u8]) -> usize {
+const fn slot_of(text: &[u8]) -> usize {
     let length = text.len();
     if length == 0 {
         return 0;
@@ -233,7 +233,7 @@ impl Name {
     }
 
     pub(crate) fn find(text: &str) -> Option<Self> {
-        let mut at = place_of(text.as_bytes());
+        let mut at = slot_of(text.as_bytes());
         loop {
             match BY_TEXT[at] {
                 EMPTY => return None,

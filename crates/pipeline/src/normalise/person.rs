@@ -8,7 +8,7 @@ use geoip::Place;
 use model::WarningKind;
 use model::event::AcceptedEvent;
 use model::json::to_value;
-use model::object::canonical;
+use model::json_object::canonical;
 use serde_json::{Map, Value};
 
 use super::names::{self, Name, name};

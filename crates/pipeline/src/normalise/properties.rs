@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use geoip::Place;
 use model::event::RecordError;
-use model::json::{Fault, Members, Next, compact, to_value};
+use model::json::{JsonError, MemberSpan, Members, compact, to_value};
 use serde_json::Value;
 use warehouse::{Property, WELL_KNOWN_PROPERTIES_MAX};
 
@@ -79,7 +79,7 @@ impl<'a> Properties<'a> {
     pub(super) fn parse(json: &'a str, layout: &mut Layout) -> Result<Self, RecordError> {
         let mut read = || {
             if json.len() >= NONE as usize {
-                return Err(Fault::Malformed);
+                return Err(JsonError::Malformed);
             }
             let mut members = Members::new(json)?;
             let expected = (json.len() / MEMBER_BYTES).min(EXPECTED_MAX) + ADDED;
@@ -106,13 +106,18 @@ impl<'a> Properties<'a> {
                 };
                 all.add(key, &next, unescaped)?;
             }
-            if members.is_over() { Ok(all) } else { Err(Fault::Malformed) }
+            if members.is_finished() { Ok(all) } else { Err(JsonError::Malformed) }
         };
-        read().map_err(|_| RecordError::Damaged("properties are no object"))
+        read().map_err(|_| RecordError::Corrupted("properties are no object"))
     }
 
     #[inline]
-    fn add(&mut self, key: Key, next: &Next, unescaped: Option<String>) -> Result<(), Fault> {
+    fn add(
+        &mut self,
+        key: Key,
+        next: &MemberSpan,
+        unescaped: Option<String>,
+    ) -> Result<(), JsonError> {
         let first = self.sent.as_bytes().get(next.value.start);
         let typed = !matches!(first, Some(b'{' | b'[' | b'n'));
         let mut json = Text::sent(&next.value);

@@ -50,7 +50,7 @@ fn properties(event: &Normalised<'_>) -> Value {
 /// The properties of a person that the event makes.
 fn first(event: &Normalised<'_>) -> Value {
     let all = event.changes.all(event.copies());
-    Value::Object(model::object::Object::default().changed(all, []).to_map())
+    Value::Object(model::json_object::JsonObject::default().changed(all, []).to_map())
 }
 
 fn says_nothing(event: &Normalised<'_>) -> bool {

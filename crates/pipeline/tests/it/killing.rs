@@ -11,7 +11,7 @@ use std::time::Duration;
 use catalog::Catalog;
 use geoip::GeoIp;
 use journal::{Batch, Journal, Position};
-use model::edit::{Doomed, Edit};
+use model::edit::{DeleteScope, Edit};
 use model::person::PersonNo;
 use model::{Clock, Timestamp};
 use pipeline::{Parts, Pipeline};
@@ -210,9 +210,9 @@ fn record(position: u64) -> Sent {
             other => other,
         },
         22 => {
-            let what = [Doomed::Person, Doomed::Events, Doomed::Both][dice.roll(3)];
+            let what = [DeleteScope::Person, DeleteScope::Events, DeleteScope::Both][dice.roll(3)];
             let persons = vec![PersonNo(1 + dice.roll(IDS) as u32)];
-            Sent::Edit(Edit::DeletePersons { persons, what })
+            Sent::Edit(Edit::DeletePersons { persons, scope: what })
         }
         _ => sent(
             &format!("rare {}", dice.roll(40)),

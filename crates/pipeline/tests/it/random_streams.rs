@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::edit::{Doomed, Edit, Leaving};
+use model::edit::{DeleteScope, Edit, SplitIds};
 use serde_json::{Map, Value, json};
 
 use crate::model_of_persons::{MergeKind, Model, Step};
@@ -87,16 +87,16 @@ async fn record(world: &World, step: &Step) -> Option<Sent> {
         ),
         Step::Delete { id, person, events } => {
             let what = match (person, events) {
-                (true, true) => Doomed::Both,
-                (true, false) => Doomed::Person,
-                _ => Doomed::Events,
+                (true, true) => DeleteScope::Both,
+                (true, false) => DeleteScope::Person,
+                _ => DeleteScope::Events,
             };
             let persons = vec![world.person(id).await?.no];
-            Sent::Edit(Edit::DeletePersons { persons, what })
+            Sent::Edit(Edit::DeletePersons { persons, scope: what })
         }
         Step::Split { id } => {
             let person = world.person(id).await?.no;
-            Sent::Edit(Edit::SplitPerson { person, leaving: Leaving::AllBut(id.clone()) })
+            Sent::Edit(Edit::SplitPerson { person, ids: SplitIds::AllExcept(id.clone()) })
         }
     })
 }

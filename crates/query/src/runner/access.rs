@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::{Catalog, InsightName};
-use model::{ActionId, InsightId, ObjectKind, ProjectId, Sights};
+use model::{ActionId, InsightId, ObjectKind, ProjectId, Visibilities};
 use serde_json::Value as Json;
 
 use super::{Inner, ONLY_ITSELF, QueryRunner, SAVED_MAX};
@@ -28,7 +28,7 @@ impl ReferencedObjects {
         &self,
         catalog: &Catalog,
         project: ProjectId,
-        visibility: &Sights,
+        visibility: &Visibilities,
     ) -> Result<bool> {
         for kind in ObjectKind::ALL {
             let of_kind = self.0.iter().filter(|(object, _)| *object == kind);
@@ -51,7 +51,7 @@ impl QueryRunner {
         &self,
         project: ProjectId,
         query: &Json,
-        visibility: &Sights,
+        visibility: &Visibilities,
         own_short_id: Option<&str>,
     ) -> Result<()> {
         let circular = || Error::Parse(ONLY_ITSELF.into());
@@ -90,7 +90,7 @@ impl QueryRunner {
         &self,
         project: ProjectId,
         query: &Json,
-        visibility: &Sights,
+        visibility: &Visibilities,
     ) -> Result<bool> {
         match self.check_access(project, query, visibility, None).await {
             Ok(()) | Err(Error::Parse(_)) => Ok(true),
@@ -106,7 +106,7 @@ impl Inner {
         &self,
         project: ProjectId,
         query: &ParsedQuery,
-        visibility: &Sights,
+        visibility: &Visibilities,
     ) -> Result<BTreeSet<ActionId>> {
         let ids: Vec<i64> = query.actions().into_iter().map(|id| id.0).collect();
         let hidden =
@@ -119,7 +119,7 @@ impl Inner {
         &self,
         project: ProjectId,
         short_id: String,
-        visibility: &Sights,
+        visibility: &Visibilities,
     ) -> std::result::Result<(InsightId, Json), SavedInsightError> {
         let name = InsightName::Short(short_id);
         let insight = match self

@@ -9,7 +9,7 @@ use catalog::{DueCohort, ProjectRow};
 use facts::{Needs, Zone};
 use insights::QueryLimits;
 use model::Timestamp;
-use model::property::Behaviour;
+use model::property::BehavioralFilter;
 use warehouse::DenseIdSet;
 
 use super::QueryRunner;
@@ -20,11 +20,11 @@ use crate::{Error, Result};
 /// Time for all behavioral filters of one cohort. No client waits for it.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-type MatchingPersons = HashMap<Behaviour, DenseIdSet>;
+type MatchingPersons = HashMap<BehavioralFilter, DenseIdSet>;
 
 /// Whether a behavioral filter can be evaluated. Objects that it references may still be missing.
 pub fn check_behavioral_filter(
-    behaviour: &Behaviour,
+    behaviour: &BehavioralFilter,
     project: &ProjectRow,
     now: Timestamp,
 ) -> Result<()> {
@@ -52,7 +52,7 @@ impl QueryRunner {
                 return Ok(true);
             }
         };
-        let matches = |behaviour: &Behaviour, person: model::person::PersonNo| {
+        let matches = |behaviour: &BehavioralFilter, person: model::person::PersonNo| {
             matching.get(behaviour).is_some_and(|persons| persons.contains(person.0))
         };
         catalog.cohorts().calculate(due, &matches).await?;
@@ -60,7 +60,8 @@ impl QueryRunner {
     }
 
     async fn matching_persons(&self, due: &DueCohort) -> Result<MatchingPersons> {
-        let behaviours: Vec<Behaviour> = due.behavioral_filters().into_iter().cloned().collect();
+        let behaviours: Vec<BehavioralFilter> =
+            due.behavioral_filters().into_iter().cloned().collect();
         if behaviours.is_empty() {
             return Ok(MatchingPersons::new());
         }
@@ -85,7 +86,7 @@ impl QueryRunner {
         let (view, _) = inner.read_views.open(&project, &needs, names, &expressions).await?;
         let limits = QueryLimits::new(Some(deadline), Arc::default(), 0).with_memory(memory);
         let scan = move || -> Result<MatchingPersons> {
-            let evaluate = |behaviour: Behaviour| {
+            let evaluate = |behaviour: BehavioralFilter| {
                 let persons = insights::matching_persons(&behaviour, &view, &limits)?;
                 Ok((behaviour, persons))
             };

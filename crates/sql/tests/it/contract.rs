@@ -130,7 +130,7 @@ fn events_resolve_to_the_current_person_after_a_merge() {
     );
     store.check("select count(distinct person_id) from events", json!([[3]]));
     let moves = vec![(model::person::PersonNo(1), model::person::PersonNo(0))];
-    store.persons.apply(&model::person::IdentityChanges { moves, ..Default::default() });
+    store.persons.apply(&model::person::IdentityChanges { merges: moves, ..Default::default() });
     store.check("select count(distinct person_id) from events", json!([[2]]));
     store.check(
         "select uniq(person_id), uniq(distinct_id), uniq(pdi.person_id) from events",

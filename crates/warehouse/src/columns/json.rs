@@ -1,6 +1,6 @@
 //! Splits JSON objects into members and writes them.
 
-use model::json::{Fault, Members};
+use model::json::{JsonError, Members};
 
 use crate::columns::value::{Value, write_json_string};
 
@@ -9,13 +9,13 @@ use crate::columns::value::{Value, write_json_string};
 pub fn for_each_json_member(
     object: &str,
     mut each: impl FnMut(&str, Value<'_>),
-) -> Result<(), Fault> {
+) -> Result<(), JsonError> {
     let mut members = Members::new(object)?;
     for member in &mut members {
         let (name, json) = member?;
         with_json_value(json, |value| each(&name, value));
     }
-    if members.is_over() { Ok(()) } else { Err(Fault::Malformed) }
+    if members.is_finished() { Ok(()) } else { Err(JsonError::Malformed) }
 }
 
 /// Decodes a JSON value and passes it to `then`; `None` for an empty string.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use model::json::{Fault, Members};
+use model::json::{JsonError, Members};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
@@ -103,11 +103,11 @@ pub(crate) struct Identity {
 
 impl EventRow {
     /// Borrows the row to append it. Fails if the properties are not a JSON object.
-    pub fn as_new(&self) -> Result<NewRow<'_>, Fault> {
+    pub fn as_new(&self) -> Result<NewRow<'_>, JsonError> {
         let mut members = Members::new(&self.properties)?;
         members.by_ref().try_for_each(|member| member.map(drop))?;
-        if !members.is_over() {
-            return Err(Fault::Malformed);
+        if !members.is_finished() {
+            return Err(JsonError::Malformed);
         }
         Ok(NewRow {
             project: self.project,

@@ -1,7 +1,7 @@
 //! Access rules: how they are read, and how many there may be.
 
 use catalog::{Actor, DashboardFilter, Error, RuleSubject, RuleTarget};
-use model::{AccessLevel, Level, ObjectKind, Viewer};
+use model::{AccessLevel, MembershipLevel, ObjectKind, Viewer};
 
 use crate::store::{EVERYTHING, Home, Place};
 
@@ -12,7 +12,7 @@ const FULL: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FRO
 
 pub async fn a_member_hears_every_rule_in_one_statement(place: Place) {
     let home = place.home().await;
-    let member = home.add("m@example.com", Level::Member).await.user.id;
+    let member = home.add("m@example.com", MembershipLevel::Member).await.user.id;
     let actor = Actor { project: Some(home.project.id), ..home.actor() };
     let Home { catalog, project, .. } = &home;
     let cost = async || {
@@ -21,7 +21,7 @@ pub async fn a_member_hears_every_rule_in_one_statement(place: Place) {
         (catalog.statements() - before, standing)
     };
     let (statements, standing) = cost().await;
-    assert_eq!((statements, standing.level), (1, Level::Member));
+    assert_eq!((statements, standing.level), (1, MembershipLevel::Member));
     assert_eq!(standing.access.of_object(ObjectKind::Dashboard, 7), AccessLevel::Editor);
 
     place.sql(FULL).await;
@@ -30,8 +30,8 @@ pub async fn a_member_hears_every_rule_in_one_statement(place: Place) {
     assert_eq!(standing.access.of_object(ObjectKind::Dashboard, 7), AccessLevel::None);
     assert_eq!(standing.access.of_object(ObjectKind::Insight, 7), AccessLevel::Editor);
     // A list from which that many are hidden takes no statement more.
-    let viewer = Viewer { user: member, administrates: false, access: &standing.access };
-    let seen = viewer.sight(ObjectKind::Dashboard);
+    let viewer = Viewer { user: member, is_admin: false, access: &standing.access };
+    let seen = viewer.visibility(ObjectKind::Dashboard);
     let before = catalog.statements();
     let filter = DashboardFilter { seen, ..Default::default() };
     let (found, total) =

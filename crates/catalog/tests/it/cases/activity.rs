@@ -3,7 +3,9 @@
 use catalog::{
     ActivityFilter, Error, KeyChange, KeyEditor, OrganizationChange, ProjectChange, RoleChange,
 };
-use model::{FlagAccess, Level, OrganizationSettingsChange, ProjectSettingsChange, Window};
+use model::{
+    FlagAccess, MembershipLevel, OrganizationSettingsChange, ProjectSettingsChange, Window,
+};
 use serde_json::json;
 
 use crate::store::Place;
@@ -38,8 +40,8 @@ pub async fn a_change_and_its_entry_are_written_together(place: Place) {
         ..Default::default()
     };
     catalog.organizations().update(&actor, change).await.unwrap();
-    let member = home.add("m@example.com", Level::Member).await;
-    catalog.members().set_level(&actor, member.user.uuid, Level::Admin).await.unwrap();
+    let member = home.add("m@example.com", MembershipLevel::Member).await;
+    catalog.members().set_level(&actor, member.user.uuid, MembershipLevel::Admin).await.unwrap();
     catalog.members().remove(&actor, member.user.uuid).await.unwrap();
     let by = KeyEditor { owner: home.owner.user.id, key: None, actor: Some(actor) };
     catalog.keys().roll(&by, &home.key.id).await.unwrap();
@@ -99,7 +101,11 @@ pub async fn nothing_is_logged_when_nothing_changes(place: Place) {
     let same =
         RoleChange { name: Some("Ops".into()), feature_flags_access_level: Some(FlagAccess::Edit) };
     catalog.roles().update(&actor, role.id, same).await.unwrap();
-    catalog.members().set_level(&actor, home.owner.user.uuid, Level::Owner).await.unwrap();
+    catalog
+        .members()
+        .set_level(&actor, home.owner.user.uuid, MembershipLevel::Owner)
+        .await
+        .unwrap();
     let same = ProjectChange { name: Some(home.project.name.clone()), ..Default::default() };
     catalog.projects().update(&actor, home.project.id, same).await.unwrap();
     let by = KeyEditor { owner: home.owner.user.id, key: None, actor: Some(actor) };

@@ -6,9 +6,9 @@ use catalog::{
     Actor, CohortChange, Error, FlagChange, IngestBatch, NewCohort, NewCohortKind, PersonIdKind,
     ProjectChanges,
 };
-use model::object::Object;
+use model::json_object::JsonObject;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
-use model::property::Behaviour;
+use model::property::BehavioralFilter;
 use model::{Cohort, CohortId, Window};
 use serde_json::{Map, Value, json};
 
@@ -48,7 +48,7 @@ async fn people(home: &Home) {
     let person = |no: u32| Person {
         no: PersonNo(no),
         uuid: person_uuid(project, &format!("d{no}")),
-        properties: Object::from(&Map::from_iter([
+        properties: JsonObject::from(&Map::from_iter([
             ("email".to_owned(), json!(format!("p{no}@example.com"))),
             ("plan".to_owned(), json!(if no.is_multiple_of(3) { "pro" } else { "free" })),
         ])),
@@ -89,7 +89,7 @@ async fn dynamic(home: &Home, leaves: Value) -> Cohort {
 /// Who has an even number did whatever is asked for.
 async fn calculate_due(home: &Home) -> bool {
     let Some(due) = home.catalog.cohorts().next_due().await.unwrap() else { return false };
-    let did = |_: &Behaviour, person: PersonNo| person.0.is_multiple_of(2);
+    let did = |_: &BehavioralFilter, person: PersonNo| person.0.is_multiple_of(2);
     home.catalog.cohorts().calculate(due, &did).await.unwrap();
     true
 }
@@ -194,7 +194,7 @@ pub async fn those_whose_members_others_ask_for_are_calculated_first(place: Plac
             assert_eq!(due.id, expected);
             home.catalog
                 .cohorts()
-                .calculate(due, &|_: &Behaviour, _: PersonNo| false)
+                .calculate(due, &|_: &BehavioralFilter, _: PersonNo| false)
                 .await
                 .unwrap();
         }
@@ -221,7 +221,7 @@ pub async fn a_calculation_answers_no_request_that_came_after_it_began(place: Pl
             .await
             .unwrap()
     };
-    let nobody_did = |_: &Behaviour, _: PersonNo| false;
+    let nobody_did = |_: &BehavioralFilter, _: PersonNo| false;
     // One that fails, one that succeeds, and one that nobody asked for.
     let due = home.catalog.cohorts().next_due().await.unwrap().unwrap();
     change("free").await;
@@ -277,7 +277,7 @@ pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place)
     };
     assert_eq!(members(&home, &read().await).await, [1, 5, 9]);
     let identity = IdentityChanges {
-        moves: vec![
+        merges: vec![
             (PersonNo(1), PersonNo(2)),
             (PersonNo(2), PersonNo(5)),
             (PersonNo(9), PersonNo(10)),

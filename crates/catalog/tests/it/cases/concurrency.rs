@@ -7,7 +7,7 @@ use catalog::{
     Actor, Error, KeyEditor, NewKey, OrganizationChange, ProjectChange, Result, UserChange,
 };
 use model::scope::Scopes;
-use model::{FlagAccess, Level};
+use model::{FlagAccess, MembershipLevel};
 use tokio::task::JoinSet;
 
 use crate::store::{EVERYTHING, Home, Place};
@@ -118,7 +118,7 @@ pub async fn one_of_many_takes_a_role_name(place: Place) {
 
 pub async fn two_owners_who_lower_each_other_leave_one(place: Place) {
     let home = place.home().await;
-    let other = home.add("owner2@example.com", Level::Owner).await;
+    let other = home.add("owner2@example.com", MembershipLevel::Owner).await;
     let attempts = [
         (home.actor(), other.user.uuid),
         (home.actor_of(&other), home.owner.user.uuid),
@@ -128,7 +128,7 @@ pub async fn two_owners_who_lower_each_other_leave_one(place: Place) {
     at_once(attempts.len(), |number| {
         let catalog = home.catalog.clone();
         let (actor, target) = attempts[number];
-        async move { catalog.members().set_level(&actor, target, Level::Member).await }
+        async move { catalog.members().set_level(&actor, target, MembershipLevel::Member).await }
     })
     .await;
     assert_eq!(owners(&home).await, 1);
@@ -136,7 +136,7 @@ pub async fn two_owners_who_lower_each_other_leave_one(place: Place) {
 
 async fn owners(home: &Home) -> usize {
     let (members, _) = home.catalog.members().list(home.organization, EVERYTHING).await.unwrap();
-    members.iter().filter(|member| member.level == Level::Owner).count()
+    members.iter().filter(|member| member.level == MembershipLevel::Owner).count()
 }
 
 pub async fn organizations_of_one_name_have_different_slugs(place: Place) {
@@ -156,7 +156,7 @@ pub async fn organizations_of_one_name_have_different_slugs(place: Place) {
 pub async fn writers_of_everything_never_wait_in_a_circle(place: Place) {
     let home = place.home().await;
     let (actor, own, user) = (home.actor(), home.organization, home.owner.user.id);
-    let member = home.add("m@example.com", Level::Member).await.user;
+    let member = home.add("m@example.com", MembershipLevel::Member).await.user;
     let role = home.catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
     let project = home.project.id;
     let results = at_once(8 * 12, |number| {
@@ -168,7 +168,11 @@ pub async fn writers_of_everything_never_wait_in_a_circle(place: Place) {
                     let change = OrganizationChange { name: name(), ..Default::default() };
                     catalog.organizations().update(&actor, change).await.map(drop)
                 }
-                1 => catalog.members().set_level(&actor, member.uuid, Level::Admin).await.map(drop),
+                1 => catalog
+                    .members()
+                    .set_level(&actor, member.uuid, MembershipLevel::Admin)
+                    .await
+                    .map(drop),
                 2 => {
                     let joined = catalog.roles().add_member(&actor, role.id, member.uuid).await?;
                     catalog.roles().remove_member(&actor, role.id, joined.id).await

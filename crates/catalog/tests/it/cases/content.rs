@@ -4,7 +4,7 @@ use catalog::{
     Actor, CheckedInsights, ContentChange, DashboardChange, DashboardContents, NewAction,
     NewContent, NewDashboard, NewTile, TILES_MAX, TileChange,
 };
-use model::{Access, Button, CreationMode, Restriction, Sight, TileLook, Viewer};
+use model::{Access, Button, CreationMode, Restriction, TilePresentation, Viewer, Visibility};
 
 use crate::store::{EVERYTHING, Home, Place};
 
@@ -20,7 +20,7 @@ async fn make(home: &Home, name: &str) {
         pinned: false,
         deleted: false,
     };
-    home.catalog.actions().create(&actor, new, &Sight::Everything).await.unwrap();
+    home.catalog.actions().create(&actor, new, &Visibility::Everything).await.unwrap();
 }
 
 pub async fn a_page_of_tagged_objects_takes_one_more_statement_however_long(place: Place) {
@@ -28,7 +28,7 @@ pub async fn a_page_of_tagged_objects_takes_one_more_statement_however_long(plac
     let cost = async || {
         let before = home.catalog.statements();
         let found =
-            home.catalog.actions().list(home.project.id, &Sight::Everything, EVERYTHING).await;
+            home.catalog.actions().list(home.project.id, &Visibility::Everything, EVERYTHING).await;
         let (actions, _) = found.unwrap();
         assert!(actions.iter().all(|action| action.tags.len() == 2));
         home.catalog.statements() - before
@@ -47,7 +47,7 @@ pub async fn what_no_tile_can_show_again_is_gone(place: Place) {
     let home = place.home().await;
     let actor = Actor { project: Some(home.project.id), ..home.actor() };
     let access = Access::default();
-    let viewer = Viewer { user: home.owner.user.id, administrates: true, access: &access };
+    let viewer = Viewer { user: home.owner.user.id, is_admin: true, access: &access };
     let shows = |no: usize| match no % 2 {
         0 => NewContent::Note(format!("note {no}")),
         _ => NewContent::Button(Button {
@@ -57,14 +57,15 @@ pub async fn what_no_tile_can_show_again_is_gone(place: Place) {
             style: Default::default(),
         }),
     };
-    let tile = |no: usize| NewTile { look: TileLook::default(), shows: shows(no) };
+    let tile =
+        |no: usize| NewTile { presentation: TilePresentation::default(), content: shows(no) };
     let new = NewDashboard {
         name: None,
         description: String::new(),
         pinned: false,
         tags: Vec::new(),
         restriction_level: Restriction::Everyone,
-        look: Default::default(),
+        presentation: Default::default(),
         deleted: false,
         creation_mode: CreationMode::Default,
         contents: DashboardContents::Tiles((0..TILES_MAX).map(tile).collect()),

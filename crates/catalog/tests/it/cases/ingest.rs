@@ -8,10 +8,11 @@ use catalog::{
     ProjectChanges,
 };
 use model::definition::{
-    Day, FlagSighting, PropertyOwner, PropertyType, SeenEvent, SeenFlag, SeenProperty, Sightings,
+    Day, FlagObservation, Observations, ObservedEvent, ObservedFlag, ObservedProperty,
+    PropertyOwner, PropertyType,
 };
 use model::group::Group;
-use model::object::Object;
+use model::json_object::JsonObject;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
 use model::{ProjectId, Timestamp};
 use serde_json::{Map, json};
@@ -21,11 +22,11 @@ use crate::store::{EVERYTHING, Home, Place};
 const JOURNAL: u128 = 7;
 const HOUR_SECONDS: i64 = 3_600;
 
-fn person(project: ProjectId, no: u32, first: &str, at: Timestamp) -> Person<Object> {
+fn person(project: ProjectId, no: u32, first: &str, at: Timestamp) -> Person<JsonObject> {
     Person {
         no: PersonNo(no),
         uuid: person_uuid(project, first),
-        properties: Object::from(&Map::from_iter([("first".to_owned(), json!(first))])),
+        properties: JsonObject::from(&Map::from_iter([("first".to_owned(), json!(first))])),
         is_identified: false,
         version: 0,
         created_at: at,
@@ -99,7 +100,7 @@ pub async fn a_uuid_that_one_person_gives_up_another_may_have(place: Place) {
     let written = [person(project, 2, "d9", earlier), person(project, 4, "d2", at)];
     let identity = IdentityChanges {
         persons: written.iter().cloned().map(Arc::new).collect(),
-        renewed: vec![PersonNo(2)],
+        rekeyed: vec![PersonNo(2)],
         next_distinct: 4,
         next_person: 5,
         ..IdentityChanges::default()
@@ -124,8 +125,8 @@ pub async fn persons_that_are_known_are_changed_in_their_places(place: Place) {
         let properties = new.properties.changed([("plan", "\"team\"".into())], []);
         Person { properties, version: 7, is_identified: true, ..new }
     };
-    let written: Vec<Person<Object>> = (1..=290).map(changed).chain([changed(301)]).collect();
-    let identity = |broken: Option<Person<Object>>| IdentityChanges {
+    let written: Vec<Person<JsonObject>> = (1..=290).map(changed).chain([changed(301)]).collect();
+    let identity = |broken: Option<Person<JsonObject>>| IdentityChanges {
         persons: written.iter().cloned().chain(broken).map(Arc::new).collect(),
         first_new_person: 301,
         next_distinct: 301,
@@ -167,7 +168,7 @@ pub async fn ids_follow_their_person_through_several_merges(place: Place) {
     people(&home, 4).await;
     // 1 into 2, 2 into 3; the batch itself knows d2 only.
     let identity = IdentityChanges {
-        moves: vec![(PersonNo(1), PersonNo(2)), (PersonNo(2), PersonNo(3))],
+        merges: vec![(PersonNo(1), PersonNo(2)), (PersonNo(2), PersonNo(3))],
         ids: vec![DistinctId { version: 1, ..id(2, "d2", Some(3)) }],
         persons: vec![Arc::new(Person {
             is_identified: true,
@@ -260,17 +261,21 @@ pub async fn definitions_keep_their_hour_and_their_first_type(place: Place) {
     let home = place.home().await;
     let (project, start) = (home.project.id, place.clock.now());
     let see = |from: u64, seconds: i64, kinds: Vec<Option<PropertyType>>| {
-        let event = |at| SeenEvent { project, name: "signup".into(), at };
-        let property =
-            |kind| SeenProperty { project, owner: PropertyOwner::Event, name: "n".into(), kind };
+        let event = |at| ObservedEvent { project, name: "signup".into(), at };
+        let property = |kind| ObservedProperty {
+            project,
+            owner: PropertyOwner::Event,
+            name: "n".into(),
+            kind,
+        };
         let at = start.plus_seconds(seconds);
-        let sightings = Sightings {
+        let observations = Observations {
             events: vec![event(at), event(at.plus_seconds(1))],
             properties: kinds.into_iter().map(property).collect(),
             pairs: vec![(project, "signup".into(), "n".into())],
-            ..Sightings::default()
+            ..Observations::default()
         };
-        IngestBatch { sightings, ..batch(from, from + 1) }
+        IngestBatch { observations, ..batch(from, from + 1) }
     };
     let definition = || async {
         let sql = "SELECT CAST(created_at AS TEXT) || ' ' || CAST(last_seen_at AS TEXT) \
@@ -303,8 +308,8 @@ pub async fn names_past_the_bound_of_a_project_are_counted_and_warned_of_but_not
     let home = place.home().await;
     let (project, now) = (home.project.id, place.clock.now());
     let see = |from: u64, events: &[&str], properties: &[&str]| {
-        let event = |name: &&str| SeenEvent { project, name: (*name).into(), at: now };
-        let property = |name: &&str| SeenProperty {
+        let event = |name: &&str| ObservedEvent { project, name: (*name).into(), at: now };
+        let property = |name: &&str| ObservedProperty {
             project,
             owner: PropertyOwner::Event,
             name: (*name).into(),
@@ -312,14 +317,14 @@ pub async fn names_past_the_bound_of_a_project_are_counted_and_warned_of_but_not
         };
         let pair = |name: &&str| (project, events[0].to_owned(), (*name).to_owned());
         let counts = events.iter().map(|name| ((*name).to_owned(), 1)).collect();
-        let sightings = Sightings {
+        let observations = Observations {
             events: events.iter().map(event).collect(),
             properties: properties.iter().map(property).collect(),
             pairs: properties.iter().map(pair).collect(),
             volumes: HashMap::from([((project, Day::of(now)), counts)]),
-            ..Sightings::default()
+            ..Observations::default()
         };
-        IngestBatch { sightings, ..batch(from, from + 1) }
+        IngestBatch { observations, ..batch(from, from + 1) }
     };
     let limits = |events, properties| DefinitionLimits { events, properties };
     home.catalog.definitions().set_limits(limits(2, 3));
@@ -367,15 +372,15 @@ pub async fn volumes_are_summed_over_thirty_days_and_older_ones_go(place: Place)
             let counts = HashMap::from([("signup".to_owned(), *count), ("other".to_owned(), 1)]);
             ((project, today.minus(*days_ago)), counts)
         });
-        let event = SeenEvent { project, name: "signup".into(), at: place.clock.now() };
+        let event = ObservedEvent { project, name: "signup".into(), at: place.clock.now() };
         let volumes = volumes.collect();
-        let sightings = Sightings {
+        let observations = Observations {
             events: vec![event],
             volumes,
             volumes_since: since,
-            ..Sightings::default()
+            ..Observations::default()
         };
-        IngestBatch { sightings, ..batch(from, from + 1) }
+        IngestBatch { observations, ..batch(from, from + 1) }
     };
     let volume = || async {
         let found = home.catalog.event_definitions().by_name(project, "signup").await;
@@ -406,26 +411,26 @@ pub async fn a_flag_keeps_its_latest_call(place: Place) {
     let flag = |key: &str| FlagChange { key: Some(key.into()), ..FlagChange::default() };
     let flag = home.catalog.flags().create(&actor, flag("beta")).await.unwrap();
     let at = |seconds: i64| place.clock.now().plus_seconds(seconds);
-    let told = |key: &str, how| SeenFlag { project, key: key.into(), how };
+    let told = |key: &str, how| ObservedFlag { project, key: key.into(), observation: how };
     for (from, flags, called, enriched) in [
         (1, vec![], None, false),
-        (2, vec![told("beta", FlagSighting::Called(at(0)))], Some(at(0)), false),
-        (3, vec![told("beta", FlagSighting::Called(at(-60)))], Some(at(0)), false),
+        (2, vec![told("beta", FlagObservation::Called(at(0)))], Some(at(0)), false),
+        (3, vec![told("beta", FlagObservation::Called(at(-60)))], Some(at(0)), false),
         (
             4,
             vec![
-                told("beta", FlagSighting::Called(at(120))),
-                told("beta", FlagSighting::Called(at(60))),
-                told("unknown", FlagSighting::Called(at(60))),
-                told("unknown", FlagSighting::Enriched),
-                told("beta", FlagSighting::Enriched),
+                told("beta", FlagObservation::Called(at(120))),
+                told("beta", FlagObservation::Called(at(60))),
+                told("unknown", FlagObservation::Called(at(60))),
+                told("unknown", FlagObservation::Enriched),
+                told("beta", FlagObservation::Enriched),
             ],
             Some(at(120)),
             true,
         ),
     ] {
-        let sightings = Sightings { flags, ..Sightings::default() };
-        let batch = IngestBatch { sightings, ..batch(from, from + 1) };
+        let observations = Observations { flags, ..Observations::default() };
+        let batch = IngestBatch { observations, ..batch(from, from + 1) };
         home.catalog.ingest().apply(&batch).await.unwrap();
         let found = home.catalog.flags().get(project, flag.id).await.unwrap();
         let known = (found.last_called_at, found.has_enriched_analytics);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use catalog::OrganizationChange;
-use model::{FlagAccess, Level, OrganizationId, Window};
+use model::{FlagAccess, MembershipLevel, OrganizationId, Window};
 use uuid::Uuid;
 
 use crate::store::{EVERYTHING, Home, Place};
@@ -24,7 +24,7 @@ async fn fill(home: &Home, numbers: std::ops::Range<usize>) {
         home.catalog.organizations().create(home.owner.user.id, change).await.unwrap();
         let role =
             home.catalog.roles().create(&actor, format!("r{number}"), FlagAccess::Edit).await;
-        let member = home.add(&format!("m{number}@example.com"), Level::Member).await;
+        let member = home.add(&format!("m{number}@example.com"), MembershipLevel::Member).await;
         home.catalog.roles().add_member(&actor, role.unwrap().id, member.user.uuid).await.unwrap();
     }
 }

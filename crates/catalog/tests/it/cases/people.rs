@@ -1,23 +1,27 @@
 //! Members, their levels, and how long they stay.
 
 use catalog::{Error, NewPassword, OrganizationChange, UserChange};
-use model::{FlagAccess, Level};
+use model::{FlagAccess, MembershipLevel};
 
 use crate::store::{EVERYTHING, Place, person};
 
 pub async fn nobody_rises_above_themselves_or_touches_their_betters(place: Place) {
     let home = place.home().await;
     let (mut actors, mut targets) = (Vec::new(), Vec::new());
-    for (level, name) in [(Level::Member, "m"), (Level::Admin, "a"), (Level::Owner, "o")] {
+    for (level, name) in [
+        (MembershipLevel::Member, "m"),
+        (MembershipLevel::Admin, "a"),
+        (MembershipLevel::Owner, "o"),
+    ] {
         actors.push((home.add(&format!("{name}1@example.com"), level).await, level));
         targets.push((home.add(&format!("{name}2@example.com"), level).await, level));
     }
     for (actor, own) in &actors {
         let by = home.actor_of(actor);
         for (target, level) in &targets {
-            for new in [Level::Member, Level::Admin, Level::Owner] {
+            for new in [MembershipLevel::Member, MembershipLevel::Admin, MembershipLevel::Owner] {
                 let result = home.catalog.members().set_level(&by, target.user.uuid, new).await;
-                let may = *own > Level::Member && own >= level && *own >= new;
+                let may = *own > MembershipLevel::Member && own >= level && *own >= new;
                 assert_eq!(result.is_ok(), may, "{own:?} sets {level:?} to {new:?}");
                 assert!(matches!(result, Ok(_) | Err(Error::Forbidden(_))));
                 home.catalog
@@ -27,13 +31,17 @@ pub async fn nobody_rises_above_themselves_or_touches_their_betters(place: Place
                     .unwrap();
             }
         }
-        for new in [Level::Member, Level::Admin, Level::Owner] {
+        for new in [MembershipLevel::Member, MembershipLevel::Admin, MembershipLevel::Owner] {
             let result = home.catalog.members().set_level(&by, actor.user.uuid, new).await;
             assert_eq!(result.is_ok(), new <= *own, "{own:?} sets itself to {new:?}");
             home.catalog.members().set_level(&home.actor(), actor.user.uuid, *own).await.unwrap();
             let made =
                 home.catalog.members().add(&by, person(&format!("{own:?}{new:?}@x")), new).await;
-            assert_eq!(made.is_ok(), *own > Level::Member && new <= *own, "{own:?} adds {new:?}");
+            assert_eq!(
+                made.is_ok(),
+                *own > MembershipLevel::Member && new <= *own,
+                "{own:?} adds {new:?}"
+            );
         }
     }
     let [(member, _), (admin, _), (owner, _)] = &actors[..] else { panic!() };
@@ -48,9 +56,10 @@ pub async fn nobody_rises_above_themselves_or_touches_their_betters(place: Place
 pub async fn an_organization_keeps_an_owner(place: Place) {
     let home = place.home().await;
     let own = home.owner.user.uuid;
-    let refused = home.catalog.members().set_level(&home.actor(), own, Level::Admin).await;
+    let refused =
+        home.catalog.members().set_level(&home.actor(), own, MembershipLevel::Admin).await;
     assert!(matches!(refused, Err(Error::Refused { .. })));
-    let other = home.add("owner2@example.com", Level::Owner).await;
+    let other = home.add("owner2@example.com", MembershipLevel::Owner).await;
     home.catalog.users().set_active(other.user.id, false).await.unwrap();
     let refused = home.catalog.members().remove(&home.actor(), own).await;
     assert!(matches!(refused, Err(Error::Refused { .. })), "the other one cannot log in");
@@ -64,12 +73,12 @@ pub async fn a_new_member_starts_in_the_default_role(place: Place) {
     let home = place.home().await;
     let (catalog, actor) = (&home.catalog, home.actor());
     let role = catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
-    home.add("before@example.com", Level::Member).await;
+    home.add("before@example.com", MembershipLevel::Member).await;
     let set = |role| OrganizationChange { default_role_id: Some(role), ..Default::default() };
     let changed = catalog.organizations().update(&actor, set(Some(role.id))).await.unwrap();
     assert_eq!(changed.default_role_id, Some(role.id));
     assert!(catalog.roles().get(home.organization, role.id).await.unwrap().is_default);
-    let after = home.add("after@example.com", Level::Member).await;
+    let after = home.add("after@example.com", MembershipLevel::Member).await;
     let (members, total) = catalog.roles().memberships(role.id, EVERYTHING).await.unwrap();
     assert_eq!((members[0].user.uuid, total), (after.user.uuid, 1));
 
@@ -139,7 +148,7 @@ pub async fn the_oldest_of_too_many_sessions_ends(place: Place) {
 pub async fn an_address_is_taken_in_any_case(place: Place) {
     let home = place.home().await;
     let new = person("ADMIN@example.com");
-    let refused = home.catalog.members().add(&home.actor(), new, Level::Member).await;
+    let refused = home.catalog.members().add(&home.actor(), new, MembershipLevel::Member).await;
     assert!(matches!(refused, Err(Error::Taken { field: "email", .. })));
     let found = home.catalog.users().by_email("Admin@Example.com").await.unwrap().unwrap();
     assert_eq!(found.user.id, home.owner.user.id);

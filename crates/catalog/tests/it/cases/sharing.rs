@@ -4,7 +4,7 @@ use catalog::{
     Actor, CheckedInsights, DashboardChange, Deleted, Error, InsightChange, InsightName,
     LINK_EXPOSES_HIDDEN, NewInsight, Result, ShareTarget, SharingChange, TileChange,
 };
-use model::{Access, DashboardId, Insight, TileId, Viewer, Written};
+use model::{Access, DashboardId, Insight, TileId, VerbatimJson, Viewer};
 
 use crate::store::{Home, Place};
 
@@ -40,7 +40,7 @@ impl Home {
 
     fn sharer<'a>(&self, access: &'a Access) -> (Actor, Viewer<'a>) {
         let actor = Actor { project: Some(self.project.id), ..self.actor() };
-        (actor, Viewer { user: self.owner.user.id, administrates: true, access })
+        (actor, Viewer { user: self.owner.user.id, is_admin: true, access })
     }
 
     /// What a token opens.
@@ -156,7 +156,7 @@ pub async fn a_link_that_came_on_after_a_look_shows_nothing_more(place: Place) {
         assert!(matches!(result, Err(Error::Forbidden(LINK_EXPOSES_HIDDEN))), "{result:?}");
     };
     let mut asked_otherwise = CheckedInsights::default();
-    let query = Some(Written::read(r#"{"kind":"TrendsQuery"}"#).unwrap());
+    let query = Some(VerbatimJson::parse(r#"{"kind":"TrendsQuery"}"#).unwrap());
     asked_otherwise.add(&Insight { query, ..found.clone() });
     for looked in [&CheckedInsights::default(), &asked_otherwise] {
         refused(catalog.dashboards().move_tile(&actor, viewer, (from, to), tile, looked).await);

@@ -63,7 +63,7 @@ pub fn check(project: &Project, history: &History, random: &mut StdRng, seed: u6
     let leaf = random_leaf(random);
     let node = Node::parse(&leaf, &Dialect::default()).unwrap();
     let mut found = Vec::new();
-    node.behaviours(&mut found);
+    node.behavioral_filters(&mut found);
     let found = insights::matching_persons(found[0], &project.view(), &limits()).unwrap();
     let found: BTreeSet<u32> = found.iter().collect();
     assert_eq!(found, expected(project, history, &leaf), "seed {seed}: {leaf}");

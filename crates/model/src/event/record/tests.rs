@@ -174,16 +174,16 @@ fn strange_records_are_errors() {
     };
     let mut long = good.clone();
     long.push(0);
-    let damaged = |why| RecordError::Damaged(why);
+    let corrupted = |why| RecordError::Corrupted(why);
     for (record, expected) in [
         (with(0, 9), RecordError::UnknownKind(9)),
         (with(1, 2), RecordError::UnknownVersion(2)),
-        (with(13, 0x80), damaged("unknown bits")),
-        (with(10, 0x39), damaged("bits that exclude each other")),
-        (with(12, 0x08), damaged("bits that exclude each other")),
-        (with(45, 0xff), damaged("text is not UTF-8")),
-        (long, damaged("bytes after the last field")),
-        (Vec::new(), damaged("cut short")),
+        (with(13, 0x80), corrupted("unknown bits")),
+        (with(10, 0x39), corrupted("bits that exclude each other")),
+        (with(12, 0x08), corrupted("bits that exclude each other")),
+        (with(45, 0xff), corrupted("text is not UTF-8")),
+        (long, corrupted("bytes after the last field")),
+        (Vec::new(), corrupted("cut short")),
     ] {
         assert_eq!(AcceptedEvent::decode(&record), Err(expected));
     }

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::{Fields, Refused, Result, flag_id, percentage, properties};
+use super::{Fields, InvalidFilters, Result, flag_id, percentage, properties};
 use crate::CohortId;
 use crate::group::GROUP_TYPES_MAX;
-use crate::property::{self, Operator, PatternBill};
+use crate::property::{self, Operator, PatternQuota};
 
 const AGGREGATION: &str = "aggregation_group_type_index";
 
@@ -17,7 +17,7 @@ pub(super) fn patterns(stored: &Fields) -> HashSet<&str> {
 }
 
 pub(super) fn prepare(filters: &mut Fields, known: &HashSet<&str>) -> Result<()> {
-    let mut bill = PatternBill::default();
+    let mut quota = PatternQuota::default();
     let of_flag = aggregation(filters.get(AGGREGATION))?;
     let groups = match filters.entry("groups").or_insert_with(|| json!([])) {
         Value::Array(groups) => groups,
@@ -25,22 +25,22 @@ pub(super) fn prepare(filters: &mut Fields, known: &HashSet<&str>) -> Result<()>
             *missing = json!([]);
             return Ok(());
         }
-        _ => return Err(Refused::because("groups is a list.")),
+        _ => return Err(InvalidFilters::new("groups is a list.")),
     };
     let mut aggregations = Vec::new();
     for group in groups {
         let group = group
             .as_object_mut()
-            .ok_or_else(|| Refused::because("A condition group is an object."))?;
+            .ok_or_else(|| InvalidFilters::new("A condition group is an object."))?;
         let of_group = match group.get(AGGREGATION) {
             Some(own) => aggregation(Some(own))?,
             None => of_flag,
         };
         group.insert(AGGREGATION.into(), json!(of_group));
         aggregations.push(of_group);
-        prepare_group(group, of_group, known, &mut bill)?;
+        prepare_group(group, of_group, known, &mut quota)?;
     }
-    bill.check().map_err(|why| Refused::because(why.to_string()))?;
+    quota.check().map_err(|why| InvalidFilters::new(why.to_string()))?;
     if let Some(first) = aggregations.first().copied() {
         let common = aggregations.iter().all(|other| *other == first).then_some(first).flatten();
         filters.insert(AGGREGATION.into(), json!(common));
@@ -58,7 +58,7 @@ fn aggregation(value: Option<&Value>) -> Result<Option<u8>> {
             .map(Some)
             .ok_or_else(|| {
                 let last = GROUP_TYPES_MAX - 1;
-                Refused::because(format!("{AGGREGATION} is a number from 0 to {last}, or null."))
+                InvalidFilters::new(format!("{AGGREGATION} is a number from 0 to {last}, or null."))
             }),
     }
 }
@@ -67,7 +67,7 @@ fn prepare_group(
     group: &mut Fields,
     of: Option<u8>,
     known: &HashSet<&str>,
-    bill: &mut PatternBill,
+    quota: &mut PatternQuota,
 ) -> Result<()> {
     if let Some(share) = group.get("rollout_percentage").filter(|share| !share.is_null()) {
         percentage("rollout_percentage", Some(share))?;
@@ -80,15 +80,15 @@ fn prepare_group(
             for property in properties {
                 let property = property
                     .as_object_mut()
-                    .ok_or_else(|| Refused::because("A property is an object."))?;
-                prepare_property(property, of, known, bill)?;
+                    .ok_or_else(|| InvalidFilters::new("A property is an object."))?;
+                prepare_property(property, of, known, quota)?;
             }
         }
-        Some(_) => return Err(Refused::because("properties is a list.")),
+        Some(_) => return Err(InvalidFilters::new("properties is a list.")),
     }
     match group.get("variant") {
         None | Some(Value::Null | Value::String(_)) => Ok(()),
-        Some(_) => Err(Refused::because("A group's variant is the key of one, or null.")),
+        Some(_) => Err(InvalidFilters::new("A group's variant is the key of one, or null.")),
     }
 }
 
@@ -96,12 +96,12 @@ fn prepare_property(
     property: &mut Fields,
     of: Option<u8>,
     known: &HashSet<&str>,
-    bill: &mut PatternBill,
+    quota: &mut PatternQuota,
 ) -> Result<()> {
     let key = match property.get("key") {
         Some(Value::String(key)) if !key.is_empty() => key.clone(),
         Some(Value::Number(number)) => number.to_string(),
-        _ => return Err(Refused::because("A property needs a key.")),
+        _ => return Err(InvalidFilters::new("A property needs a key.")),
     };
     property.insert("key".into(), json!(key));
     let operator = operator(property)?;
@@ -109,14 +109,18 @@ fn prepare_property(
     match (kind.as_str(), of) {
         ("person" | "person_metadata" | "cohort" | "flag", None) | ("group", Some(_)) => {}
         ("person" | "person_metadata" | "cohort" | "flag", Some(_)) => {
-            return Err(Refused::because("A condition on groups asks for group properties only."));
+            return Err(InvalidFilters::new(
+                "A condition on groups asks for group properties only.",
+            ));
         }
         ("group", None) => {
-            return Err(Refused::because("A condition on persons asks for no group properties."));
+            return Err(InvalidFilters::new(
+                "A condition on persons asks for no group properties.",
+            ));
         }
         _ => {
             let detail = "A property's type is person, cohort, group or flag.";
-            return Err(Refused::because(detail));
+            return Err(InvalidFilters::new(detail));
         }
     }
     let value = property.get("value").unwrap_or(&Value::Null);
@@ -126,9 +130,11 @@ fn prepare_property(
         "group"
             if property.get("group_type_index").and_then(Value::as_u64) != of.map(u64::from) =>
         {
-            Err(Refused::because("A group property's group_type_index is that of its condition."))
+            Err(InvalidFilters::new(
+                "A group property's group_type_index is that of its condition.",
+            ))
         }
-        _ => check_value(operator, value, known, bill),
+        _ => check_value(operator, value, known, quota),
     }
 }
 
@@ -137,9 +143,9 @@ fn operator(property: &mut Fields) -> Result<Operator> {
     let operator = match property.get("operator") {
         None | Some(Value::Null) => return Ok(Operator::Exact),
         Some(Value::String(word)) => {
-            Operator::parse(word).map_err(|why| Refused::because(why.to_string()))?
+            Operator::parse(word).map_err(|why| InvalidFilters::new(why.to_string()))?
         }
-        Some(_) => return Err(Refused::because("An operator is a word.")),
+        Some(_) => return Err(InvalidFilters::new("An operator is a word.")),
     };
     property.insert("operator".into(), json!(operator.as_str()));
     Ok(operator)
@@ -147,25 +153,25 @@ fn operator(property: &mut Fields) -> Result<Operator> {
 
 fn check_cohort(operator: Operator, value: &Value) -> Result<()> {
     if !matches!(operator, Operator::Exact | Operator::In | Operator::NotIn) {
-        return Err(Refused::because("A cohort's operator is in or not_in."));
+        return Err(InvalidFilters::new("A cohort's operator is in or not_in."));
     }
     match CohortId::from_json(value) {
         Some(_) => Ok(()),
-        None => Err(Refused::unknown_cohort()),
+        None => Err(InvalidFilters::unknown_cohort()),
     }
 }
 
 fn check_flag(property: &Fields, operator: Operator, value: &Value) -> Result<()> {
     if operator != Operator::FlagEvaluatesTo {
-        return Err(Refused::because("A flag's operator is flag_evaluates_to."));
+        return Err(InvalidFilters::new("A flag's operator is flag_evaluates_to."));
     }
     if property.get("key").and_then(flag_id).is_none() {
-        return Err(Refused::because("A flag is named by its number."));
+        return Err(InvalidFilters::new("A flag is named by its number."));
     }
     match value {
         Value::Bool(_) => Ok(()),
         Value::String(variant) if !variant.is_empty() => Ok(()),
-        _ => Err(Refused::because("A flag evaluates to true, false or a variant.")),
+        _ => Err(InvalidFilters::new("A flag evaluates to true, false or a variant.")),
     }
 }
 
@@ -173,18 +179,18 @@ fn check_value(
     operator: Operator,
     value: &Value,
     known: &HashSet<&str>,
-    bill: &mut PatternBill,
+    quota: &mut PatternQuota,
 ) -> Result<()> {
     if matches!(operator, Operator::In | Operator::NotIn | Operator::FlagEvaluatesTo) {
         let detail = format!("Operator '{}' compares no property.", operator.as_str());
-        return Err(Refused::because(detail));
+        return Err(InvalidFilters::new(detail));
     }
     let is_pattern = matches!(operator, Operator::Regex | Operator::NotRegex);
     if is_pattern && let Some(pattern) = value.as_str().filter(|text| known.contains(text)) {
-        bill.add_stored(pattern);
+        quota.add_stored(pattern);
         return Ok(());
     }
-    property::check(operator, value, bill).map_err(|why| Refused::because(why.to_string()))
+    property::check(operator, value, quota).map_err(|why| InvalidFilters::new(why.to_string()))
 }
 
 pub(super) fn check_overrides(filters: &Fields, variants: &[String]) -> Result<()> {
@@ -193,7 +199,7 @@ pub(super) fn check_overrides(filters: &Fields, variants: &[String]) -> Result<(
         if let Some(wanted) = wanted
             && !variants.iter().any(|key| key == wanted)
         {
-            return Err(Refused::because(format!("There is no variant '{wanted}'.")));
+            return Err(InvalidFilters::new(format!("There is no variant '{wanted}'.")));
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::{Fields, Refused, Result, percentage};
+use super::{Fields, InvalidFilters, Result, percentage};
 
 /// Upstream's length of a key.
 const VARIANT_CHARS_MAX: usize = 400;
@@ -16,11 +16,11 @@ pub(super) fn check(filters: &Fields) -> Result<Vec<String>> {
     let variants = match filters.get("multivariate") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Object(multivariate)) => multivariate.get("variants").and_then(Value::as_array),
-        Some(_) => return Err(Refused::because("multivariate is an object or null.")),
+        Some(_) => return Err(InvalidFilters::new("multivariate is an object or null.")),
     };
     let variants = variants
         .filter(|variants| !variants.is_empty())
-        .ok_or_else(|| Refused::because("A multivariate flag needs variants."))?;
+        .ok_or_else(|| InvalidFilters::new("A multivariate flag needs variants."))?;
     let (mut keys, mut sum) = (Vec::with_capacity(variants.len()), 0.0);
     for variant in variants {
         keys.push(key(variant)?);
@@ -28,10 +28,10 @@ pub(super) fn check(filters: &Fields) -> Result<Vec<String>> {
     }
     let distinct: HashSet<&String> = keys.iter().collect();
     if distinct.len() < keys.len() {
-        return Err(Refused::because("Variant keys must differ."));
+        return Err(InvalidFilters::new("Variant keys must differ."));
     }
     if (sum - 100.0_f64).abs() > SUM_TOLERANCE {
-        return Err(Refused::because(format!("The variants' shares sum to {sum}, not to 100.")));
+        return Err(InvalidFilters::new(format!("The variants' shares sum to {sum}, not to 100.")));
     }
     Ok(keys)
 }
@@ -40,7 +40,7 @@ fn key(variant: &Value) -> Result<String> {
     let key = variant.get("key").and_then(Value::as_str).unwrap_or_default();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte);
     if key.is_empty() || key.len() > VARIANT_CHARS_MAX || !key.bytes().all(plain) {
-        return Err(Refused::because(format!(
+        return Err(InvalidFilters::new(format!(
             "A variant's key has 1 to {VARIANT_CHARS_MAX} letters, digits or any of _./-"
         )));
     }
@@ -56,7 +56,7 @@ pub(super) fn prepare_payloads(filters: &mut Fields, variants: &[String]) -> Res
             return Ok(());
         }
         Some(Value::Object(payloads)) => payloads,
-        Some(_) => return Err(Refused::because("payloads is an object.")),
+        Some(_) => return Err(InvalidFilters::new("payloads is an object.")),
     };
     for (key, payload) in payloads {
         let expected = match variants {
@@ -68,12 +68,12 @@ pub(super) fn prepare_payloads(filters: &mut Fields, variants: &[String]) -> Res
                 [] => "The payload of a boolean flag is under 'true'.".to_owned(),
                 _ => format!("There is no variant '{key}' for this payload."),
             };
-            return Err(Refused::because(detail));
+            return Err(InvalidFilters::new(detail));
         }
         match payload {
             Value::String(text) => {
                 serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|_| {
-                    Refused::because(format!("The payload of '{key}' is not valid JSON."))
+                    InvalidFilters::new(format!("The payload of '{key}' is not valid JSON."))
                 })?;
             }
             other => *other = Value::String(other.to_string()),

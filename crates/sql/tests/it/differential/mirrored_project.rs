@@ -343,7 +343,7 @@ impl Generator {
             return;
         }
         let moves = vec![(PersonNo(from), PersonNo(to))];
-        self.store.persons.apply(&IdentityChanges { moves, ..Default::default() });
+        self.store.persons.apply(&IdentityChanges { merges: moves, ..Default::default() });
         for (id, _) in self.ids.clone().iter().filter(|(_, owner)| *owner == Some(from)) {
             self.id(id, Some(to));
         }

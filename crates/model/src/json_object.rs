@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::{Map, Value};
 
-use crate::json::{Fault, Members, Result, to_value};
+use crate::json::{JsonError, Members, Result, to_value};
 
 /// Digits that any reader takes for a whole number.
 const DIGITS_MAX: usize = 18;
@@ -16,36 +16,36 @@ const DIGITS_MAX: usize = 18;
 /// A JSON object as one text without blanks, its members in the order of their names as written. A
 /// value stands as serde_json writes it, so equal values are equal texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
+pub struct JsonObject {
     text: String,
     /// Of each member, where its name ends, the quote with it, and where its value does.
     ends: Vec<(u32, u32)>,
 }
 
-impl Default for Object {
+impl Default for JsonObject {
     fn default() -> Self {
         Self { text: "{}".to_owned(), ends: Vec::new() }
     }
 }
 
-impl From<&Map<String, Value>> for Object {
+impl From<&Map<String, Value>> for JsonObject {
     fn from(members: &Map<String, Value>) -> Self {
         let set = members.iter().map(|(name, value)| (name.as_str(), value.to_string().into()));
         Self::default().changed(set, [])
     }
 }
 
-impl Object {
+impl JsonObject {
     /// Of a text that this or serde_json wrote.
-    pub fn read(text: String) -> Result<Self> {
+    pub fn parse(text: String) -> Result<Self> {
         if u32::try_from(text.len()).is_err() {
-            return Err(Fault::Malformed);
+            return Err(JsonError::Malformed);
         }
         if let Some(ends) = ends(&text)? {
             return Ok(Self { text, ends });
         }
         let members: Map<String, Value> =
-            serde_json::from_str(&text).map_err(|_| Fault::Malformed)?;
+            serde_json::from_str(&text).map_err(|_| JsonError::Malformed)?;
         Ok(Self::from(&members))
     }
 
@@ -68,11 +68,11 @@ impl Object {
 
     /// The JSON of a member whose name has nothing to escape. It is looked for where `place` says
     /// first, and where it was found stays there.
-    pub fn get_near(&self, name: &str, place: &AtomicUsize) -> Option<&str> {
-        let mut at = place.load(Relaxed);
+    pub fn get_with_hint(&self, name: &str, hint: &AtomicUsize) -> Option<&str> {
+        let mut at = hint.load(Relaxed);
         if at >= self.ends.len() || self.name_bytes(at) != name.as_bytes() {
             at = self.find(0, name).ok()?;
-            place.store(at, Relaxed);
+            hint.store(at, Relaxed);
         }
         Some(self.value(at))
     }
@@ -104,7 +104,7 @@ impl Object {
     }
 
     /// With all members of another object.
-    pub fn over(&self, other: &Self) -> Self {
+    pub fn merged(&self, other: &Self) -> Self {
         let theirs = other.members().map(|(name, json)| (name.into(), Some(json.into())));
         self.edited(theirs.collect())
     }
@@ -208,9 +208,9 @@ fn ends(text: &str) -> Result<Option<Vec<(u32, u32)>>> {
         start = end + 1;
     }
     let whole = start + usize::from(ends.is_empty()) == text.len();
-    match members.is_over() {
+    match members.is_finished() {
         true => Ok(whole.then_some(ends)),
-        false => Err(Fault::Malformed),
+        false => Err(JsonError::Malformed),
     }
 }
 
@@ -290,25 +290,25 @@ mod tests {
         ) {
             let mut map: Map<String, Value> = first.into_iter().collect();
             let other: Map<String, Value> = other.into_iter().collect();
-            let object = Object::from(&map);
+            let object = JsonObject::from(&map);
             let changes = set.iter().map(|(name, value)| (name.as_str(), value.to_string().into()));
             let object = object.changed(changes, unset.iter().map(String::as_str));
             map.extend(set);
             unset.iter().for_each(|name| drop(map.remove(name)));
             prop_assert_eq!(&object.to_map(), &map);
-            let object = object.over(&Object::from(&other));
+            let object = object.merged(&JsonObject::from(&other));
             map.extend(other);
             prop_assert_eq!(&object.to_map(), &map);
-            prop_assert_eq!(&Object::read(object.text().to_owned()).unwrap(), &object);
-            prop_assert_eq!(&Object::read(Value::from(map.clone()).to_string()).unwrap(), &object);
+            prop_assert_eq!(&JsonObject::parse(object.text().to_owned()).unwrap(), &object);
+            prop_assert_eq!(&JsonObject::parse(Value::from(map.clone()).to_string()).unwrap(), &object);
             for name in ["", "a", "ab", "b", "\"", "\\", "\n", "é", "$x", "~", "no"] {
                 let value = object.get(name).map(|json| serde_json::from_str(json).unwrap());
                 prop_assert_eq!(value.as_ref(), map.get(name));
                 if escaped(name) == name {
                     for near in 0..4 {
                         let place = AtomicUsize::new(near);
-                        prop_assert_eq!(object.get_near(name, &place), object.get(name));
-                        prop_assert_eq!(object.get_near(name, &place), object.get(name));
+                        prop_assert_eq!(object.get_with_hint(name, &place), object.get(name));
+                        prop_assert_eq!(object.get_with_hint(name, &place), object.get(name));
                     }
                 }
             }
@@ -318,13 +318,13 @@ mod tests {
     #[test]
     fn any_object_is_read() {
         let read =
-            |text: &str| Object::read(text.to_owned()).map(|object| object.text().to_owned());
+            |text: &str| JsonObject::parse(text.to_owned()).map(|object| object.text().to_owned());
         for text in [r#"{"a":1,"b":"x"}"#, r#" { "b" : "x" ,"a":1}"#, r#"{"b":"x","a":2,"a":1}"#] {
             assert_eq!(read(text).unwrap(), r#"{"a":1,"b":"x"}"#, "{text}");
         }
         assert_eq!((read("{}").unwrap(), read(" { } ").unwrap()), ("{}".into(), "{}".into()));
         for text in ["", "[]", "{", r#"{"a":1"#, r#"{"a":1}}"#, r#"{"a":1}x"#, r#"{"a":1,}"#] {
-            assert_eq!(read(text), Err(Fault::Malformed), "{text}");
+            assert_eq!(read(text), Err(JsonError::Malformed), "{text}");
         }
     }
 

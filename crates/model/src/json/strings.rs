@@ -9,7 +9,7 @@ use eight::{BITS, BLOCK, special};
 /// Where the text that starts at `at` has a quote, a backslash or a control character first; the
 /// end of `bytes` if nowhere.
 #[inline]
-pub fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+pub fn unescaped_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk::<BLOCK>) {
         let found = special(*block);
         if found != 0 {
@@ -98,7 +98,7 @@ mod tests {
         ) {
             let bytes = [plain, behind].concat();
             let from = at.min(bytes.len());
-            prop_assert_eq!(plain_end(&bytes, at), from + plainly(&bytes[from..]));
+            prop_assert_eq!(unescaped_end(&bytes, at), from + plainly(&bytes[from..]));
         }
 
         #[test]

@@ -11,23 +11,23 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Result, Value};
 
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct VerbatimJson {
     text: Box<RawValue>,
     fields: Map<String, Value>,
 }
 
-impl Written {
+impl VerbatimJson {
     /// Spaces between its parts mean nothing, nor do ways to spell a letter. Of a key that is there
     /// twice the last counts, and is kept.
-    pub fn read(text: &str) -> Result<Self> {
-        let read = Self::kept(tidied(text)?)?;
+    pub fn parse(text: &str) -> Result<Self> {
+        let read = Self::from_stored(compacted(text)?)?;
         let Keys(written) = serde_json::from_str(read.text())?;
         let known = read.fields.len() + read.fields.values().map(keys).sum::<usize>();
         if written == known { Ok(read) } else { Ok(read.fields.into()) }
     }
 
     /// One that was read before.
-    pub fn kept(text: String) -> Result<Self> {
+    pub fn from_stored(text: String) -> Result<Self> {
         Ok(Self { fields: serde_json::from_str(&text)?, text: RawValue::from_string(text)? })
     }
 
@@ -106,7 +106,7 @@ impl<'de> Visitor<'de> for KeyCounter {
     }
 }
 
-fn tidied(text: &str) -> Result<String> {
+fn compacted(text: &str) -> Result<String> {
     let mut tidy = String::with_capacity(text.len());
     let mut rest = text;
     loop {
@@ -119,14 +119,14 @@ fn tidied(text: &str) -> Result<String> {
     }
 }
 
-impl From<Map<String, Value>> for Written {
+impl From<Map<String, Value>> for VerbatimJson {
     fn from(fields: Map<String, Value>) -> Self {
         let text = serde_json::value::to_raw_value(&fields);
         Self { text: text.expect("keys are texts"), fields }
     }
 }
 
-impl Deref for Written {
+impl Deref for VerbatimJson {
     type Target = Map<String, Value>;
 
     fn deref(&self) -> &Self::Target {
@@ -134,25 +134,25 @@ impl Deref for Written {
     }
 }
 
-impl PartialEq for Written {
+impl PartialEq for VerbatimJson {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text()
     }
 }
 
-impl Serialize for Written {
+impl Serialize for VerbatimJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         self.text.serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Written {
+impl<'de> Deserialize<'de> for VerbatimJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         Map::deserialize(deserializer).map(Self::from)
     }
 }
 
-impl JsonSchema for Written {
+impl JsonSchema for VerbatimJson {
     fn inline_schema() -> bool {
         true
     }
@@ -173,14 +173,14 @@ mod tests {
     #[test]
     fn order_and_digits_stay_and_spelling_is_tidied() {
         let text = " { \"z\" : 1.0,\n\"a\":[ 12345678901234567890123, 1E2 ], \"\\u00fc \\\"\\\\\": \"\\u0041 b\" } ";
-        let read = Written::read(text).unwrap();
+        let read = VerbatimJson::parse(text).unwrap();
         let tidy = r#"{"z":1.0,"a":[12345678901234567890123,1E2],"ü \"\\":"A b"}"#;
         assert_eq!(read.text(), tidy);
         assert_eq!(serde_json::to_string(&Some(&read)).unwrap(), tidy);
         assert_eq!(read["z"], 1.0);
-        assert_eq!(Written::kept(tidy.to_owned()).unwrap(), read);
+        assert_eq!(VerbatimJson::from_stored(tidy.to_owned()).unwrap(), read);
         for wrong in ["", "[]", "5", "{\"a\"", "{\"\\ud800\":1}"] {
-            assert!(Written::read(wrong).is_err(), "{wrong}");
+            assert!(VerbatimJson::parse(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
             ),
             (r#"{"a":{"k":1},"b":{"k":1.50}}"#, r#"{"a":{"k":1},"b":{"k":1.50}}"#),
         ] {
-            assert_eq!(Written::read(text).unwrap().text(), kept);
+            assert_eq!(VerbatimJson::parse(text).unwrap().text(), kept);
         }
     }
 }

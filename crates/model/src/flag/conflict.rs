@@ -14,7 +14,7 @@ pub struct Conflict {
 
 impl Original {
     /// Whether the author left a field as they saw it.
-    pub fn is_kept(&self, field: &str, sent: &Value) -> bool {
+    pub fn is_unchanged(&self, field: &str, sent: &Value) -> bool {
         self.0.get(field) == Some(sent)
     }
 

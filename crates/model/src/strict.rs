@@ -4,19 +4,19 @@ use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 use serde_json::Value;
 
-use crate::Refusal;
+use crate::FieldError;
 
 /// Reads a value that was sent. What does not fit is refused by its path, in the words that
 /// clients of the API know.
-pub fn read<T: DeserializeOwned>(sent: &Value) -> Result<T, Refusal> {
-    serde_path_to_error::deserialize(Strict(sent)).map_err(|error| refusal(&error, sent))
+pub fn deserialize_strict<T: DeserializeOwned>(sent: &Value) -> Result<T, FieldError> {
+    serde_path_to_error::deserialize(Strict(sent)).map_err(|error| field_error(&error, sent))
 }
 
 /// A list is no object: serde by itself fills the fields of a struct from a list, in their order.
 struct Strict<'a>(&'a Value);
 
 /// What holds nothing else is read as ever.
-macro_rules! as_it_is {
+macro_rules! forward {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
             self.0.$method(visitor)
@@ -108,7 +108,7 @@ impl<'de> Deserializer<'de> for Strict<'de> {
         self.0.deserialize_enum(name, variants, visitor)
     }
 
-    as_it_is! {
+    forward! {
         deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
         deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
         deserialize_u128 deserialize_f32 deserialize_f64 deserialize_char deserialize_str
@@ -125,7 +125,7 @@ impl<'de> IntoDeserializer<'de, serde_json::Error> for Strict<'de> {
     }
 }
 
-fn refusal(error: &serde_path_to_error::Error<serde_json::Error>, sent: &Value) -> Refusal {
+fn field_error(error: &serde_path_to_error::Error<serde_json::Error>, sent: &Value) -> FieldError {
     use serde_path_to_error::Segment;
     let mut names: Vec<String> = Vec::new();
     let mut at = Some(sent);
@@ -153,7 +153,7 @@ fn refusal(error: &serde_path_to_error::Error<serde_json::Error>, sent: &Value) 
         (None, Some(value)) => explain(&why, value),
         (None, None) => ("invalid_input", why),
     };
-    Refusal { attr: names.join("__"), code, detail }
+    FieldError { attr: names.join("__"), code, detail }
 }
 
 fn explain(why: &str, sent: &Value) -> (&'static str, String) {
@@ -165,11 +165,14 @@ fn explain(why: &str, sent: &Value) -> (&'static str, String) {
     } else if ["i64", "i32", "u64", "u32", "usize"].iter().any(|name| expected.starts_with(name)) {
         ("invalid_input", "A valid integer is required.".into())
     } else if expected.starts_with("a sequence") {
-        ("not_a_list", format!("Expected a list of items but got type \"{}\".", kind_of(sent)))
+        (
+            "not_a_list",
+            format!("Expected a list of items but got type \"{}\".", json_type_name(sent)),
+        )
     } else if expected.starts_with("a map") || expected.starts_with("struct") {
         (
             "invalid_input",
-            format!("Expected a dictionary of items but got type \"{}\".", kind_of(sent)),
+            format!("Expected a dictionary of items but got type \"{}\".", json_type_name(sent)),
         )
     } else if why.starts_with("UUID") || why.contains("UUID") {
         ("invalid_input", "Must be a valid UUID.".into())
@@ -186,7 +189,7 @@ fn explain(why: &str, sent: &Value) -> (&'static str, String) {
 }
 
 /// What clients call the kind of a value.
-pub const fn kind_of(value: &Value) -> &'static str {
+pub const fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -259,7 +262,7 @@ mod tests {
             (json!({ "id": 1, "fields": null }), "fields", "This field may not be null."),
             (json!({ "id": 1, "pair": [1, "x", 2] }), "pair", "invalid length 3"),
         ] {
-            let refused = read::<Outer>(&sent).unwrap_err();
+            let refused = deserialize_strict::<Outer>(&sent).unwrap_err();
             assert_eq!(refused.attr, attr, "{sent}");
             assert!(refused.detail.starts_with(detail), "{sent}: {}", refused.detail);
         }
@@ -278,6 +281,6 @@ mod tests {
             any: json!([{ "a": [null] }]),
             fields: serde_json::Map::from_iter([("b".into(), json!([1]))]),
         };
-        assert_eq!(read::<Outer>(&sent).unwrap(), expected);
+        assert_eq!(deserialize_strict::<Outer>(&sent).unwrap(), expected);
     }
 }

@@ -12,10 +12,10 @@ const TIMES_MAX: u64 = 1_000_000;
 
 /// A condition on a person's events, compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Behaviour {
-    pub deed: Deed,
-    pub often: Often,
-    /// A moment as questions name it, such as `-30d`.
+pub struct BehavioralFilter {
+    pub target: EventOrAction,
+    pub frequency: Frequency,
+    /// A date as questions name it, such as `-30d`.
     pub since: String,
     pub until: Option<String>,
     /// What the events must pass: a JSON list of property filters.
@@ -23,22 +23,22 @@ pub struct Behaviour {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Deed {
+pub enum EventOrAction {
     Event(String),
     Action(ActionId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Often {
+pub enum Frequency {
     AtLeastOnce,
     /// Of those who did it at all, as upstream counts.
-    Times(Than, u64),
+    Times(Comparison, u64),
     /// Never before.
     FirstTime,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Than {
+pub enum Comparison {
     Equal,
     AtLeast,
     AtMost,
@@ -46,19 +46,19 @@ pub enum Than {
     Less,
 }
 
-impl Often {
-    /// Whether so many times, more than none, are meant; first times are not a matter of count.
+impl Frequency {
+    /// Whether so many times, more comparison none, are meant; first times are not a matter of count.
     pub fn fits(self, times: u64) -> bool {
         match self {
             Self::AtLeastOnce | Self::FirstTime => times > 0,
-            Self::Times(than, wanted) => {
+            Self::Times(comparison, wanted) => {
                 times > 0
-                    && match than {
-                        Than::Equal => times == wanted,
-                        Than::AtLeast => times >= wanted,
-                        Than::AtMost => times <= wanted,
-                        Than::More => times > wanted,
-                        Than::Less => times < wanted,
+                    && match comparison {
+                        Comparison::Equal => times == wanted,
+                        Comparison::AtLeast => times >= wanted,
+                        Comparison::AtMost => times <= wanted,
+                        Comparison::More => times > wanted,
+                        Comparison::Less => times < wanted,
                     }
             }
         }
@@ -71,13 +71,15 @@ fn shape<T>(why: &'static str) -> Result<T, FilterError> {
     Err(FilterError::Shape(why))
 }
 
-impl Behaviour {
+impl BehavioralFilter {
     pub(super) fn parse(fields: &Fields) -> Result<Self, FilterError> {
         let word = |name: &str| fields.get(name).and_then(Value::as_str);
-        let often = match word("value") {
-            Some("performed_event") => Often::AtLeastOnce,
-            Some("performed_event_first_time") => Often::FirstTime,
-            Some("performed_event_multiple") => Often::Times(than(fields)?, times(fields)?),
+        let frequency = match word("value") {
+            Some("performed_event") => Frequency::AtLeastOnce,
+            Some("performed_event_first_time") => Frequency::FirstTime,
+            Some("performed_event_multiple") => {
+                Frequency::Times(comparison(fields)?, times(fields)?)
+            }
             _ => {
                 return shape(
                     "A behavioral condition has the value performed_event, \
@@ -90,8 +92,8 @@ impl Behaviour {
             Some(filters @ Value::Array(_)) => filters.to_string(),
             Some(_) => return shape("event_filters is a list of property filters."),
         };
-        let until = moment(fields, "explicit_datetime_to")?;
-        Ok(Self { deed: deed(fields)?, often, since: since(fields)?, until, filters })
+        let until = date(fields, "explicit_datetime_to")?;
+        Ok(Self { target: target(fields)?, frequency, since: since(fields)?, until, filters })
     }
 
     /// The cohorts that its events are held against.
@@ -111,13 +113,13 @@ pub fn event_cohorts(filter: &Fields, found: &mut Vec<CohortId>) {
     }
 }
 
-fn deed(fields: &Fields) -> Result<Deed, FilterError> {
+fn target(fields: &Fields) -> Result<EventOrAction, FilterError> {
     match (fields.get("event_type").and_then(Value::as_str), fields.get("key")) {
         (Some("events"), Some(Value::String(event))) if !event.is_empty() => {
-            Ok(Deed::Event(event.clone()))
+            Ok(EventOrAction::Event(event.clone()))
         }
         (Some("actions"), Some(key)) => match ActionId::from_json(key) {
-            Some(id) => Ok(Deed::Action(id)),
+            Some(id) => Ok(EventOrAction::Action(id)),
             None => shape("A behavioral condition names an action by its number."),
         },
         (Some("events"), _) => shape("A behavioral condition names an event as its key."),
@@ -141,23 +143,23 @@ fn times(fields: &Fields) -> Result<u64, FilterError> {
     }
 }
 
-fn than(fields: &Fields) -> Result<Than, FilterError> {
+fn comparison(fields: &Fields) -> Result<Comparison, FilterError> {
     Ok(match fields.get("operator") {
-        None | Some(Value::Null) => Than::Equal,
+        None | Some(Value::Null) => Comparison::Equal,
         Some(operator) => match operator.as_str() {
-            Some("exact" | "eq") => Than::Equal,
-            Some("gte") => Than::AtLeast,
-            Some("lte") => Than::AtMost,
-            Some("gt") => Than::More,
-            Some("lt") => Than::Less,
+            Some("exact" | "eq") => Comparison::Equal,
+            Some("gte") => Comparison::AtLeast,
+            Some("lte") => Comparison::AtMost,
+            Some("gt") => Comparison::More,
+            Some("lt") => Comparison::Less,
             _ => return shape("Times are compared with exact, gte, lte, gt or lt."),
         },
     })
 }
 
 fn since(fields: &Fields) -> Result<String, FilterError> {
-    if let Some(moment) = moment(fields, "explicit_datetime")? {
-        return Ok(moment);
+    if let Some(date) = date(fields, "explicit_datetime")? {
+        return Ok(date);
     }
     let unit = match fields.get("time_interval").and_then(Value::as_str) {
         Some("minute") => 'M',
@@ -176,7 +178,7 @@ fn since(fields: &Fields) -> Result<String, FilterError> {
     }
 }
 
-fn moment(fields: &Fields, name: &str) -> Result<Option<String>, FilterError> {
+fn date(fields: &Fields, name: &str) -> Result<Option<String>, FilterError> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.is_empty() => Ok(None),
@@ -191,43 +193,46 @@ mod tests {
 
     use super::*;
 
-    fn parse(changes: Value) -> Result<Behaviour, FilterError> {
+    fn parse(changes: Value) -> Result<BehavioralFilter, FilterError> {
         let mut leaf = json!({ "type": "behavioral", "key": "signed up", "value": "performed_event",
             "event_type": "events", "time_value": "30", "time_interval": "day" });
         for (name, value) in changes.as_object().unwrap() {
             leaf[name] = value.clone();
         }
-        Behaviour::parse(leaf.as_object().unwrap())
+        BehavioralFilter::parse(leaf.as_object().unwrap())
     }
 
     #[test]
     fn the_three_kinds_are_read() {
         let plain = parse(json!({})).unwrap();
-        assert_eq!(plain.deed, Deed::Event("signed up".into()));
-        assert_eq!((plain.often, plain.since.as_str()), (Often::AtLeastOnce, "-30d"));
+        assert_eq!(plain.target, EventOrAction::Event("signed up".into()));
+        assert_eq!((plain.frequency, plain.since.as_str()), (Frequency::AtLeastOnce, "-30d"));
         let action = parse(json!({ "event_type": "actions", "key": "7", "time_value": 2,
             "time_interval": "month", "value": "performed_event_first_time" }))
         .unwrap();
-        assert_eq!((&action.deed, action.often), (&Deed::Action(ActionId(7)), Often::FirstTime));
+        assert_eq!(
+            (&action.target, action.frequency),
+            (&EventOrAction::Action(ActionId(7)), Frequency::FirstTime)
+        );
         assert_eq!(action.since, "-2m");
         let often = parse(json!({ "value": "performed_event_multiple", "operator": "gte",
             "operator_value": "3", "explicit_datetime": "2024-01-01" }))
         .unwrap();
-        assert_eq!(often.often, Often::Times(Than::AtLeast, 3));
+        assert_eq!(often.frequency, Frequency::Times(Comparison::AtLeast, 3));
         assert_eq!(often.since, "2024-01-01");
     }
 
     #[test]
     fn times_are_of_those_who_did_it_at_all() {
-        for (than, times) in [
-            (Than::Equal, vec![2]),
-            (Than::AtLeast, vec![2, 3]),
-            (Than::AtMost, vec![1, 2]),
-            (Than::More, vec![3]),
-            (Than::Less, vec![1]),
+        for (comparison, times) in [
+            (Comparison::Equal, vec![2]),
+            (Comparison::AtLeast, vec![2, 3]),
+            (Comparison::AtMost, vec![1, 2]),
+            (Comparison::More, vec![3]),
+            (Comparison::Less, vec![1]),
         ] {
-            let fits = (0..4).filter(|times| Often::Times(than, 2).fits(*times));
-            assert_eq!(fits.collect::<Vec<u64>>(), times, "{than:?}");
+            let fits = (0..4).filter(|times| Frequency::Times(comparison, 2).fits(*times));
+            assert_eq!(fits.collect::<Vec<u64>>(), times, "{comparison:?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Values and members as most are: on a way of their own, past what the others may be.
 
-use super::plain_end;
+use super::unescaped_end;
 
 /// Where a string without escapes or a number without exponent ends that starts at `start`, as most
 /// values do; anything else is not looked at.
@@ -14,7 +14,7 @@ pub(super) fn simple_end(bytes: &[u8], start: usize) -> usize {
     };
     match bytes.get(start) {
         Some(b'"') => {
-            let end = plain_end(bytes, start + 1);
+            let end = unescaped_end(bytes, start + 1);
             end + usize::from(bytes.get(end) == Some(&b'"'))
         }
         Some(first @ b'0'..=b'9') => {
@@ -35,7 +35,7 @@ pub(super) fn simple_to(bytes: &[u8], mut at: usize) -> usize {
         if bytes.get(at) != Some(&b'"') {
             return at;
         }
-        let key_end = plain_end(bytes, at + 1);
+        let key_end = unescaped_end(bytes, at + 1);
         let Some([b'"', b':', ..]) = bytes.get(key_end..) else { return at };
         let start = key_end + 2;
         let end = simple_end(bytes, start);
