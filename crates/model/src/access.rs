@@ -1,8 +1,8 @@
-//! Access rules: how far people go in a project, with its objects of a kind, and with one object.
+//! Access control: rules that grant a level in a project, on all objects of a kind, or on one object.
 //!
-//! A rule is for one member, for a role, or for everybody. What is said of one object comes before
-//! what is said of its kind. Where rules name somebody or a role of theirs, the furthest of those
-//! counts, and what is said to everybody does not.
+//! A rule applies to one member, to a role, or to everyone. Rules on an object override rules on its
+//! kind. If any rule names the viewer or one of their roles, the highest of those levels wins and
+//! rules for everyone are ignored.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AccessLevel, UserId};
 
-/// The kinds of objects that rules may be about.
+/// The kinds of objects that access rules cover.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -23,7 +23,7 @@ pub enum ObjectKind {
     Insight,
 }
 
-/// How far somebody may go in a project.
+/// A member's access level in a project.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -53,7 +53,7 @@ impl ObjectKind {
 
 impl ProjectAccess {
     pub const ALL: [Self; 3] = [Self::None, Self::Member, Self::Admin];
-    /// Where no rule speaks.
+    /// The level without any rule.
     pub const DEFAULT: Self = Self::Member;
 
     pub const fn as_str(self) -> &'static str {
@@ -71,7 +71,7 @@ impl ProjectAccess {
 
 impl AccessLevel {
     pub const ALL: [Self; 4] = [Self::None, Self::Viewer, Self::Editor, Self::Manager];
-    /// Where no rule speaks.
+    /// The level without any rule.
     pub const DEFAULT: Self = Self::Editor;
 
     pub const fn as_str(self) -> &'static str {
@@ -88,7 +88,7 @@ impl AccessLevel {
     }
 }
 
-/// To applies_to a rule speaks, seen by one who hears it.
+/// Whether a rule reaches the viewer by name or because it is for everyone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppliesTo {
     Everyone,
@@ -96,7 +96,7 @@ pub enum AppliesTo {
     Named,
 }
 
-/// What several rules about one thing say.
+/// The highest level that rules on one target grant, by how they reach the viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RuleLevels<L> {
     everyone: Option<L>,
@@ -123,7 +123,7 @@ impl<L: Copy + Ord> RuleLevels<L> {
     }
 }
 
-/// What the rules of a project say to one of its people.
+/// The access rules of a project as they apply to one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     project: RuleLevels<ProjectAccess>,
@@ -165,17 +165,17 @@ impl Access {
     }
 }
 
-/// Who looks at a project's objects.
+/// A member and their access, against which objects are checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Viewer<'a> {
     pub user: UserId,
-    /// Administrators of the project may do everything in it, whatever rules say.
+    /// Project admins bypass all rules.
     pub is_admin: bool,
     pub access: &'a Access,
 }
 
 impl Viewer<'_> {
-    /// Nobody is kept from what they made.
+    /// Authors and admins always have the `Manager` level.
     pub fn level(self, kind: ObjectKind, id: i64, author: Option<UserId>) -> AccessLevel {
         match self.is_admin || author == Some(self.user) {
             true => AccessLevel::Manager,
@@ -190,7 +190,7 @@ impl Viewer<'_> {
         }
     }
 
-    /// Whoever may edit all objects of a kind may make one.
+    /// Creating an object takes the `Editor` level on its kind.
     pub fn can_create(self, kind: ObjectKind) -> bool {
         self.level_of_kind(kind) >= AccessLevel::Editor
     }
@@ -219,7 +219,7 @@ impl Viewer<'_> {
     }
 }
 
-/// Which objects of a kind somebody sees: by number, and whatever they made.
+/// Which objects of a kind a viewer sees: by id, plus all objects they created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Visibility {
     #[default]
@@ -244,7 +244,7 @@ impl Visibility {
     }
 }
 
-/// What somebody sees of every kind; of a kind that is not entry, everything.
+/// A viewer's [`Visibility`] of every kind; a kind without an entry is fully visible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Visibilities(Vec<(ObjectKind, Visibility)>);
 
@@ -267,7 +267,7 @@ mod tests {
     use ObjectKind::{Dashboard, Insight};
 
     #[test]
-    fn the_nearest_rule_counts_and_of_several_the_furthest() {
+    fn object_rules_override_kind_rules_and_the_highest_named_level_wins() {
         let mut access = Access::default();
         assert_eq!(access.of_object(Dashboard, 1), Editor);
         access.add_kind_rule(Dashboard, Everyone, View);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_is_what_the_rules_leave() {
+    fn visibility_follows_from_access_rules_and_authorship() {
         let viewer = UserId(1);
         let mut access = Access::default();
         let visibility = |access: &Access, is_admin| {

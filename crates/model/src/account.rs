@@ -1,4 +1,4 @@
-//! People, their organizations, and how far each may go.
+//! Users, organizations, their settings, and membership and access levels.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::UserId;
 use crate::settings::{Default, Kind, Setting, Settings, SettingsChange, SettingsSchema};
 
-/// A user as every object shows its author.
+/// A user as API objects embed it (`created_by`, `last_modified_by`).
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct User {
     pub id: UserId,
@@ -23,7 +23,7 @@ pub struct User {
 
 pub enum UserSchema {}
 
-/// What people set about themselves and nothing here reads.
+/// Settings of a user. The server stores them for clients and reads none of them.
 pub type UserSettings = Settings<UserSchema>;
 pub type UserSettingsChange = SettingsChange<UserSchema>;
 
@@ -46,7 +46,7 @@ impl SettingsSchema for UserSchema {
     ];
 }
 
-/// What people may say they do, as upstream asks.
+/// Values of `role_at_organization`; upstream's list.
 const ROLES: &[&str] = &[
     "engineering",
     "data",
@@ -59,7 +59,7 @@ const ROLES: &[&str] = &[
     "other",
 ];
 
-/// How far somebody may go with one object.
+/// A member's access level on one object, or on all objects of a kind.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -71,7 +71,7 @@ pub enum AccessLevel {
     Manager,
 }
 
-/// Standing within an organization; the numbers are on the wire.
+/// A member's level in an organization; the API sends these numbers.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -102,7 +102,7 @@ impl TryFrom<i64> for MembershipLevel {
     }
 }
 
-/// How far a role may go with feature flags; the numbers are on the wire.
+/// A role's access to feature flags; the API sends these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "i64", try_from = "i64")]
 #[schemars(with = "i64")]
@@ -131,11 +131,11 @@ impl TryFrom<i64> for FlagAccess {
 
 pub enum OrganizationSchema {}
 
-/// What administrators set for a whole organization.
+/// Settings that admins change for a whole organization.
 pub type OrganizationSettings = Settings<OrganizationSchema>;
 pub type OrganizationSettingsChange = SettingsChange<OrganizationSchema>;
 
-/// Off: keys of plain members open nothing that belongs to the organization.
+/// When off, personal API keys of plain members are refused in this organization.
 pub const MEMBER_KEYS: &str = "members_can_use_personal_api_keys";
 
 impl SettingsSchema for OrganizationSchema {
@@ -147,7 +147,7 @@ impl SettingsSchema for OrganizationSchema {
         Setting::switch("members_can_invite", true),
         Setting::switch(MEMBER_KEYS, true),
         Setting::switch("allow_publicly_shared_resources", true),
-        // Below 37 only some members edit feature flags; null restricts nobody.
+        // Below 37 only some members may edit feature flags; null: no restriction.
         Setting::open("feature_flags_access_level", Kind::Number(&[21, 37])),
         Setting::always(
             "default_experiment_stats_method",

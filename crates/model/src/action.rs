@@ -1,4 +1,4 @@
-//! Actions: events that people gave a name of their own.
+//! Actions: named matchers over events.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{ActionId, ProjectId, Timestamp, User};
 
-/// An action as the API shows it.
+/// An action as the API returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Action {
     pub id: ActionId,
@@ -20,7 +20,7 @@ pub struct Action {
     pub created_by: Option<User>,
     pub deleted: bool,
     pub is_calculating: bool,
-    /// Actions are matched when they are asked for; clients still expect an instant.
+    /// Queries match actions on read, so nothing is calculated; clients still expect a timestamp.
     pub last_calculated_at: Timestamp,
     pub team_id: ProjectId,
     pub is_action: bool,
@@ -31,12 +31,12 @@ pub struct Action {
     pub updated_at: Timestamp,
 }
 
-/// All given parts of a step must match; of several steps, one.
+/// All given fields of a step must match (AND); an action matches if any of its steps does (OR).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ActionStep {
     pub event: Option<String>,
-    /// Property filters, kept as they were sent.
+    /// Property filters, stored as sent.
     pub properties: Option<Vec<Map<String, Value>>>,
     pub selector: Option<String>,
     pub tag_name: Option<String>,

@@ -8,7 +8,7 @@ use crate::{
     Visibilities,
 };
 
-/// An annotation as the API shows it.
+/// An annotation as the API returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Annotation {
     pub id: AnnotationId,
@@ -27,10 +27,10 @@ pub struct Annotation {
     pub updated_at: Timestamp,
     pub deleted: bool,
     pub scope: AnnotationScope,
-    /// Where it was made: an organization's annotation is shown in all of its projects.
+    /// The project it was created in. Annotations of organization scope show in all its projects.
     #[serde(skip)]
     pub project: ProjectId,
-    /// Who made what it is drawn on.
+    /// Author of the dashboard it belongs to; authors always see their own objects.
     #[serde(skip)]
     pub dashboard_author: Option<UserId>,
     #[serde(skip)]
@@ -48,7 +48,7 @@ impl Annotation {
         self.dashboard_item.is_none_or(|id| seen.holds(id.0, self.insight_author))
     }
 
-    /// What is drawn on one insight or dashboard is seen with it.
+    /// An annotation on one insight or dashboard is visible if that object is.
     pub fn is_seen(&self, seen: &Visibilities) -> bool {
         match self.scope {
             AnnotationScope::DashboardItem => self.shows_insight(seen),
@@ -57,8 +57,8 @@ impl Annotation {
         }
     }
 
-    /// As somebody sees it in a project who may not see what it was made on. What siblings show to
-    /// the whole organization does not tell that: their own rules hide it or not.
+    /// Redacts the dashboard and insight it was created on, where the viewer may not see them. An
+    /// annotation from another project always loses both: this project's rules do not cover them.
     pub fn within(mut self, project: ProjectId, seen: &Visibilities) -> Self {
         let here = self.project == project;
         if !here || !self.shows_dashboard(seen) {
@@ -105,7 +105,7 @@ impl AnnotationScope {
     }
 }
 
-/// Who wrote it: a person, or a deployment's script.
+/// Whether a user or a deployment script created it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CreationType {
     #[default]

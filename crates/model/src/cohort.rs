@@ -1,4 +1,4 @@
-//! Cohorts: sets of persons, described by their properties or listed.
+//! Cohorts: sets of persons, dynamic (a tree of filters) or static (a list).
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,17 +7,17 @@ use serde_json::{Map, Value, json};
 use crate::property::{self, DEPTH_MAX, Dialect, FilterError, Node, Operator, PatternQuota};
 use crate::{CohortId, ProjectId, Timestamp, User};
 
-/// A cohort as the API shows it.
+/// A cohort as the API returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cohort {
     pub id: CohortId,
     pub name: Option<String>,
     pub description: String,
-    /// The old way to describe one; read, and kept as `filters`.
+    /// Legacy form of `filters`; accepted on write and converted.
     pub groups: Vec<Value>,
     pub filters: Option<Map<String, Value>>,
     pub query: Option<Value>,
-    /// The version whose members are known.
+    /// The last calculated version.
     pub version: Option<i64>,
     pub pending_version: Option<i64>,
     pub is_calculating: bool,
@@ -43,18 +43,17 @@ pub enum CohortType {
     Behavioral,
 }
 
-/// Conditions of one cohort; more would be a program.
+/// Conditions in one cohort. Our bound.
 const CONDITIONS_MAX: usize = 500;
-/// Conditions on what people did: each is a look through the events.
+/// Behavioral conditions in one cohort: each costs a scan of the events.
 const BEHAVIORAL_FILTERS_MAX: usize = 20;
 
-/// The tree of conditions that filters hold, compiled; or why they cannot be stored.
+/// Validates and compiles the condition tree of filters that are about to be stored.
 pub fn cohort_tree(filters: &Map<String, Value>) -> Result<Node, FilterError> {
     compiled(filters, PatternQuota::default())
 }
 
-/// The same of filters that are stored: their patterns were judged when they were written, maybe by
-/// a release that let more of them pass.
+/// Compiles stored filters. Pattern limits do not apply: an older release may have accepted more.
 pub fn stored_cohort_tree(filters: &Map<String, Value>) -> Result<Node, FilterError> {
     compiled(filters, PatternQuota::unlimited())
 }
@@ -80,7 +79,7 @@ fn compiled(filters: &Map<String, Value>, patterns: PatternQuota) -> Result<Node
     }
 }
 
-/// What stored filters are about.
+/// The `cohort_type` that stored filters imply.
 pub fn cohort_type(is_static: bool, filters: Option<&Map<String, Value>>) -> CohortType {
     let tree = filters.and_then(|filters| filters.get("properties"));
     match is_static {
@@ -90,20 +89,20 @@ pub fn cohort_type(is_static: bool, filters: Option<&Map<String, Value>>) -> Coh
     }
 }
 
-/// Of a tree that was checked when it was stored; compiling it would cost lists of cohorts dear.
+/// Walks the JSON instead of compiling it: lists of cohorts call this for each row.
 fn has_behavioral_filters(tree: &Value) -> bool {
     let below = tree.get("values").and_then(Value::as_array);
     tree.get("type").is_some_and(|kind| kind == "behavioral")
         || below.is_some_and(|below| below.iter().any(has_behavioral_filters))
 }
 
-/// What a tree came to so far.
+/// Totals over the tree, checked against the limits.
 struct Tally {
     conditions: usize,
     patterns: PatternQuota,
 }
 
-/// Looks at every leaf: stored filters must be worth evaluating.
+/// Validates every node and adds it to the tally.
 fn check(tree: &Value, depth: usize, tally: &mut Tally) -> Result<(), FilterError> {
     if depth > DEPTH_MAX {
         return Err(FilterError::Shape("Conditions are nested too deeply."));
@@ -121,7 +120,7 @@ fn check(tree: &Value, depth: usize, tally: &mut Tally) -> Result<(), FilterErro
             let values = values.ok_or(FilterError::Shape("AND and OR need a list of values."))?;
             values.iter().try_for_each(|value| check(value, depth + 1, tally))
         }
-        // Its own operators compare numbers of events.
+        // `Node::parse` validates these: their operators compare event counts.
         "behavioral" => {
             tally.conditions += 1;
             Ok(())
@@ -147,7 +146,7 @@ fn check(tree: &Value, depth: usize, tally: &mut Tally) -> Result<(), FilterErro
     }
 }
 
-/// The old form, `[{"properties": […]}, …]`: any of the groups, all properties of one.
+/// Converts the legacy form `[{"properties": […]}, …]`: OR over groups, AND within one.
 pub fn filters_from_groups(groups: &[Value]) -> Map<String, Value> {
     let all = |group: &Value| {
         let leaves = group.get("properties").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -164,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_are_a_tree_of_conditions_that_can_be_evaluated() {
+    fn cohort_tree_accepts_only_filters_that_can_be_evaluated() {
         let leaf =
             json!({ "type": "person", "key": "email", "operator": "icontains", "value": "@x" });
         let did = json!({ "type": "behavioral", "key": "x", "value": "performed_event",

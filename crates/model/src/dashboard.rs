@@ -1,4 +1,4 @@
-//! Dashboards: insights, notes and links laid out on a grid, and who may change them.
+//! Dashboards: tiles (insights, notes, buttons) on a grid, and the permissions on them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::{
     Timestamp, User, UserId, Viewer,
 };
 
-/// An enumeration whose numbers are on the wire.
+/// An enum that the API sends as a number.
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $number:literal),+ }) => {
         $(#[$doc])*
@@ -44,25 +44,25 @@ macro_rules! numbered {
 numbered!(
     /// Who may edit a dashboard.
     Restriction {
-        /// Everybody in the project.
+        /// All members of the project.
         Everyone = 21,
-        /// Its author, administrators, and those who were added.
+        /// Its author, project admins and invited collaborators.
         Collaborators = 37
     }
 );
 numbered!(
-    /// What somebody may do with a dashboard.
+    /// What a viewer may do with a dashboard.
     Privilege { View = 21, Edit = 37 }
 );
 
-/// How a dashboard came to be.
+/// How a dashboard was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CreationMode {
     Default,
     Template,
     Duplicate,
-    /// Belongs to something else and is in no list.
+    /// Belongs to another object; lists omit it.
     Unlisted,
 }
 
@@ -83,13 +83,13 @@ impl CreationMode {
     }
 }
 
-/// What decides about a viewer's rights to one dashboard.
+/// The inputs that decide a viewer's [`Rights`] on one dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DashboardPolicy {
     pub dashboard: DashboardId,
     pub restriction: Restriction,
     pub author: Option<UserId>,
-    /// Whether the viewer was added to it by name.
+    /// Whether the viewer was invited as a collaborator.
     pub is_collaborator: bool,
 }
 
@@ -98,9 +98,9 @@ pub struct DashboardPolicy {
 pub struct Rights {
     pub restriction: Restriction,
     pub privilege: Privilege,
-    /// May say who else edits it.
+    /// May change the restriction and the collaborators.
     pub can_restrict: bool,
-    /// As far as rules and restriction let them go.
+    /// The effective level under access rules and the restriction.
     pub level: AccessLevel,
 }
 
@@ -118,7 +118,7 @@ impl DashboardPolicy {
 }
 
 impl Rights {
-    /// Those of whoever opens a shared page.
+    /// The rights of an anonymous visitor of a shared page.
     pub const PUBLIC: Self = Self {
         restriction: Restriction::Collaborators,
         privilege: Privilege::View,
@@ -126,8 +126,8 @@ impl Rights {
         level: AccessLevel::Viewer,
     };
 
-    /// Editing takes both: a privilege, which the restriction leaves, and a level, which the rules
-    /// grant.
+    /// Editing takes both the edit privilege (restriction) and the `Editor` level (access rules);
+    /// lacking either lowers both to viewing.
     pub(crate) fn reconciled(self) -> Self {
         if self.privilege == Privilege::Edit && self.level >= AccessLevel::Editor {
             return self;
@@ -144,7 +144,7 @@ impl Rights {
     }
 }
 
-/// What lists show of a dashboard.
+/// A dashboard without its tiles, as lists return it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DashboardHead {
     pub id: DashboardId,
@@ -162,7 +162,7 @@ pub struct DashboardHead {
     pub restriction_level: Restriction,
     pub last_refresh: Option<Timestamp>,
     pub team_id: ProjectId,
-    /// Whether the one who asked was added by name.
+    /// Whether the viewer was invited as a collaborator.
     #[serde(skip)]
     pub is_collaborator: bool,
 }
@@ -178,7 +178,7 @@ impl DashboardHead {
     }
 }
 
-/// What applies to all tiles of a dashboard; nothing here looks inside.
+/// Dashboard-wide filters and colors. The server stores them without interpreting them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "DashboardLook")]
 pub struct DashboardPresentation {
@@ -197,11 +197,11 @@ pub struct Dashboard {
     pub presentation: DashboardPresentation,
 }
 
-/// How a tile is shown, whatever it shows.
+/// Layout and display options of a tile, independent of its content.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "TileLook")]
 pub struct TilePresentation {
-    /// A place and a size for each width of the screen.
+    /// Position and size per breakpoint (`sm`, `xs`).
     pub layouts: Map<String, Value>,
     pub color: Option<String>,
     pub filters_overrides: Map<String, Value>,
@@ -209,18 +209,18 @@ pub struct TilePresentation {
     pub transparent_background: Option<bool>,
 }
 
-/// Where a tile without a place goes: after all that have one.
+/// Row and column of a tile without a layout: it sorts after all others.
 const UNPLACED: f64 = 100.0;
 
 impl TilePresentation {
-    /// Row, then column, on a screen of this size.
+    /// Row and column at the breakpoint `size`.
     pub fn position(&self, size: &str) -> (f64, f64) {
         let at = |axis: &str| self.layouts.get(size)?.get(axis)?.as_f64();
         (at("y").unwrap_or(UNPLACED), at("x").unwrap_or(UNPLACED))
     }
 }
 
-/// A tile and what it shows.
+/// A tile and its content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tile {
     pub id: TileId,
@@ -235,7 +235,7 @@ pub enum TileContent {
     Button(ButtonId, Button),
 }
 
-/// A text on a dashboard.
+/// A text note on a dashboard.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Note {
     pub id: NoteId,
@@ -247,7 +247,7 @@ pub struct Note {
     pub dashboard_tiles: Vec<TileRef>,
 }
 
-/// One of the tiles that show a thing.
+/// A tile that shows an insight or a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "TilePlace")]
 pub struct TileRef {
@@ -313,7 +313,7 @@ mod tests {
     use crate::{Access, AppliesTo};
 
     #[test]
-    fn rights_follow_from_restriction_authorship_rank_invitation_and_rules() {
+    fn dashboard_rights_follow_from_restriction_author_admin_collaborator_and_rules() {
         use AccessLevel::{Editor, Manager, None as Nothing, Viewer as Views};
         use Privilege::{Edit, View};
         use Restriction::{Collaborators, Everyone};

@@ -1,4 +1,4 @@
-//! What is known of events and properties by having seen them.
+//! Event and property definitions, and the observations from ingested events that update them.
 
 use std::collections::HashMap;
 
@@ -37,16 +37,16 @@ impl PropertyType {
     }
 }
 
-/// Whose property it is.
+/// What a property belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PropertyOwner {
     Event,
     Person,
-    /// By the index of the group's type.
+    /// A group of the type with this index.
     Group(u8),
 }
 
-/// An event name, seen at a time.
+/// An event name, last seen at `at`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedEvent {
     pub project: ProjectId,
@@ -54,7 +54,7 @@ pub struct ObservedEvent {
     pub at: Timestamp,
 }
 
-/// A property, and the type its value looked like.
+/// A property and its inferred type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedProperty {
     pub project: ProjectId,
@@ -63,7 +63,7 @@ pub struct ObservedProperty {
     pub kind: Option<PropertyType>,
 }
 
-/// What an event told about a flag.
+/// What an event says about a flag's usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedFlag {
     pub project: ProjectId,
@@ -73,9 +73,9 @@ pub struct ObservedFlag {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagObservation {
-    /// It was asked, at this minute.
+    /// `$feature_flag_called`, truncated to the minute.
     Called(Timestamp),
-    /// Somebody saw or used what it shows.
+    /// `$feature_view` or `$feature_interaction`: enriched analytics.
     Enriched,
 }
 
@@ -96,23 +96,23 @@ impl Day {
     }
 }
 
-/// Volumes are told over this many days, today's included.
+/// The window of event volumes in days, including today.
 pub const VOLUME_DAYS: i64 = 30;
 
-/// What a batch of events showed and the catalog may not know yet.
+/// Updates of definitions, flag usage and volumes that a batch of events produced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observations {
     pub events: Vec<ObservedEvent>,
     pub properties: Vec<ObservedProperty>,
-    /// Event names and the properties they came with.
+    /// (project, event name, property name): properties seen on an event.
     pub pairs: Vec<(ProjectId, String, String)>,
     pub flags: Vec<ObservedFlag>,
     pub volumes: Volumes,
-    /// A new day has come: volumes before this one are of no use any more.
+    /// Set when the day changes: the catalog deletes volumes before this day.
     pub volumes_since: Option<Day>,
 }
 
-/// What is known of an event by its name, as the API shows it.
+/// An event definition as the API returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EventDefinition {
     pub id: Uuid,
@@ -120,11 +120,11 @@ pub struct EventDefinition {
     pub owner: Option<User>,
     pub description: Option<String>,
     pub tags: Vec<String>,
-    /// When it was first seen.
+    /// First seen.
     pub created_at: Option<Timestamp>,
     pub updated_at: Timestamp,
     pub updated_by: Option<User>,
-    /// To the hour.
+    /// Updated at most once an hour.
     pub last_seen_at: Option<Timestamp>,
     pub last_updated_at: Timestamp,
     pub verified: bool,
@@ -137,12 +137,12 @@ pub struct EventDefinition {
     pub action_id: Option<i64>,
     pub is_calculating: bool,
     pub last_calculated_at: Option<Timestamp>,
-    /// Null unless somebody made it by hand.
+    /// Null if ingestion created the definition.
     pub created_by: Option<User>,
     pub post_to_slack: bool,
     pub default_columns: Vec<String>,
     pub media_preview_urls: Vec<String>,
-    /// Events of the last thirty days, as they arrived.
+    /// Events ingested in the last 30 days, duplicates included.
     pub volume_30_day: i64,
     pub query_usage_30_day: Option<i64>,
 }
@@ -168,7 +168,7 @@ impl EnforcementMode {
     }
 }
 
-/// What is known of a property by its name, as the API shows it.
+/// A property definition as the API returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PropertyDefinition {
     pub id: Uuid,
@@ -177,7 +177,7 @@ pub struct PropertyDefinition {
     pub tags: Vec<String>,
     pub is_numerical: bool,
     pub property_type: Option<PropertyType>,
-    /// Null unless events were named to look at.
+    /// Null unless the request filters by event names.
     pub is_seen_on_filtered_events: Option<bool>,
     pub updated_at: Timestamp,
     pub updated_by: Option<User>,

@@ -1,7 +1,7 @@
-//! What people change about persons and groups by hand. Such a change goes through the journal
-//! like every event, so that there is one order and one writer of identity.
+//! Edits of persons and groups through the API. They go through the journal like events, so that
+//! identity has one total order and a single writer.
 //!
-//! The record is a format on disk: `kind u8 = 2, version u8 = 1, project i64, at i64` in
+//! On-disk format of the record: `kind u8 = 2, version u8 = 1, project i64, at i64` in
 //! microseconds, little-endian, then the edit as JSON.
 
 use serde::{Deserialize, Serialize};
@@ -25,25 +25,26 @@ pub struct EditRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
-    /// Their ids stay known, without a person. Persons that are gone by then are left out.
+    /// Deletes persons, their events, or both. Distinct ids stay, detached. Persons that no longer
+    /// exist are skipped.
     DeletePersons {
         persons: Vec<PersonNo>,
         #[serde(rename = "what")]
         scope: DeleteScope,
     },
-    /// Gives ids a person of their own. At least one stays.
+    /// Moves distinct ids to new persons of their own. At least one id stays.
     SplitPerson {
         person: PersonNo,
         #[serde(rename = "leaving")]
         ids: SplitIds,
     },
-    /// Makes the group if it is not there.
+    /// Updates a group's properties; creates the group if it does not exist.
     ChangeGroup { index: u8, key: String, set: Map<String, Value>, unset: Vec<String> },
-    /// Gives a property of everybody who has it another name, over one of that name.
+    /// Renames a property on all persons that have it; overwrites an existing `to`.
     RenameProperty { from: String, to: String },
 }
 
-/// What a delete takes away.
+/// What [`Edit::DeletePersons`] deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeleteScope {
@@ -62,10 +63,11 @@ impl DeleteScope {
     }
 }
 
+/// Which distinct ids leave a person that is split.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SplitIds {
-    /// Everybody but this one.
+    /// All but this one.
     #[serde(rename = "all_but")]
     AllExcept(String),
     #[serde(rename = "these")]
@@ -77,7 +79,7 @@ impl EditRecord {
         out.extend_from_slice(&[KIND_EDIT, VERSION]);
         out.extend_from_slice(&self.project.0.to_le_bytes());
         out.extend_from_slice(&self.at.as_micros().to_le_bytes());
-        serde_json::to_writer(out, &self.edit).expect("texts and numbers always become JSON");
+        serde_json::to_writer(out, &self.edit).expect("strings and numbers always serialize");
     }
 
     pub fn decode(record: &[u8]) -> Result<Self, RecordError> {
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edit_comes_back_as_it_was_and_damage_is_told() {
+    fn edit_record_round_trips_and_corruption_is_an_error() {
         let set = json!({ "seats": 5 }).as_object().cloned().unwrap_or_default();
         let (index, key, unset) = (1, "acme".to_owned(), vec!["a".to_owned()]);
         for edit in [

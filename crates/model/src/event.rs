@@ -14,11 +14,11 @@ use crate::{ProjectId, Timestamp};
 
 pub use record::{KIND_EVENT, RecordError, project_of};
 
-/// One event as an SDK sent it: fields gathered from every place where they may stand,
-/// nothing judged yet. Made by `decode`.
+/// One event as an SDK sent it: fields collected from every location that SDKs use, not validated.
+/// Made by `decode`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawEvent<'a> {
-    /// From the event itself or from its properties; a batch's own token is not repeated here.
+    /// From the event or its properties; not filled from the batch's token.
     pub token: Option<Cow<'a, str>>,
     pub name: Option<Cow<'a, str>>,
     pub distinct_id: Option<Cow<'a, str>>,
@@ -52,17 +52,17 @@ pub enum RawProperties<'a> {
     NotAnObject,
 }
 
-/// A time as sent. What it means is for the pipeline to find out, once.
+/// A timestamp as sent. Only the pipeline interprets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RawTime<'a> {
     Text(Cow<'a, str>),
-    /// A JSON number, in its own spelling.
+    /// The literal of a JSON number.
     Number(&'a str),
-    /// Neither text nor number: worth a warning, and nothing else.
+    /// Neither a string nor a number: the pipeline warns and uses the receive time.
     Unreadable,
 }
 
-/// When the request was sent, by the sender's clock.
+/// When the client sent the request, by its own clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SentAt<'a> {
     Text(Cow<'a, str>),
@@ -70,21 +70,21 @@ pub enum SentAt<'a> {
     Millis(i64),
 }
 
-/// An event's identity, or what it will be made of.
+/// An event's uuid, or the seed it is derived from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventUuid {
     Given(Uuid),
-    /// Drawn at the edge, so that the stored row stays a pure function of its record.
+    /// Drawn by capture, so that the stored row is a pure function of its record.
     Seed([u8; 16]),
 }
 
 impl EventUuid {
-    /// The given uuid, or the version 7 uuid of the event's time and the seed.
+    /// The given uuid, or a UUIDv7 of the event's time and the seed.
     pub fn at(self, event_time: Timestamp) -> Uuid {
         match self {
             Self::Given(uuid) => uuid,
             Self::Seed(seed) => {
-                // Version 7 cannot hold an instant before 1970.
+                // UUIDv7 cannot encode a time before 1970.
                 let millis = u64::try_from(event_time.as_micros().div_euclid(1_000)).unwrap_or(0);
                 let mut tail = [0; 10];
                 tail.copy_from_slice(&seed[..10]);
@@ -94,11 +94,11 @@ impl EventUuid {
     }
 }
 
-/// One event that passed the edge, as the journal keeps it. Made by `capture`.
+/// One accepted event, as the journal stores it. Made by `capture`.
 ///
-/// `properties` and the three instructions are JSON text that obeys RFC 8259, nested at most
-/// as deep as `decode` allows, without U+0000 and without lone surrogates. Numbers are as sent:
-/// they may be too large for an `f64`, and keys may repeat (the last one counts).
+/// `properties`, `set`, `set_once` and `unset` are valid JSON (RFC 8259) within `decode`'s depth
+/// limit, without U+0000 and without lone surrogates. Numbers are as sent: they may exceed the range
+/// of `f64`. Keys may repeat; the last one wins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AcceptedEvent<'a> {
     pub project: ProjectId,
@@ -115,11 +115,11 @@ pub struct AcceptedEvent<'a> {
     pub set: Option<&'a str>,
     pub set_once: Option<&'a str>,
     pub unset: Option<&'a str>,
-    /// Present when the event came by capture v1.
+    /// Set for events of the capture v1 endpoint.
     pub v1: Option<V1Extras<'a>>,
 }
 
-/// What only capture v1 carries outside of `properties`.
+/// Fields that only capture v1 sends outside of `properties`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct V1Extras<'a> {
     pub lib_name: &'a str,
@@ -127,14 +127,14 @@ pub struct V1Extras<'a> {
     pub session_id: Option<&'a str>,
     pub window_id: Option<&'a str>,
     pub options: V1Options<'a>,
-    /// The distinct id is one that says nothing ("undefined"): stored, but never a person.
+    /// The distinct id is a placeholder ("undefined"): the event is stored without a person.
     pub person_processing_disabled: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct V1Options<'a> {
     pub cookieless_mode: Option<bool>,
-    /// The timestamp is taken as it is: no skew, no clamp of the future.
+    /// Take the timestamp as sent: no clock-skew correction, no limit on the future.
     pub disable_skew_correction: Option<bool>,
     pub process_person_profile: Option<bool>,
     /// JSON of a string or an integer.

@@ -1,10 +1,10 @@
-//! Groups: companies, teams, and whatever else people belong to.
+//! Groups: companies, teams and other entities that persons belong to (group analytics).
 
 use serde_json::{Map, Value};
 
 use crate::Timestamp;
 
-/// A project has at most this many types of group, numbered from zero.
+/// Group types of a project, indexed from zero.
 pub const GROUP_TYPES_MAX: u8 = 5;
 
 /// A group as stored.
@@ -19,7 +19,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// What people call it: its property `name`, or its key.
+    /// Display name: the property `name`, or the key.
     pub fn name(&self) -> String {
         let name = self.properties.get("name").and_then(Value::as_str);
         name.filter(|name| !name.is_empty()).unwrap_or(&self.key).to_owned()

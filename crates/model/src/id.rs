@@ -1,4 +1,4 @@
-//! A newtype for every id, so that a project's number is never taken for a user's.
+//! A newtype for every id, so that the compiler tells a project's id from a user's.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ macro_rules! id {
 }
 
 id!(
-    /// Project, environment and team are one thing here, so they share one number.
+    /// Project, environment and team are the same object here and share one id.
     ProjectId,
     i64
 );
@@ -33,7 +33,7 @@ id!(ActionId, i64);
 id!(FlagId, i64);
 id!(CohortId, i64);
 
-/// Filters name things by number, or by its digits.
+/// An id in a filter: a number, or its digits as a string.
 fn number(value: &serde_json::Value) -> Option<i64> {
     match value {
         serde_json::Value::String(digits) => digits.parse().ok(),
@@ -46,7 +46,7 @@ impl CohortId {
         number(value).map(Self)
     }
 
-    /// As filters of events name one, which is also as a list of one.
+    /// From an event filter, which may also hold the id in a list of one.
     pub fn from_filter(value: &serde_json::Value) -> Option<Self> {
         match value {
             serde_json::Value::String(digits) => digits.trim().parse().ok().map(Self),

@@ -1,4 +1,4 @@
-//! Insights as stored objects: a question, its name, and the dashboards it is on.
+//! Insights as stored objects: a query, its metadata, and the dashboard tiles that show it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,14 +10,14 @@ use crate::{
 };
 use crate::{Privilege, Restriction, Rights};
 
-/// What was asked; its answer is computed elsewhere.
+/// A saved insight, without its result.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Insight {
     pub id: InsightId,
     pub short_id: String,
     pub name: Option<String>,
     pub derived_name: Option<String>,
-    /// The old way to ask; empty when there is a `query`.
+    /// Legacy form of `query`; empty when there is one.
     pub filters: Map<String, Value>,
     /// As it was sent.
     pub query: Option<VerbatimJson>,
@@ -34,7 +34,7 @@ pub struct Insight {
     pub last_modified_at: Timestamp,
     pub last_modified_by: Option<User>,
     pub is_sample: bool,
-    /// By the one who asked.
+    /// By the caller.
     pub last_viewed_at: Option<Timestamp>,
     #[serde(skip)]
     pub team_id: ProjectId,
@@ -43,7 +43,7 @@ pub struct Insight {
     pub tiles: Vec<InsightTile>,
 }
 
-/// A dashboard that an insight is on.
+/// A tile that shows an insight, and the policy of its dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InsightTile {
     pub tile: TileId,
@@ -52,8 +52,8 @@ pub struct InsightTile {
 }
 
 impl Insight {
-    /// As restricted as the most restricted of its dashboards; whoever may edit one of them may
-    /// edit it, as far as rules let them.
+    /// Takes the strictest restriction of its dashboards and the best privilege on any of them,
+    /// then applies the access rules.
     pub fn rights(&self, viewer: Viewer) -> Rights {
         let author = self.created_by.as_ref().map(|author| author.id);
         let can_restrict = viewer.is_admin || author == Some(viewer.user);
@@ -71,7 +71,7 @@ impl Insight {
     }
 }
 
-/// What lists of insights are filtered by.
+/// The insight type that lists filter by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsightKind {
     Trends,
@@ -113,7 +113,7 @@ impl InsightKind {
         Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text))
     }
 
-    /// The kind of a stored question.
+    /// The kind of a stored insight, from its query or its legacy filters.
     pub fn of(query: Option<&Map<String, Value>>, filters: &Map<String, Value>) -> Option<Self> {
         match query {
             Some(query) => Self::of_query(query).ok(),
@@ -121,7 +121,7 @@ impl InsightKind {
         }
     }
 
-    /// What a query asks for, inside whatever it is wrapped in; otherwise why it asks nothing.
+    /// The kind of a query node, looking through wrappers; an error message if it has none.
     pub fn of_query(query: &Map<String, Value>) -> Result<Self, String> {
         let source = || match query.get("source") {
             Some(Value::Object(source)) => Self::of_source(source),
@@ -130,7 +130,7 @@ impl InsightKind {
         };
         match kind(query)? {
             "InsightVizNode" | "DataVisualizationNode" => source(),
-            // A table shows rows, whatever they are rows of.
+            // A table shows rows of any source.
             "DataTableNode" => source().map(|_| Self::Json),
             "SavedInsightNode" => Ok(Self::Json),
             _ => Self::of_source(query),
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_known_by_its_kind_or_that_of_its_source() {
+    fn insight_kind_is_that_of_the_query_or_its_source() {
         for (query, expected) in [
             (json!({ "kind": "TrendsQuery" }), Some("TRENDS")),
             (
@@ -194,8 +194,8 @@ mod tests {
             (json!({ "kind": 5 }), None),
             (json!({}), None),
         ] {
-            let found = InsightKind::of_query(query.as_object().unwrap());
-            assert_eq!(found.ok().map(InsightKind::as_str), expected, "{query}");
+            let kind = InsightKind::of_query(query.as_object().unwrap());
+            assert_eq!(kind.ok().map(InsightKind::as_str), expected, "{query}");
         }
         let legacy = json!({ "insight": "FUNNELS" });
         let kind = InsightKind::of(None, legacy.as_object().unwrap());

@@ -1,8 +1,7 @@
-//! JSON texts, taken apart without making values of them: the grammar is checked in one pass over
-//! the bytes.
+//! A JSON scanner: validates the grammar in one pass and yields spans instead of values.
 //!
-//! serde_json does the same with more care for where an error is, which costs twice the time, and
-//! little of what an event costs is as much as looking at all of its bytes.
+//! serde_json also tracks error locations, which takes twice the time, and scanning its bytes is one
+//! of the largest costs of ingesting an event.
 
 mod container;
 mod fast_path;
@@ -19,7 +18,7 @@ use fast_path::{simple_end, simple_to};
 pub use strings::unescaped_end;
 pub use value::{compact, to_value};
 
-/// Below serde_json's own 128, so that whatever passes here can be parsed anywhere.
+/// Nesting depth; below serde_json's limit of 128, so serde_json can parse whatever passes here.
 pub const DEPTH_MAX: usize = 100;
 
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -32,34 +31,33 @@ pub enum JsonError {
 
 pub type Result<T, E = JsonError> = std::result::Result<T, E>;
 
-/// The members of an object in their order: name and JSON text of the value. A name that stands
-/// twice is given twice; the last one counts, as everywhere in JSON. Nothing follows a fault.
+/// Iterator over the members of an object: unescaped name, and the value's JSON. A repeated name is
+/// yielded each time; callers let the last one win. The iterator ends after an error.
 #[derive(Clone, Debug)]
 pub struct Members<'a> {
     json: &'a str,
-    /// Where the next name is expected; `None` when the object has ended.
+    /// Offset of the next name; `None` at the end of the object.
     next: Option<usize>,
     end: usize,
 }
 
-/// Where a member stands.
+/// Byte ranges of a member's name and value.
 #[derive(Clone, Debug)]
 pub struct MemberSpan {
     /// Without its quotes.
     pub name: Range<usize>,
     pub value: Range<usize>,
-    /// Whether it is known that nothing is escaped in the value.
+    /// The value is known to hold no escapes; false if that was not checked.
     pub plain: bool,
 }
 
 impl<'a> Members<'a> {
-    /// Of a text that is an object and nothing else; that nothing follows it is checked by
-    /// [`Members::is_over`].
+    /// For a text that is one object. [`Members::is_finished`] checks that nothing follows it.
     pub fn new(json: &'a str) -> Result<Self> {
         Self::at(json, skip_whitespace(json.as_bytes(), 0))
     }
 
-    /// Of the object whose bracket stands at `start`.
+    /// For the object whose `{` is at `start`.
     pub fn at(json: &'a str, start: usize) -> Result<Self> {
         let bytes = json.as_bytes();
         if bytes.get(start) != Some(&b'{') {
@@ -72,12 +70,12 @@ impl<'a> Members<'a> {
         })
     }
 
-    /// Where the object ends, once all members were given.
+    /// Offset after the closing `}`, once all members were yielded.
     pub fn end(&self) -> usize {
         self.end
     }
 
-    /// Whether all members were given and only blanks follow.
+    /// Whether all members were yielded and only whitespace follows.
     pub fn is_finished(&self) -> bool {
         self.next.is_none() && skip_whitespace(self.json.as_bytes(), self.end) == self.json.len()
     }
@@ -93,14 +91,14 @@ impl<'a> Members<'a> {
         Ok((name, self.value(start)?))
     }
 
-    /// Where a piece of the text stands in it.
+    /// The byte range of a slice that was borrowed from this text.
     pub fn span_of(&self, piece: &str) -> Range<usize> {
         let start = piece.as_ptr().addr() - self.json.as_ptr().addr();
         start..start + piece.len()
     }
 
-    /// Where the next member's name and value stand, if the member begins with `start`: its name in
-    /// quotes and the colon.
+    /// The next member, if it begins with `start` (its quoted name and the colon). Cheaper than
+    /// [`Iterator::next`], as it compares the name instead of scanning it.
     #[inline]
     pub fn next_if(&mut self, start: &str) -> Option<Result<MemberSpan>> {
         let at = self.next?;
@@ -127,10 +125,10 @@ impl<'a> Members<'a> {
     fn value(&mut self, start: usize) -> Result<&'a str> {
         let bytes = self.json.as_bytes();
         let end = value_end(bytes, start)?;
-        let behind = skip_whitespace(bytes, end);
-        match bytes.get(behind) {
-            Some(b',') => self.next = Some(skip_whitespace(bytes, behind + 1)),
-            Some(b'}') => self.end = behind + 1,
+        let after = skip_whitespace(bytes, end);
+        match bytes.get(after) {
+            Some(b',') => self.next = Some(skip_whitespace(bytes, after + 1)),
+            Some(b'}') => self.end = after + 1,
             _ => return Err(JsonError::Malformed),
         }
         Ok(&self.json[start..end])
@@ -146,8 +144,7 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// The text that a JSON string stands for, borrowed where nothing is escaped; `None` for half a
-/// surrogate pair.
+/// Unescapes a JSON string, borrowing it when it has no escapes; `None` for a lone surrogate.
 fn text(string: &str) -> Option<Cow<'_, str>> {
     match string.as_bytes().contains(&b'\\') {
         true => serde_json::from_str(string).ok().map(Cow::Owned),
@@ -162,10 +159,9 @@ pub fn skip_whitespace(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the value that starts at `start` ends. It is a whole value, nested at most so deep as
-/// [`DEPTH_MAX`] allows.
+/// End of the value that starts at `start`. Validates it, including [`DEPTH_MAX`].
 pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
-    // One bit for each level that is open, set for objects.
+    // A stack with one bit per open level: 1 for an object, 0 for an array.
     const { assert!(DEPTH_MAX < u128::BITS as usize) };
     let (mut open, mut depth) = (0u128, 0);
     let mut at = start;
@@ -178,7 +174,7 @@ pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
                     return Err(JsonError::TooDeep);
                 }
                 let inner = skip_whitespace(bytes, at + 1);
-                // Two behind the opening bracket in ASCII stands the closing one.
+                // In ASCII, `]` and `}` are two after `[` and `{`.
                 if bytes.get(inner) == Some(&(first + 2)) {
                     inner + 1
                 } else {
@@ -223,7 +219,7 @@ pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
     }
 }
 
-/// From a key's quote to where its value starts.
+/// From a key's opening quote to the start of its value.
 fn key_end(bytes: &[u8], at: usize) -> Result<usize> {
     if bytes.get(at) != Some(&b'"') {
         return Err(JsonError::Malformed);
@@ -231,7 +227,7 @@ fn key_end(bytes: &[u8], at: usize) -> Result<usize> {
     value_start(bytes, string_end(bytes, at)?)
 }
 
-/// From behind a key to where its value starts.
+/// From the end of a key to the start of its value.
 pub fn value_start(bytes: &[u8], at: usize) -> Result<usize> {
     let at = skip_whitespace(bytes, at);
     match bytes.get(at) {
@@ -240,7 +236,7 @@ pub fn value_start(bytes: &[u8], at: usize) -> Result<usize> {
     }
 }
 
-/// Where the string whose quote stands at `at` ends.
+/// End of the string whose opening quote is at `at`, after the closing quote.
 pub fn string_end(bytes: &[u8], at: usize) -> Result<usize> {
     let mut at = at + 1;
     loop {
@@ -303,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused() {
+    fn scanner_rejects_malformed_json() {
         for text in [
             "",
             "{",
@@ -348,9 +344,9 @@ mod tests {
     }
 
     proptest! {
-        /// Of pieces that JSON is made of, both readers take the same.
+        /// Random concatenations of JSON tokens: both parsers accept the same ones.
         #[test]
-        fn it_agrees_with_serde_json(
+        fn scanner_agrees_with_serde_json(
             pieces in prop::collection::vec(prop::sample::select(vec![
                 "{", "}", "[", "]", ",", ":", "\"a\"", "\"\"", "\"\\n\\u00e9é\"", "\"", "\\", "0",
                 "-1.5e-7", "12", ".", "e", "-", "true", "false", "null", " ", "\n", "\u{7f}",
@@ -363,9 +359,9 @@ mod tests {
             prop_assert_eq!(value_end(text.as_bytes(), start) == Ok(end.max(start)), theirs, "{}", text);
         }
 
-        /// Simple members are passed on a way of their own.
+        /// Exercises the fast path for simple members.
         #[test]
-        fn it_agrees_about_members(
+        fn scanner_agrees_with_serde_json_about_members(
             members in prop::collection::vec(prop::sample::select(vec![
                 r#""a":"b""#, r#""":"""#, r#""a":12"#, r#""a":0"#, r#""a":0.50"#, r#""a":01"#,
                 r#""a":1."#, r#""a":1.e"#, r#""a":-1"#, r#""a":1e5"#, r#""a":"\n""#, r#""\n":1"#,
@@ -378,7 +374,7 @@ mod tests {
         }
 
         #[test]
-        fn every_value_is_taken(value in json_value()) {
+        fn scanner_accepts_every_serialized_value(value in json_value()) {
             for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
                 prop_assert!(is_json(&text), "{}", text);
                 prop_assert!(!is_json(&text[..text.len() - 1]) || value.is_number());
@@ -404,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn members_come_in_order_with_their_texts() {
+    fn members_are_yielded_in_order_with_their_json() {
         let read = |json| {
             let mut members = Members::new(json)?;
             let all = members.by_ref().collect::<Result<Vec<_>>>()?;
@@ -421,9 +417,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whether names are expected or not, the same members and faults are found.
+        /// `next_if` yields the same members and errors as `next`.
         #[test]
-        fn an_expected_member_is_read_as_any_other(
+        fn next_if_agrees_with_next(
             pieces in prop::collection::vec(prop::sample::select(vec![
                 ",", "\"", "\"a\":", "\"x\"", "\"é y\"", "\"\\n\"", "12", "0", "01", "-1", "1.5", "{}",
                 "[1]", "true", " ", "}", "1e", "\u{1}",
@@ -451,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded() {
+    fn nesting_depth_is_bounded() {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(is_json(&nested(DEPTH_MAX)));
         assert_eq!(value_end(nested(DEPTH_MAX + 1).as_bytes(), 0), Err(JsonError::TooDeep));

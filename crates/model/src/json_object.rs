@@ -1,5 +1,5 @@
-//! JSON objects that stay text: stored again and again, changed in a few members, and hardly ever
-//! looked at as a whole.
+//! Serialized JSON objects with an index of their members. The pipeline reads and changes a few
+//! properties of a person and writes it back without parsing the rest.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,15 +10,15 @@ use serde_json::{Map, Value};
 
 use crate::json::{JsonError, Members, Result, to_value};
 
-/// Digits that any reader takes for a whole number.
+/// Integer literals up to this length fit an `i64`.
 const DIGITS_MAX: usize = 18;
 
-/// A JSON object as one text without blanks, its members in the order of their names as written. A
-/// value stands as serde_json writes it, so equal values are equal texts.
+/// A serialized JSON object: no whitespace, members sorted by escaped name, values as serde_json
+/// writes them. So equal objects are equal bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonObject {
     text: String,
-    /// Of each member, where its name ends, the quote with it, and where its value does.
+    /// For each member, the end of its name (after the quote) and the end of its value.
     ends: Vec<(u32, u32)>,
 }
 
@@ -36,7 +36,7 @@ impl From<&Map<String, Value>> for JsonObject {
 }
 
 impl JsonObject {
-    /// Of a text that this or serde_json wrote.
+    /// Takes over a text that is canonical already; any other object is parsed and serialized again.
     pub fn parse(text: String) -> Result<Self> {
         if u32::try_from(text.len()).is_err() {
             return Err(JsonError::Malformed);
@@ -66,8 +66,8 @@ impl JsonObject {
         Some(self.value(self.find(0, &escaped(name)).ok()?))
     }
 
-    /// The JSON of a member whose name has nothing to escape. It is looked for where `place` says
-    /// first, and where it was found stays there.
+    /// Like [`Self::get`], for a name without escapes. Checks the index in `hint` first and updates
+    /// it: persons of one project mostly have the same properties at the same index.
     pub fn get_with_hint(&self, name: &str, hint: &AtomicUsize) -> Option<&str> {
         let mut at = hint.load(Relaxed);
         if at >= self.ends.len() || self.name_bytes(at) != name.as_bytes() {
@@ -86,13 +86,12 @@ impl JsonObject {
         self.get(name).is_some()
     }
 
-    /// Names as written, and the JSON of their values.
+    /// Escaped names and the JSON of their values.
     fn members(&self) -> impl Iterator<Item = (&str, &str)> {
         (0..self.ends.len()).map(|at| (self.name(at), self.value(at)))
     }
 
-    /// With some members set, of which the last of a name counts, and others taken out. The JSON of
-    /// values is [`canonical`].
+    /// A copy with members set (the last of a name wins) and removed. Values must be [`canonical`].
     pub fn changed<'c>(
         &self,
         set: impl IntoIterator<Item = (&'c str, Cow<'c, str>)>,
@@ -100,16 +99,16 @@ impl JsonObject {
     ) -> Self {
         let set = set.into_iter().map(|(name, json)| (escaped(name), Some(json)));
         let unset = unset.into_iter().map(|name| (escaped(name), None));
-        self.edited(set.chain(unset).collect())
+        self.with_edits(set.chain(unset).collect())
     }
 
-    /// With all members of another object.
+    /// A copy with all members of `other` added; `other` wins.
     pub fn merged(&self, other: &Self) -> Self {
-        let theirs = other.members().map(|(name, json)| (name.into(), Some(json.into())));
-        self.edited(theirs.collect())
+        let members = other.members().map(|(name, json)| (name.into(), Some(json.into())));
+        self.with_edits(members.collect())
     }
 
-    fn edited(&self, mut edits: Vec<(Cow<'_, str>, Option<Cow<'_, str>>)>) -> Self {
+    fn with_edits(&self, mut edits: Vec<(Cow<'_, str>, Option<Cow<'_, str>>)>) -> Self {
         edits.sort_by(|(a, _), (b, _)| a.cmp(b));
         let added: usize = edits.iter().map(|(name, _)| name.len()).sum::<usize>()
             + edits.iter().filter_map(|(_, json)| Some(json.as_ref()?.len() + 4)).sum::<usize>();
@@ -121,22 +120,22 @@ impl JsonObject {
         let mut at = 0;
         for same in edits.chunk_by(|(a, _), (b, _)| a == b) {
             let Some((name, json)) = same.last() else { continue };
-            let (upto, found) = match self.find(at, name) {
-                Ok(place) => (place, 1),
-                Err(place) => (place, 0),
+            let (index, replaced) = match self.find(at, name) {
+                Ok(index) => (index, 1),
+                Err(index) => (index, 0),
             };
-            made.append(self, at..upto);
+            made.append(self, at..index);
             if let Some(json) = json {
                 made.push(name, json);
             }
-            at = upto + found;
+            at = index + replaced;
         }
         made.append(self, at..self.ends.len());
         made.text.push('}');
         made
     }
 
-    /// Where a member begins, with the quote of its name.
+    /// Offset of the opening quote of a member's name.
     fn start(&self, at: usize) -> usize {
         if at == 0 { 1 } else { self.ends[at - 1].1 as usize + 1 }
     }
@@ -145,12 +144,12 @@ impl JsonObject {
         &self.text[self.start(at) + 1..self.ends[at].0 as usize - 1]
     }
 
-    /// To compare: without asking, as for a text to be given out, where its letters begin and end.
+    /// For comparisons: slicing bytes skips the check of char boundaries.
     fn name_bytes(&self, at: usize) -> &[u8] {
         &self.text.as_bytes()[self.start(at) + 1..self.ends[at].0 as usize - 1]
     }
 
-    /// Where a name is among the members from `first` on, or would be.
+    /// Binary search among the members from `first` on: the index, or where to insert.
     fn find(&self, first: usize, name: &str) -> Result<usize, usize> {
         let (mut low, mut high) = (first, self.ends.len());
         while low < high {
@@ -190,7 +189,8 @@ impl JsonObject {
     }
 }
 
-/// The ends of all members; `None` when they stand in another order or with blanks between.
+/// The index of a canonical object; `None` if its members are not sorted, repeat, or have whitespace
+/// between them.
 fn ends(text: &str) -> Result<Option<Vec<(u32, u32)>>> {
     let mut members = Members::new(text)?;
     let mut ends = Vec::with_capacity(text.len() / 16);
@@ -214,9 +214,9 @@ fn ends(text: &str) -> Result<Option<Vec<(u32, u32)>>> {
     }
 }
 
-/// A name as it is written between quotes.
+/// A name as it is serialized, without the quotes.
 fn escaped(name: &str) -> Cow<'_, str> {
-    // Looking at all of them, whatever the first says, is quicker: many at once.
+    // No early exit, so that the compiler vectorizes the loop.
     let is_special = |byte: u8| (byte < b' ') | (byte == b'"') | (byte == b'\\');
     if !name.bytes().fold(false, |found, byte| found | is_special(byte)) {
         return Cow::Borrowed(name);
@@ -227,7 +227,7 @@ fn escaped(name: &str) -> Cow<'_, str> {
     Cow::Owned(quoted)
 }
 
-/// A JSON text as serde_json writes its value.
+/// Normalizes JSON to what serde_json writes for its value.
 pub fn canonical(json: &str) -> Cow<'_, str> {
     match is_canonical(json) {
         true => Cow::Borrowed(json),
@@ -280,9 +280,9 @@ mod tests {
     }
 
     proptest! {
-        /// It is changed as a map is, and reads what it wrote.
+        /// Changes behave as on a map, and parsing round-trips.
         #[test]
-        fn it_is_a_map(
+        fn json_object_behaves_like_a_map(
             first in prop::collection::vec((name(), value()), 0..8),
             set in prop::collection::vec((name(), value()), 0..6),
             unset in prop::collection::vec(name(), 0..3),
@@ -305,10 +305,10 @@ mod tests {
                 let value = object.get(name).map(|json| serde_json::from_str(json).unwrap());
                 prop_assert_eq!(value.as_ref(), map.get(name));
                 if escaped(name) == name {
-                    for near in 0..4 {
-                        let place = AtomicUsize::new(near);
-                        prop_assert_eq!(object.get_with_hint(name, &place), object.get(name));
-                        prop_assert_eq!(object.get_with_hint(name, &place), object.get(name));
+                    for index in 0..4 {
+                        let hint = AtomicUsize::new(index);
+                        prop_assert_eq!(object.get_with_hint(name, &hint), object.get(name));
+                        prop_assert_eq!(object.get_with_hint(name, &hint), object.get(name));
                     }
                 }
             }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn any_object_is_read() {
+    fn parse_normalizes_any_object_and_rejects_malformed_json() {
         let read =
             |text: &str| JsonObject::parse(text.to_owned()).map(|object| object.text().to_owned());
         for text in [r#"{"a":1,"b":"x"}"#, r#" { "b" : "x" ,"a":1}"#, r#"{"b":"x","a":2,"a":1}"#] {
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_is_one_text() {
+    fn canonical_agrees_with_serde_json() {
         for json in [
             "0",
             "-0",

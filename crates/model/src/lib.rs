@@ -1,4 +1,5 @@
-//! The project's words, shared by every crate. No I/O, no async.
+//! Domain types shared by every crate: ids, event stages, property filters, definitions of flags,
+//! cohorts and insights, settings, access control and the clock. No I/O, no async.
 
 mod access;
 mod account;

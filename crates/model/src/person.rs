@@ -1,4 +1,4 @@
-//! Persons and the ids they are known by.
+//! Persons and distinct ids.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use uuid::Uuid;
 use crate::json_object::JsonObject;
 use crate::{ProjectId, Timestamp};
 
-/// The namespace of persons' uuids, shared with every installation upstream.
+/// Upstream's UUIDv5 namespace of persons; the same in every installation.
 const NAMESPACE: Uuid = Uuid::from_u128(0x932979b4_65c3_4424_8467_0b66ec27bc22);
 
-/// A person's dense number within its project; never given to somebody else.
+/// A person's dense id within its project; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PersonNo(pub u32);
 
-/// A distinct id's dense number within its project; never changes.
+/// A distinct id's dense id within its project; never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DistinctNo(pub u32);
 
-/// A person as stored. To be looked at its properties are a map, and a text while events change it.
+/// A person as stored. Readers use a map for its properties; the pipeline uses [`JsonObject`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Person<P = Map<String, Value>> {
     pub no: PersonNo,
@@ -34,7 +34,7 @@ pub struct Person<P = Map<String, Value>> {
 }
 
 impl<P> Person<P> {
-    /// The same person with its properties in another shape.
+    /// Converts the properties to another representation.
     pub fn map<Q>(self, shape: impl FnOnce(P) -> Q) -> Person<Q> {
         let Self { no, uuid, properties, is_identified, version, created_at } = self;
         let properties = shape(properties);
@@ -47,33 +47,33 @@ impl<P> Person<P> {
 pub struct DistinctId {
     pub no: DistinctNo,
     pub text: String,
-    /// None while the id was only used without a person.
+    /// `None` while only personless events used the id, and after its person was deleted.
     pub person: Option<PersonNo>,
     pub version: i64,
-    /// What a new person of this id must exceed, after one was deleted.
+    /// The next person of this id gets a higher version than this, set when a person is deleted.
     pub version_floor: i64,
 }
 
-/// What a batch of events changed about who is who, to be written in one transaction: first the
-/// moves in order, then the rows.
+/// Changes of persons and distinct ids that a batch produced. One transaction writes them: first the
+/// merges in order, then the rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IdentityChanges {
-    /// Every id of the first person now belongs to the second; the first is gone.
+    /// (from, into): all distinct ids of the first person move to the second; the first is deleted.
     pub merges: Vec<(PersonNo, PersonNo)>,
-    /// Gone for good; their ids stay, and are among `ids`.
+    /// Deleted persons; their distinct ids stay, detached, and are in `ids`.
     pub deleted: Vec<PersonNo>,
     pub ids: Vec<DistinctId>,
     pub persons: Vec<Arc<Person<JsonObject>>>,
-    /// Those of `persons` that were there before and got another uuid or age: few, and what is found
-    /// by these must be found anew.
+    /// Existing persons in `persons` whose uuid or `created_at` changed: few, and only these need
+    /// their indexed columns updated.
     pub rekeyed: Vec<PersonNo>,
-    /// Those of `persons` with a smaller number were there before; zero if that is not known.
+    /// Persons in `persons` with a smaller dense id existed before; zero if unknown.
     pub first_new_person: u32,
     pub next_distinct: u32,
     pub next_person: u32,
 }
 
-/// The uuid of the person whose first distinct id this is.
+/// The uuid of a person created for this distinct id.
 pub fn person_uuid(project: ProjectId, distinct_id: &str) -> Uuid {
     Uuid::new_v5(&NAMESPACE, format!("{project}:{distinct_id}").as_bytes())
 }

@@ -1,4 +1,4 @@
-//! What people may set about a project.
+//! The settings of a project.
 
 use crate::settings::{Default, Kind, Setting, Settings, SettingsChange, SettingsSchema};
 
@@ -31,11 +31,11 @@ impl SettingsSchema for ProjectSchema {
         Setting::switch("capture_performance_opt_in", true).or_null(),
         Setting::open("surveys_opt_in", Kind::Bool),
         Setting::open("heatmaps_opt_in", Kind::Bool),
-        // Off, without state, with state: the numbers are upstream's.
+        // 0: off, 1: stateless, 2: stateful; upstream's numbers.
         Setting::open("cookieless_server_hash_mode", Kind::Number(&[0, 1, 2])),
         Setting::open("recording_domains", Kind::Texts),
         Setting::switch("access_control", false),
-        // Sunday or Monday.
+        // 0: Sunday, 1: Monday.
         Setting::open("week_start_day", Kind::Number(&[0, 1])),
         Setting::open("primary_dashboard", Kind::Integer),
         Setting::open("live_events_columns", Kind::Texts),

@@ -1,7 +1,7 @@
-//! Property filters and what they mean for a property held in memory.
+//! Property filters and their semantics for properties in memory.
 //!
-//! This is the `flag` meaning of the operators: feature flags, cohorts, and every count of persons
-//! a filter would reach use it. A filter is compiled once and asked many times.
+//! These are the `flag` semantics of the operators: feature flags, cohorts, blast radius and dry run
+//! use them. A filter is compiled once and evaluated many times.
 
 mod behavioral;
 mod date;
@@ -25,16 +25,16 @@ pub use patterns::{PatternQuota, Patterns, REGEX_CHARS_MAX};
 use semver::Range;
 pub use tree::{DEPTH_MAX, ExternalCondition, Node, Prefilter};
 
-/// How a project wants `exact` and `is_not` to read "true" and "false".
+/// How `exact` and `is_not` treat "true" and "false" in a project (`property_matching_version`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Booleans {
-    /// Version 1: a filter that says true or false compares truthiness.
+    /// Version 1: a filter for true or false compares truthiness.
     Truthiness,
-    /// Version 2: they are text like any other.
+    /// Version 2: they are ordinary strings.
     Text,
 }
 
-/// What gives the properties of a person or a group.
+/// A source of the properties of a person or a group.
 pub trait Properties {
     fn property(&self, key: &str) -> Option<&Value>;
 }
@@ -45,11 +45,11 @@ impl Properties for Map<String, Value> {
     }
 }
 
-/// What a project decides about matching.
+/// Project settings that affect matching.
 #[derive(Clone, Debug)]
 pub struct Dialect {
     pub booleans: Booleans,
-    /// Of dates that name no offset.
+    /// Time zone of dates without an offset.
     pub zone: TimeZone,
     pub patterns: Patterns,
 }
@@ -60,7 +60,7 @@ impl Default for Dialect {
     }
 }
 
-/// Why a filter makes no sense.
+/// Why a filter is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
     #[error("'{0}' is not an operator.")]
@@ -73,30 +73,30 @@ pub enum FilterError {
     Shape(&'static str),
 }
 
-/// Lists up to this length are compared text by text, which takes no memory; longer ones are
-/// searched, so that a list of thousands costs each person little.
+/// `exact` compares lists up to this length one by one, without allocating; longer ones by binary
+/// search.
 const SHORT_LIST: usize = 8;
-/// Texts that one value is looked through for, one after the other.
+/// Strings in a filter of `icontains_multi`: each is searched for in turn.
 const PARTS_MAX: usize = 1_000;
 
-/// One comparison, compiled.
+/// One compiled comparison.
 #[derive(Clone, Debug)]
 pub struct PropertyFilter {
     pub key: String,
     pub operator: Operator,
     test: Test,
-    /// Where a missing `$initial_…` is taken from: `$…`, and the same without the sign.
+    /// Fallback for a missing `$initial_x`: `$x`, then `x`.
     counterpart: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 enum Test {
-    /// The filter says nothing that a value could be compared with.
+    /// The filter's value cannot be compared with anything: no property matches.
     Nothing,
-    /// It has no value at all: not even a missing property fits.
+    /// The filter's value is null: nothing matches, not even a missing property.
     Absent,
     Truthy(bool),
-    /// Lower case, sorted, each once.
+    /// Lower case, sorted, without duplicates.
     Texts(Vec<String>),
     /// ASCII lower case.
     Contains(Vec<String>),
@@ -111,21 +111,21 @@ enum Test {
 }
 
 impl PropertyFilter {
-    /// The property that must be there for it to hold, if one must.
+    /// The property that must exist for the filter to match, if any.
     fn required_property(&self) -> Option<&str> {
         let missing_fits = self.operator.is_negative() || self.counterpart.is_some();
         (!missing_fits).then_some(self.key.as_str())
     }
 
-    /// Never fails: what cannot be compared matches nothing, as stored filters may be older than
-    /// the rules. [`check`] tells whether a filter is worth storing.
+    /// Never fails: an invalid filter matches nothing, as stored filters may predate the rules.
+    /// [`check`] validates a filter before it is stored.
     pub fn compile(key: &str, operator: Operator, value: &Value, dialect: &Dialect) -> Self {
         let counterpart = key.strip_prefix("$initial_").map(|rest| format!("${rest}"));
         let test = Test::compile(operator, value, dialect);
         Self { key: key.to_owned(), operator, test, counterpart }
     }
 
-    /// The property this filter looks at.
+    /// The property that this filter tests.
     pub fn find<'p>(&self, properties: &'p (impl Properties + ?Sized)) -> Option<&'p Value> {
         properties.property(&self.key).or_else(|| {
             let current = self.counterpart.as_deref()?;
@@ -137,13 +137,13 @@ impl PropertyFilter {
         self.accepts(self.find(properties), now)
     }
 
-    /// Whether a value, or its absence, fits.
+    /// Whether a value, or a missing property, matches.
     pub fn accepts(&self, value: Option<&Value>, now: Timestamp) -> bool {
         let negative = self.operator.is_negative();
         match (&self.test, value) {
             (Test::Absent, _) => false,
             (_, None) => negative,
-            // What cannot be decided is false for both an operator and its opposite.
+            // If the comparison is undefined, neither an operator nor its negation matches.
             (test, Some(value)) => {
                 test.decide(self.operator, value, now).is_some_and(|fits| fits != negative)
             }
@@ -194,7 +194,7 @@ impl Test {
         texts.dedup();
         match booleans {
             Booleans::Truthiness if is_boolean(value) => Self::Truthy(is_truthy(value)),
-            // An empty list has no text to compare.
+            // Version 2 matches an empty list by truthiness.
             Booleans::Text if texts.is_empty() => Self::Truthy(true),
             _ => Self::Texts(texts),
         }
@@ -250,7 +250,7 @@ impl Test {
     }
 }
 
-/// Whether a filter's value suits its operator. Patterns are added to what those before came to.
+/// Validates a filter's value for its operator. Regular expressions count against `patterns`.
 pub fn check(
     operator: Operator,
     value: &Value,
@@ -300,7 +300,7 @@ pub fn check(
     }
 }
 
-/// A string is itself, anything else its compact JSON.
+/// The string that operators compare: a string itself, any other value as compact JSON.
 pub fn text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),

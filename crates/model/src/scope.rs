@@ -1,11 +1,11 @@
-//! What a personal key may do: `object:read`, `object:write`, or `*`.
+//! Scopes of personal API keys: `object:read`, `object:write`, or `*`.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Objects a scope may name: those of the management API here, and those that the
-/// wider service publishes, which are stored and echoed so that its keys can be copied over.
+/// Objects that a scope may name. Those of upstream that do not exist here are stored and returned,
+/// so that keys can be copied over.
 const OBJECTS: &[&str] = &[
     "access_control",
     "action",
@@ -90,7 +90,7 @@ impl Access {
     }
 }
 
-/// What an operation asks for.
+/// The scope that an endpoint requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Required {
     pub object: &'static str,
@@ -103,7 +103,7 @@ impl fmt::Display for Required {
     }
 }
 
-/// The scopes a key was given, in the words it was given them.
+/// The scopes of a key, as they were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scopes(Vec<String>);
 
@@ -116,18 +116,18 @@ impl Scopes {
         Self(vec!["*".into()])
     }
 
-    /// Words said twice are kept once, which also bounds the list.
+    /// Removes duplicates, which also bounds the list.
     pub fn parse(words: Vec<String>) -> Result<Self, InvalidScope> {
-        let mut kept: Vec<String> = Vec::new();
+        let mut scopes: Vec<String> = Vec::new();
         for word in words {
             if !is_known(&word) {
                 return Err(InvalidScope(word));
             }
-            if !kept.contains(&word) {
-                kept.push(word);
+            if !scopes.contains(&word) {
+                scopes.push(word);
             }
         }
-        Ok(Self(kept))
+        Ok(Self(scopes))
     }
 
     pub fn allow(&self, wanted: &str, access: Access) -> bool {
@@ -139,10 +139,10 @@ impl Scopes {
         })
     }
 
-    /// The first of these scopes that `holder` does not have itself.
+    /// The first of these scopes that `holder` does not cover.
     pub fn beyond(&self, holder: &Self) -> Option<&str> {
         let held = |word: &str| match word.split_once(':') {
-            None => holder.0.iter().any(|own| own == word),
+            None => holder.0.iter().any(|held| held == word),
             Some((object, "write")) => holder.allow(object, Access::Write),
             Some((object, _)) => holder.allow(object, Access::Read),
         };
@@ -188,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_sorted_for_the_search() {
+    fn scope_objects_are_sorted_for_binary_search() {
         assert!(OBJECTS.is_sorted());
     }
 
     #[test]
-    fn write_implies_read_and_never_the_reverse() {
+    fn write_scope_implies_read_but_not_the_reverse() {
         for (given, may_read, may_write) in [
             (&["*"][..], true, true),
             (&["dashboard:write"], true, true),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_beyond_a_holder_who_has_it_all() {
+    fn beyond_finds_the_first_scope_the_holder_lacks() {
         for (wanted, holder, beyond) in [
             (&["dashboard:read", "dashboard:read"][..], &["dashboard:write"][..], None),
             (&["dashboard:write"], &["dashboard:read"], Some("dashboard:write")),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_scopes_are_refused_by_name() {
+    fn unknown_scopes_are_rejected_by_name() {
         for word in ["foo:read", "dashboard:delete", "dashboard", "", ":read", "dashboard:"] {
             assert_eq!(Scopes::parse(vec![word.into()]).unwrap_err().0, word);
         }

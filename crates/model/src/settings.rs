@@ -1,6 +1,7 @@
-//! Settings that people change one by one: each has a name, a kind of value and a default.
+//! Settings of projects, organizations and users: a table of names, value kinds and defaults.
 //!
-//! Only what differs from its default is stored, so a default may change without a migration.
+//! Only values that differ from their default are stored, so a default can change without a
+//! migration.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,7 +11,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-/// The longest form of one value. Settings are loaded with their object on every request.
+/// Bytes of one value as JSON. Every request loads the settings of its project.
 pub const SETTING_BYTES_MAX: usize = 64 * 1_024;
 
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +22,7 @@ pub struct Setting {
     pub default: Default,
 }
 
-/// What a setting may hold.
+/// The type of a setting's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     Bool,
@@ -31,7 +32,7 @@ pub enum Kind {
     Integer,
     /// One of these numbers.
     Number(&'static [i64]),
-    /// Three capital letters of ISO 4217.
+    /// Three capital letters (ISO 4217).
     Currency,
     Texts,
     Object,
@@ -45,7 +46,7 @@ pub enum Default {
     Text(&'static str),
     Texts(&'static [&'static str]),
     Object,
-    /// An object with one word in it.
+    /// An object with one string field.
     Entry(&'static str, &'static str),
 }
 
@@ -71,7 +72,7 @@ impl Setting {
         Self::always(name, Kind::Bool, Default::Bool(on))
     }
 
-    /// A setting that nobody has decided yet.
+    /// A nullable setting that is null until it is set.
     pub(crate) const fn open(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, nullable: true, default: Default::Null }
     }
@@ -90,7 +91,7 @@ impl Setting {
                 false => refuse("null", "This field may not be null.".into()),
             };
         }
-        if let Some((code, detail)) = self.kind.complaint(value) {
+        if let Some((code, detail)) = self.kind.error(value) {
             return refuse(code, detail);
         }
         let (inside, right): (_, fn(&Value) -> bool) = match self.kind {
@@ -131,8 +132,8 @@ impl Setting {
 }
 
 impl Kind {
-    /// Code and detail of what is wrong with a value that is not null.
-    fn complaint(self, value: &Value) -> Option<(&'static str, String)> {
+    /// Error code and detail for a non-null value of the wrong type.
+    fn error(self, value: &Value) -> Option<(&'static str, String)> {
         let invalid = |detail: &str| Some(("invalid_input", detail.to_owned()));
         let no_choice = || {
             let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -162,7 +163,7 @@ fn is_currency(code: &str) -> bool {
     code.len() == 3 && code.bytes().all(|letter| letter.is_ascii_uppercase())
 }
 
-/// A value that a setting cannot hold.
+/// A field of a request body that is invalid: its path, an error code and a message.
 #[derive(Debug, thiserror::Error)]
 #[error("{attr}: {detail}")]
 pub struct FieldError {
@@ -172,7 +173,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// Of a field inside another one.
+    /// Prefixes the path with the field that contains it.
     pub fn nested_in(mut self, attr: &str) -> Self {
         self.attr = match self.attr.as_str() {
             "" => attr.to_owned(),
@@ -181,7 +182,7 @@ impl FieldError {
         self
     }
 
-    /// As a question is told of it: `series.0.math: "x" is not a valid choice.`
+    /// Message with a dotted path, as query errors have it: `series.0.math: "x" is not a valid choice.`
     pub fn dotted_message(&self) -> String {
         let Self { attr, detail, .. } = self;
         match attr.as_str() {
@@ -191,36 +192,36 @@ impl FieldError {
     }
 }
 
-/// The settings one kind of object has.
+/// The settings that one kind of object has.
 pub trait SettingsSchema {
     const NAME: &'static str;
     const SETTINGS: &'static [Setting];
 }
 
-/// Every setting of an object, changed or not. Unknown names are left out.
+/// All settings of an object: stored values over defaults. Unknown names are ignored.
 pub struct Settings<T> {
     changed: Map<String, Value>,
     of: PhantomData<fn() -> T>,
 }
 
-/// Checked values for some settings.
+/// Validated new values for some settings.
 pub struct SettingsChange<T> {
     given: Map<String, Value>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: SettingsSchema> Settings<T> {
-    /// What [`Self::changed`] gave, read back.
+    /// From what [`Self::changed`] stored.
     pub const fn stored(changed: Map<String, Value>) -> Self {
         Self { changed, of: PhantomData }
     }
 
-    /// The part worth storing.
+    /// The values that differ from their defaults.
     pub const fn changed(&self) -> &Map<String, Value> {
         &self.changed
     }
 
-    /// The value of a setting; null when there is none of that name.
+    /// The value of a setting; null if the name is unknown.
     pub fn get(&self, name: &str) -> Value {
         match self.changed.get(name) {
             Some(value) => value.clone(),
@@ -235,7 +236,7 @@ impl<T: SettingsSchema> Settings<T> {
         self.get(name) == Value::Bool(true)
     }
 
-    /// Back to its default.
+    /// Resets a setting to its default.
     pub fn reset(&mut self, name: &str) {
         self.changed.remove(name);
     }
@@ -251,17 +252,17 @@ impl<T: SettingsSchema> Settings<T> {
 }
 
 impl<T: SettingsSchema> SettingsChange<T> {
-    /// The value that was sent for a setting.
+    /// The new value of a setting, if the request has one.
     pub fn given(&self, name: &str) -> Option<&Value> {
         self.given.get(name)
     }
 
-    /// As if nothing had been sent for a setting.
+    /// Drops the change of a setting.
     pub fn leave(&mut self, name: &str) {
         self.given.remove(name);
     }
 
-    /// The known settings of an object somebody sent; the first that does not fit is named.
+    /// Validates the known settings of a request body; fails on the first invalid one.
     pub fn read(sent: &Map<String, Value>) -> Result<Self, FieldError> {
         let mut given = Map::new();
         for setting in T::SETTINGS {
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_refuses_what_it_cannot_hold() {
+    fn settings_reject_values_of_the_wrong_kind() {
         for (sent, attr, code) in [
             (json!({ "open": "yes" }), "open", "invalid_input"),
             (json!({ "open": null }), "open", "null"),
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_from_its_default_is_stored() {
+    fn only_settings_that_differ_from_their_default_are_stored() {
         let mut settings = Settings::<Garden>::default();
         let sent = json!({ "open": false, "lit": null, "fee": "USD", "unknown": 1, "beds": 1 });
         settings.apply(change(sent).unwrap());

@@ -1,4 +1,4 @@
-//! What people send, as the types it is meant to be: strictly, and with the field to blame.
+//! Strict deserialization of request bodies, with the path of the offending field in errors.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use crate::FieldError;
 
-/// Reads a value that was sent. What does not fit is refused by its path, in the words that
-/// clients of the API know.
+/// Deserializes a request body. Errors carry the field's path and Django REST framework's codes and
+/// messages, which clients of upstream's API expect.
 pub fn deserialize_strict<T: DeserializeOwned>(sent: &Value) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(Strict(sent)).map_err(|error| field_error(&error, sent))
 }
 
-/// A list is no object: serde by itself fills the fields of a struct from a list, in their order.
+/// Rejects arrays where a struct is expected: serde's derive would fill its fields by position.
 struct Strict<'a>(&'a Value);
 
-/// What holds nothing else is read as ever.
+/// Scalars deserialize as usual.
 macro_rules! forward {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
@@ -188,7 +188,7 @@ fn explain(why: &str, sent: &Value) -> (&'static str, String) {
     }
 }
 
-/// What clients call the kind of a value.
+/// The name of a JSON type in error messages; Python's names, as upstream sends.
 pub const fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_no_object_wherever_it_is() {
+    fn strict_deserialization_rejects_arrays_for_structs_and_names_the_field() {
         let dictionary = "Expected a dictionary of items but got type \"list\".";
         for (sent, attr, detail) in [
             (json!([1]), "", dictionary),

@@ -1,4 +1,4 @@
-//! Instants in UTC with microseconds, and where they come from.
+//! UTC timestamps with microseconds, and the clock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Serialize for Timestamp {
     }
 }
 
-/// Whether `name` is a zone of the IANA database, spelled as it is there.
+/// Whether `name` is an IANA time zone, in its exact spelling.
 pub fn is_time_zone(name: &str) -> bool {
     name != "Etc/Unknown"
         && jiff::tz::db().get(name).is_ok_and(|zone| zone.iana_name() == Some(name))
@@ -94,7 +94,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// The only source of the present. Tests hold it still or move it by hand.
+/// The only source of the current time. Tests freeze it and advance it by hand.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
 
@@ -110,12 +110,12 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Some(fixed) => Timestamp(fixed.load(Ordering::Relaxed)),
-            #[allow(clippy::disallowed_methods, reason = "this is the one place that asks")]
+            #[allow(clippy::disallowed_methods, reason = "the only call of the system clock")]
             None => Timestamp(jiff::Timestamp::now().as_microsecond()),
         }
     }
 
-    /// Moves a clock made by [`Clock::at`]; the system's own time cannot be moved.
+    /// Advances a clock made by [`Clock::at`]; does nothing to the system clock.
     pub fn advance_seconds(&self, seconds: i64) {
         if let Some(fixed) = &self.0 {
             fixed.fetch_add(seconds.saturating_mul(MICROS_PER_SECOND), Ordering::Relaxed);
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_zones_are_known_by_their_exact_names() {
+    fn time_zone_names_must_match_exactly() {
         for name in ["UTC", "America/New_York", "Asia/Kolkata", "US/Pacific"] {
             assert!(is_time_zone(name), "{name}");
         }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_microseconds_unless_they_are_zero() {
+    fn timestamp_displays_microseconds_unless_they_are_zero() {
         for (micros, expected) in [
             (1_709_287_200_123_456, "2024-03-01T10:00:00.123456Z"),
             (1_709_287_200_000_000, "2024-03-01T10:00:00Z"),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_iso_dates_and_times_and_nothing_else() {
+    fn timestamp_parses_only_iso_dates_and_times() {
         for (text, expected) in [
             ("2024-03-01T10:00:00.123456Z", Some("2024-03-01T10:00:00.123456Z")),
             ("2024-03-01T12:00:00+02:00", Some("2024-03-01T10:00:00Z")),

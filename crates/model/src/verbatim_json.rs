@@ -1,4 +1,4 @@
-//! A JSON object as somebody wrote it: its keys in their order, its numbers digit for digit.
+//! A JSON object that keeps the order of its keys and the literals of its numbers.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Result, Value};
 
+/// The text as sent, next to its parsed fields. Insights store their query like this, so that
+/// clients get back what they sent.
 #[derive(Clone, Debug)]
 pub struct VerbatimJson {
     text: Box<RawValue>,
@@ -17,16 +19,16 @@ pub struct VerbatimJson {
 }
 
 impl VerbatimJson {
-    /// Spaces between its parts mean nothing, nor do ways to spell a letter. Of a key that is there
-    /// twice the last counts, and is kept.
+    /// Removes whitespace and unneeded escapes. If a key repeats, the last one wins and the object
+    /// is serialized anew.
     pub fn parse(text: &str) -> Result<Self> {
-        let read = Self::from_stored(compacted(text)?)?;
-        let Keys(written) = serde_json::from_str(read.text())?;
-        let known = read.fields.len() + read.fields.values().map(keys).sum::<usize>();
-        if written == known { Ok(read) } else { Ok(read.fields.into()) }
+        let parsed = Self::from_stored(compacted(text)?)?;
+        let KeyCount(in_text) = serde_json::from_str(parsed.text())?;
+        let distinct = parsed.fields.len() + parsed.fields.values().map(count_keys).sum::<usize>();
+        if in_text == distinct { Ok(parsed) } else { Ok(parsed.fields.into()) }
     }
 
-    /// One that was read before.
+    /// For the text of a stored [`VerbatimJson`], which needs no compaction.
     pub fn from_stored(text: String) -> Result<Self> {
         Ok(Self { fields: serde_json::from_str(&text)?, text: RawValue::from_string(text)? })
     }
@@ -39,7 +41,7 @@ impl VerbatimJson {
         self.fields
     }
 
-    /// What a program changes is written as programs write.
+    /// Changes the fields. A change serializes the object anew, without the client's formatting.
     pub fn edit(&mut self, change: impl FnOnce(&mut Map<String, Value>)) {
         let mut fields = self.fields.clone();
         change(&mut fields);
@@ -49,18 +51,18 @@ impl VerbatimJson {
     }
 }
 
-fn keys(value: &Value) -> usize {
+fn count_keys(value: &Value) -> usize {
     match value {
-        Value::Object(fields) => fields.len() + fields.values().map(keys).sum::<usize>(),
-        Value::Array(items) => items.iter().map(keys).sum(),
+        Value::Object(fields) => fields.len() + fields.values().map(count_keys).sum::<usize>(),
+        Value::Array(items) => items.iter().map(count_keys).sum(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
 }
 
-/// How many keys a text has, at all depths and as often as they are there.
-struct Keys(usize);
+/// Keys in a JSON text at all depths, repeated ones counted each time.
+struct KeyCount(usize);
 
-impl<'de> Deserialize<'de> for Keys {
+impl<'de> Deserialize<'de> for KeyCount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         deserializer.deserialize_any(KeyCounter).map(Self)
     }
@@ -68,7 +70,7 @@ impl<'de> Deserialize<'de> for Keys {
 
 struct KeyCounter;
 
-macro_rules! has_none {
+macro_rules! no_keys {
     ($($method:ident: $type:ty),*) => {$(
         fn $method<E>(self, _: $type) -> std::result::Result<usize, E> {
             Ok(0)
@@ -83,7 +85,7 @@ impl<'de> Visitor<'de> for KeyCounter {
         f.write_str("JSON")
     }
 
-    has_none!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
+    no_keys!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
 
     fn visit_unit<E>(self) -> std::result::Result<usize, E> {
         Ok(0)
@@ -91,7 +93,7 @@ impl<'de> Visitor<'de> for KeyCounter {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<usize, A::Error> {
         let mut count = 0;
-        while let Some(Keys(below)) = items.next_element()? {
+        while let Some(KeyCount(below)) = items.next_element()? {
             count += below;
         }
         Ok(count)
@@ -99,7 +101,7 @@ impl<'de> Visitor<'de> for KeyCounter {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> std::result::Result<usize, A::Error> {
         let mut count = 0;
-        while let Some((IgnoredAny, Keys(below))) = fields.next_entry()? {
+        while let Some((IgnoredAny, KeyCount(below))) = fields.next_entry()? {
             count += 1 + below;
         }
         Ok(count)
@@ -107,22 +109,22 @@ impl<'de> Visitor<'de> for KeyCounter {
 }
 
 fn compacted(text: &str) -> Result<String> {
-    let mut tidy = String::with_capacity(text.len());
+    let mut compact = String::with_capacity(text.len());
     let mut rest = text;
     loop {
         let (plain, quoted) = rest.split_at(rest.find('"').unwrap_or(rest.len()));
-        tidy.extend(plain.chars().filter(|letter| !letter.is_ascii_whitespace()));
-        let mut texts = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
-        let Some(found) = texts.next() else { return Ok(tidy) };
-        tidy += &serde_json::to_string(&found?)?;
-        rest = &quoted[texts.byte_offset()..];
+        compact.extend(plain.chars().filter(|letter| !letter.is_ascii_whitespace()));
+        let mut strings = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
+        let Some(string) = strings.next() else { return Ok(compact) };
+        compact += &serde_json::to_string(&string?)?;
+        rest = &quoted[strings.byte_offset()..];
     }
 }
 
 impl From<Map<String, Value>> for VerbatimJson {
     fn from(fields: Map<String, Value>) -> Self {
         let text = serde_json::value::to_raw_value(&fields);
-        Self { text: text.expect("keys are texts"), fields }
+        Self { text: text.expect("keys are strings"), fields }
     }
 }
 
@@ -171,21 +173,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_and_digits_stay_and_spelling_is_tidied() {
+    fn verbatim_json_keeps_key_order_and_number_literals() {
         let text = " { \"z\" : 1.0,\n\"a\":[ 12345678901234567890123, 1E2 ], \"\\u00fc \\\"\\\\\": \"\\u0041 b\" } ";
-        let read = VerbatimJson::parse(text).unwrap();
-        let tidy = r#"{"z":1.0,"a":[12345678901234567890123,1E2],"ü \"\\":"A b"}"#;
-        assert_eq!(read.text(), tidy);
-        assert_eq!(serde_json::to_string(&Some(&read)).unwrap(), tidy);
-        assert_eq!(read["z"], 1.0);
-        assert_eq!(VerbatimJson::from_stored(tidy.to_owned()).unwrap(), read);
+        let parsed = VerbatimJson::parse(text).unwrap();
+        let compact = r#"{"z":1.0,"a":[12345678901234567890123,1E2],"ü \"\\":"A b"}"#;
+        assert_eq!(parsed.text(), compact);
+        assert_eq!(serde_json::to_string(&Some(&parsed)).unwrap(), compact);
+        assert_eq!(parsed["z"], 1.0);
+        assert_eq!(VerbatimJson::from_stored(compact.to_owned()).unwrap(), parsed);
         for wrong in ["", "[]", "5", "{\"a\"", "{\"\\ud800\":1}"] {
             assert!(VerbatimJson::parse(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn of_a_key_that_is_there_twice_the_last_counts_and_is_kept() {
+    fn last_of_repeated_keys_wins() {
         for (text, kept) in [
             (r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#),
             (

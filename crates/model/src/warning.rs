@@ -1,4 +1,4 @@
-//! Ingestion warnings: what a project should know about the events it sent.
+//! Ingestion warnings: problems with events that a project sent.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -42,7 +42,8 @@ pub enum WarningKind {
     CannotMergeWithIllegalDistinctId,
     CannotMergeAlreadyIdentified,
     PersonPropertiesSizeViolation,
-    /// The project has as many definitions as it may: the event is stored, its names are not listed.
+    /// The project has reached its limit of definitions: the event is stored, its new names are not
+    /// defined.
     TooManyDefinitions,
 }
 
@@ -79,8 +80,8 @@ impl WarningKind {
 }
 
 impl WarningKind {
-    /// Whether it is told every time, and not once an hour.
-    pub const fn is_always(self) -> bool {
+    /// Whether it is exempt from the throttle of one per hour.
+    pub const fn is_unthrottled(self) -> bool {
         matches!(
             self,
             Self::CannotMergeWithIllegalDistinctId
@@ -91,28 +92,28 @@ impl WarningKind {
     }
 }
 
-/// Lets a warning pass once an hour for its project, kind and event name.
+/// Allows one warning an hour per project, kind and event name.
 #[derive(Default)]
 pub struct Throttle {
     hasher: RandomState,
-    /// When each key last warned, by the hash of the key.
+    /// Time of the last warning, by hash of the key.
     last: HashMap<u64, Timestamp>,
     order: VecDeque<u64>,
 }
 
 const PERIOD_SECONDS: i64 = 3_600;
-/// About 300 kB. When it is full the oldest key is forgotten, and may warn again early.
+/// About 300 kB. When full, the oldest key is evicted and may warn again early.
 const KEYS_MAX: usize = 10_000;
 
 impl Throttle {
     pub fn allows(&self, warning: &Warning) -> bool {
         let last = self.last.get(&self.key(warning));
-        warning.kind.is_always()
+        warning.kind.is_unthrottled()
             || last.is_none_or(|last| warning.timestamp.seconds_since(*last) >= PERIOD_SECONDS)
     }
 
-    /// Notes that the warning was told.
-    pub fn remember(&mut self, warning: &Warning) {
+    /// Records that the warning was emitted.
+    pub fn record(&mut self, warning: &Warning) {
         let key = self.key(warning);
         if self.last.insert(key, warning.timestamp).is_none() {
             self.order.push_back(key);
@@ -129,7 +130,7 @@ impl Throttle {
     }
 }
 
-/// What is known of the event, as the warning's `details` object.
+/// The `details` object of a warning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WarningDetails {
@@ -141,7 +142,7 @@ pub struct WarningDetails {
     pub event: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
-    /// What the sender itself had to say.
+    /// The message of `$$client_ingestion_warning`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_throttle_never_outgrows_its_bound() {
+    fn warning_throttle_is_bounded() {
         let mut throttle = Throttle::default();
         let warning = |key: usize, kind| Warning {
             project: ProjectId(1),

@@ -1,6 +1,6 @@
-//! Which slice of a list is asked for.
+//! Pagination: limit and offset of a list request.
 
-/// A list never answers more at once, whatever the caller asks.
+/// Items per page; larger limits are capped.
 pub const LIMIT_MAX: i64 = 1_000;
 pub const LIMIT_DEFAULT: i64 = 100;
 

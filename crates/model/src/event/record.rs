@@ -1,11 +1,11 @@
-//! An accepted event as bytes: the record the journal keeps. A format on disk, so it is only
-//! ever added to; another layout is another version, another thing is another kind.
+//! The journal's record of an accepted event. An on-disk format, so it is append-only: a changed
+//! layout is a new version, another payload is a new kind.
 //!
 //! ```text
 //! 0   kind        u8   1 = event; 2 = an edit of a person or group, see `edit`
 //! 1   version     u8   1
 //! 2   project     i64
-//! 10  bits        u32  marks, and which of the optional fields follow
+//! 10  bits        u32  flags, and which of the optional fields follow
 //! 14  received_at i64  microseconds since 1970
 //! 22  uuid        16 bytes, given or seed
 //! 38  client ip   4 or 16 bytes       if IP_V4 or IP_V6
@@ -17,7 +17,7 @@
 //!     lib name, lib version           texts, if V1
 //!     session id, window id, tour id  texts, each if its bit is set
 //! ```
-//! Integers are little-endian. A text is its length as LEB128 (at most five bytes) and UTF-8.
+//! Integers are little-endian. A text is a LEB128 length (at most five bytes), then UTF-8.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -49,7 +49,7 @@ const UNSET: u32 = 1 << 14;
 const SESSION_ID: u32 = 1 << 15;
 const WINDOW_ID: u32 = 1 << 16;
 const PRODUCT_TOUR_ID: u32 = 1 << 17;
-/// Options take two bits each: given, and its value above it.
+/// Options take two bits each: present, and the value in the next higher bit.
 const COOKIELESS_MODE: u32 = 1 << 18;
 const DISABLE_SKEW_CORRECTION: u32 = 1 << 20;
 const PROCESS_PERSON_PROFILE: u32 = 1 << 22;
@@ -65,7 +65,7 @@ pub enum RecordError {
     Corrupted(&'static str),
 }
 
-/// The project of a record of any kind.
+/// The project id, at the same offset in records of every kind.
 pub fn project_of(record: &[u8]) -> Option<ProjectId> {
     let number = record.get(2..10)?.try_into().ok()?;
     Some(ProjectId(i64::from_le_bytes(number)))
@@ -151,7 +151,7 @@ impl<'a> AcceptedEvent<'a> {
         bits
     }
 
-    /// Reads a record back, borrowing its texts.
+    /// Decodes a record without copying its strings.
     pub fn decode(record: &'a [u8]) -> Result<Self, RecordError> {
         let mut rest = Reader(record);
         match rest.take(2)? {

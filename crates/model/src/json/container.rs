@@ -1,10 +1,10 @@
-//! Objects and arrays passed without looking at what stands in them, sixty-four bytes at once.
+//! Skips objects and arrays by matching brackets, 64 bytes at a time (as simdjson does).
 
 use super::{DEPTH_MAX, JsonError, Result};
 
 const BLOCK: usize = 64;
 
-/// Where some bytes of a block stand, a bit for each.
+/// Bit masks over a block: one bit per byte, for each class of byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Masks {
     quotes: u64,
@@ -13,11 +13,11 @@ struct Masks {
     closing: u64,
 }
 
-/// Where the object or array ends whose bracket stands at `start`, inside `outer` others. Only its
-/// quotes and brackets are looked at, and not whether one of a kind closes the other.
+/// End of the object or array whose bracket is at `start`, nested in `outer` others. Counts brackets
+/// outside strings only: it does not check that `{` is closed by `}`, nor any other grammar.
 pub fn container_end(bytes: &[u8], start: usize, outer: usize) -> Result<usize> {
     let mut depth = outer;
-    // Of the block before: whether it ends in a string, and with a backslash that escapes.
+    // Carried from the previous block: all ones inside a string; one if it ends in an escape.
     let (mut in_string, mut escapes) = (0, 0);
     let mut at = start;
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -30,7 +30,7 @@ pub fn container_end(bytes: &[u8], start: usize, outer: usize) -> Result<usize> 
             }
         };
         let quotes = found.quotes & !escaped(found.backslashes, &mut escapes);
-        let strings = up_to_here(quotes) ^ in_string;
+        let strings = prefix_xor(quotes) ^ in_string;
         in_string = (strings.cast_signed() >> 63).cast_unsigned();
         let mut outside = (found.opening | found.closing | found.backslashes) & !strings;
         while outside != 0 {
@@ -47,7 +47,7 @@ pub fn container_end(bytes: &[u8], start: usize, outer: usize) -> Result<usize> 
                     return Ok(at + bit.trailing_zeros() as usize + 1);
                 }
             } else {
-                // A backslash is nothing outside of strings, and escapes no quote there.
+                // A backslash outside a string is malformed.
                 return Err(JsonError::Malformed);
             }
         }
@@ -56,39 +56,39 @@ pub fn container_end(bytes: &[u8], start: usize, outer: usize) -> Result<usize> 
     Err(JsonError::Malformed)
 }
 
-/// The bytes behind a backslash that is not escaped itself.
+/// Bytes that are escaped: those after an unescaped backslash. simdjson's algorithm.
 fn escaped(backslashes: u64, escapes: &mut u64) -> u64 {
     if backslashes == 0 {
         return std::mem::take(escapes);
     }
     const EVEN: u64 = u64::MAX / 3;
     let backslashes = backslashes & !*escapes;
-    let behind = backslashes << 1 | *escapes;
-    // Adding runs from where backslashes in a row begin to where they end: of those that begin at an
-    // odd place, every other one is turned around.
-    let odd_starts = backslashes & !EVEN & !behind;
+    let after = backslashes << 1 | *escapes;
+    // The carry of the addition runs from the start of each run of backslashes to its end. For runs
+    // that start at an odd bit, this flips which of their bits are the escaped ones.
+    let odd_starts = backslashes & !EVEN & !after;
     let (ends, overflow) = odd_starts.overflowing_add(backslashes);
     *escapes = u64::from(overflow);
-    (EVEN ^ ends << 1) & behind
+    (EVEN ^ ends << 1) & after
 }
 
-/// Each bit as often turned around as there are set ones up to it.
-const fn up_to_here(mut bits: u64) -> u64 {
-    let mut by = 1;
-    while by < u64::BITS {
-        bits ^= bits << by;
-        by *= 2;
+/// Prefix XOR: each result bit is the parity of the bits up to and including it.
+const fn prefix_xor(mut bits: u64) -> u64 {
+    let mut shift = 1;
+    while shift < u64::BITS {
+        bits ^= bits << shift;
+        shift *= 2;
     }
     bits
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 fn masks(block: &[u8; BLOCK]) -> Masks {
-    plainly(block)
+    scalar_masks(block)
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
-fn plainly(block: &[u8; BLOCK]) -> Masks {
+fn scalar_masks(block: &[u8; BLOCK]) -> Masks {
     let mut found = Masks::default();
     for (at, byte) in block.iter().enumerate() {
         let mask = match byte {
@@ -104,15 +104,15 @@ fn plainly(block: &[u8; BLOCK]) -> Masks {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code, reason = "the compiler does not know what every such processor has")]
+#[allow(unsafe_code, reason = "calling a target_feature function; SSE2 is part of x86-64")]
 fn masks(block: &[u8; BLOCK]) -> Masks {
-    // SAFETY: SSE2 is a part of x86-64.
-    unsafe { sixteen::masks(block) }
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { sse2::masks(block) }
 }
 
-/// SSE2, which every such processor has.
+/// SSE2 is part of x86-64.
 #[cfg(target_arch = "x86_64")]
-mod sixteen {
+mod sse2 {
     use std::arch::x86_64::{
         __m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
     };
@@ -127,7 +127,7 @@ mod sixteen {
         for (part, at) in parts.iter().zip((0..).step_by(16)) {
             let bytes = u128::from_le_bytes(*part);
             let bytes = _mm_set_epi64x((bytes >> 64) as i64, bytes as i64);
-            // A square bracket becomes a curly one.
+            // Setting bit 5 turns square brackets into curly ones.
             let curly = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
             found.quotes |= equal(bytes, b'"') << at;
             found.backslashes |= equal(bytes, b'\\') << at;
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// The same, byte by byte.
+    /// Reference implementation, byte by byte.
     fn end_of(bytes: &[u8], start: usize, outer: usize) -> Result<usize> {
         let (mut depth, mut in_string, mut at) = (outer, false, start);
         while let Some(byte) = bytes.get(at) {
@@ -191,7 +191,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_end_is_found_as_byte_by_byte(
+        fn container_end_agrees_with_scalar_reference(
             before in "[a-z]{0,5}",
             scraps in scraps(),
             outer in 0..3usize,
@@ -203,20 +203,20 @@ mod tests {
         }
 
         #[test]
-        fn masks_are_those_of_each_byte(
+        fn simd_masks_agree_with_scalar_masks(
             mut block: [u8; BLOCK],
             some in prop::collection::vec((0..BLOCK, r#"["\\{}\[\]]"#), 0..20),
         ) {
             some.iter().for_each(|(at, byte)| block[*at] = byte.as_bytes()[0]);
-            prop_assert_eq!(masks(&block), plainly(&block));
+            prop_assert_eq!(masks(&block), scalar_masks(&block));
         }
     }
 
     #[test]
-    fn escapes_go_on_in_the_next_block() {
-        for behind in 55..75 {
+    fn escape_sequences_carry_into_the_next_block() {
+        for before in 55..75 {
             for backslashes in 0..70 {
-                let text = format!(r#"["{}{}"]"]"#, "a".repeat(behind), "\\".repeat(backslashes));
+                let text = format!(r#"["{}{}"]"]"#, "a".repeat(before), "\\".repeat(backslashes));
                 let (bytes, expected) = (text.as_bytes(), end_of(text.as_bytes(), 0, 0));
                 assert_eq!(container_end(bytes, 0, 0), expected, "{text}");
             }

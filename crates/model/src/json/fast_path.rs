@@ -1,9 +1,10 @@
-//! Values and members as most are: on a way of their own, past what the others may be.
+//! Fast path for simple members: strings without escapes, numbers without sign or exponent, no
+//! whitespace. Most members of events are like that.
 
 use super::unescaped_end;
 
-/// Where a string without escapes or a number without exponent ends that starts at `start`, as most
-/// values do; anything else is not looked at.
+/// End of a simple string or number at `start`. For any other value the result is no proof of
+/// anything: callers check that a comma follows.
 #[inline(always)]
 pub(super) fn simple_end(bytes: &[u8], start: usize) -> usize {
     let digits_end = |mut at: usize| {
@@ -28,8 +29,8 @@ pub(super) fn simple_end(bytes: &[u8], start: usize) -> usize {
     }
 }
 
-/// From a key's quote past all members that are simple and have no blanks, as most are, to the quote
-/// of the next one.
+/// Skips simple members from a key's quote on; returns the quote of the first key that is not
+/// followed by a simple value, comma and key.
 pub(super) fn simple_to(bytes: &[u8], mut at: usize) -> usize {
     loop {
         if bytes.get(at) != Some(&b'"') {

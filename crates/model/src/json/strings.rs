@@ -1,13 +1,12 @@
-//! Text inside JSON strings, of which most bytes of a body are.
+//! Scans the content of JSON strings, which make up most bytes of a body.
 
 #[cfg(target_arch = "x86_64")]
-use sixteen::{BITS, BLOCK, special};
+use sse2::{BITS, BLOCK, special};
 
 #[cfg(not(target_arch = "x86_64"))]
-use eight::{BITS, BLOCK, special};
+use swar::{BITS, BLOCK, special};
 
-/// Where the text that starts at `at` has a quote, a backslash or a control character first; the
-/// end of `bytes` if nowhere.
+/// Offset of the first quote, backslash or control character from `at` on, or `bytes.len()`.
 #[inline]
 pub fn unescaped_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk::<BLOCK>) {
@@ -22,9 +21,9 @@ pub fn unescaped_end(bytes: &[u8], mut at: usize) -> usize {
     at.min(bytes.len()) + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
-/// SSE2, which every such processor has.
+/// Sixteen bytes at a time; SSE2 is part of x86-64.
 #[cfg(target_arch = "x86_64")]
-mod sixteen {
+mod sse2 {
     use std::arch::x86_64::{
         _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
         _mm_set1_epi8,
@@ -34,9 +33,9 @@ mod sixteen {
     pub(super) const BITS: usize = 1;
 
     #[inline]
-    #[allow(unsafe_code, reason = "the compiler does not know what every such processor has")]
+    #[allow(unsafe_code, reason = "calling a target_feature function; SSE2 is part of x86-64")]
     pub(super) fn special(block: [u8; BLOCK]) -> u32 {
-        // SAFETY: SSE2 is a part of x86-64.
+        // SAFETY: SSE2 is part of x86-64.
         unsafe { masked(block) }
     }
 
@@ -53,11 +52,11 @@ mod sixteen {
     }
 }
 
-/// A word at once. The lowest byte that is found has its highest bit set; bytes above it may be
-/// wrong.
+/// SWAR, eight bytes at a time. The highest bit of the first match is set; bytes above it may be
+/// false positives.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "only tested here"))]
-mod eight {
+mod swar {
     pub(super) const BLOCK: usize = 8;
     pub(super) const BITS: usize = 8;
 
@@ -84,27 +83,27 @@ mod tests {
 
     use super::*;
 
-    fn plainly(bytes: &[u8]) -> usize {
+    fn scalar_end(bytes: &[u8]) -> usize {
         let is_special = |byte: &u8| *byte == b'"' || *byte == b'\\' || *byte < b' ';
         bytes.iter().position(is_special).unwrap_or(bytes.len())
     }
 
     proptest! {
         #[test]
-        fn the_first_special_byte_is_found(
+        fn unescaped_end_agrees_with_scalar_reference(
             plain in prop::collection::vec(0x20u8..=255, 0..60),
-            behind in prop::collection::vec(any::<u8>(), 0..40),
+            after in prop::collection::vec(any::<u8>(), 0..40),
             at in 0usize..80,
         ) {
-            let bytes = [plain, behind].concat();
+            let bytes = [plain, after].concat();
             let from = at.min(bytes.len());
-            prop_assert_eq!(unescaped_end(&bytes, at), from + plainly(&bytes[from..]));
+            prop_assert_eq!(unescaped_end(&bytes, at), from + scalar_end(&bytes[from..]));
         }
 
         #[test]
-        fn a_word_at_once_finds_the_same(block: [u8; 8]) {
-            let found = eight::special(block).trailing_zeros() as usize / eight::BITS;
-            prop_assert_eq!(found, plainly(&block));
+        fn swar_agrees_with_scalar_reference(block: [u8; 8]) {
+            let end = swar::special(block).trailing_zeros() as usize / swar::BITS;
+            prop_assert_eq!(end, scalar_end(&block));
         }
     }
 }

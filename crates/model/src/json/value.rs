@@ -1,4 +1,4 @@
-//! Values of JSON texts, and texts in which equal values look alike.
+//! Lenient parsing into values, and compaction so that equal arrays and objects are equal bytes.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{Members, Result, skip_whitespace, string_end, value_end};
 
-/// The value of a JSON text. What no value holds is null: a number without end, a text with
-/// half a surrogate pair.
+/// Parses JSON; what `Value` cannot hold becomes null: numbers out of range, lone surrogates. `None`
+/// if the text is malformed.
 pub fn to_value(json: &str) -> Option<Value> {
     let bytes = json.as_bytes();
     serde_json::from_str(json).ok().or_else(|| {
@@ -44,8 +44,8 @@ fn by_parts(json: &str) -> Result<Value> {
     })
 }
 
-/// An object or array without blanks, and with no more escapes in its texts than they need. The
-/// order of members and the literals of numbers stay.
+/// Removes whitespace and unneeded escapes from an object or array. Keeps the order of members and
+/// the literals of numbers.
 pub fn compact(json: &str) -> Result<Cow<'_, str>> {
     let bytes = json.as_bytes();
     if !bytes.iter().any(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\\')) {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_value_holds_is_null_and_nothing_else() {
+    fn to_value_turns_unrepresentable_values_into_null() {
         for (json, value) in [
             (
                 r#"{"a":1e400,"b":[1, -1e999 ,{"c":"x"}],"d":[],"e":{}}"#,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_lists_look_alike() {
+    fn compact_gives_equal_values_equal_bytes() {
         for (json, expected) in [
             (r#"["école","b"]"#, r#"["école","b"]"#),
             (r#"[ "\u00e9cole" ,"b"]"#, r#"["école","b"]"#),

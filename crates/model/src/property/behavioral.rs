@@ -1,4 +1,4 @@
-//! What people did, as cohorts ask for it.
+//! Behavioral filters of cohorts: which events a person performed, how often and when.
 
 use serde_json::{Map, Value};
 
@@ -7,33 +7,35 @@ use crate::{ActionId, CohortId};
 
 /// Relative dates have up to four digits.
 const TIME_VALUE_MAX: u64 = 9_999;
-/// Ours: of more events nobody keeps count.
+/// Our bound on `operator_value`.
 const TIMES_MAX: u64 = 1_000_000;
 
-/// A condition on a person's events, compiled.
+/// A compiled condition on a person's events.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BehavioralFilter {
     pub target: EventOrAction,
     pub frequency: Frequency,
-    /// A date as questions name it, such as `-30d`.
+    /// A date as in insight queries, such as `-30d`.
     pub since: String,
     pub until: Option<String>,
-    /// What the events must pass: a JSON list of property filters.
+    /// JSON array of property filters on the events.
     pub filters: String,
 }
 
+/// What was performed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EventOrAction {
     Event(String),
     Action(ActionId),
 }
 
+/// How often it was performed in the period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Frequency {
     AtLeastOnce,
-    /// Of those who did it at all, as upstream counts.
+    /// Never matches zero times, even with `lte` or `lt`, as upstream.
     Times(Comparison, u64),
-    /// Never before.
+    /// And never before the period.
     FirstTime,
 }
 
@@ -47,7 +49,8 @@ pub enum Comparison {
 }
 
 impl Frequency {
-    /// Whether so many times, more comparison none, are meant; first times are not a matter of count.
+    /// Whether a count matches. `FirstTime` also needs the time of the first event, which the caller
+    /// checks.
     pub fn fits(self, times: u64) -> bool {
         match self {
             Self::AtLeastOnce | Self::FirstTime => times > 0,
@@ -96,14 +99,14 @@ impl BehavioralFilter {
         Ok(Self { target: target(fields)?, frequency, since: since(fields)?, until, filters })
     }
 
-    /// The cohorts that its events are held against.
+    /// Adds the cohorts that its event filters reference.
     pub fn cohorts(&self, found: &mut Vec<CohortId>) {
         let filters: Vec<Fields> = serde_json::from_str(&self.filters).unwrap_or_default();
         filters.iter().for_each(|filter| event_cohorts(filter, found));
     }
 }
 
-/// The cohorts that a filter of events names; what HogQL names is not known here.
+/// Adds the cohorts that an event filter references. HogQL expressions are not parsed here.
 pub fn event_cohorts(filter: &Fields, found: &mut Vec<CohortId>) {
     if let Some(Value::Array(below)) = filter.get("values") {
         let below = below.iter().filter_map(Value::as_object);
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_kinds_are_read() {
+    fn behavioral_filter_parses_all_three_kinds() {
         let plain = parse(json!({})).unwrap();
         assert_eq!(plain.target, EventOrAction::Event("signed up".into()));
         assert_eq!((plain.frequency, plain.since.as_str()), (Frequency::AtLeastOnce, "-30d"));
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_of_those_who_did_it_at_all() {
+    fn frequency_never_matches_zero_times() {
         for (comparison, times) in [
             (Comparison::Equal, vec![2]),
             (Comparison::AtLeast, vec![2, 3]),
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn behavioral_filter_rejects_invalid_conditions() {
         for changes in [
             json!({ "value": "performed_event_sequence" }),
             json!({ "value": null }),

@@ -1,4 +1,4 @@
-//! Instants in filters and properties.
+//! Dates in filters and in property values.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::Timestamp;
 
-/// Relative dates have fewer than five digits upstream, and need no more.
+/// Bound of relative dates: upstream accepts up to four digits.
 const COUNT_MAX: i64 = 9_999;
 const MICROS_PER_SECOND: f64 = 1e6;
-/// Either side of it is outside the years that dates can name.
+/// 9999-12-31T23:59:59Z; dates have four-digit years.
 const SECONDS_MAX: f64 = 253_402_300_799.0;
 
-/// A filter's date.
+/// A date in a filter, absolute or relative to now.
 #[derive(Clone, Debug)]
 pub(super) enum FilterDate {
     At(Timestamp),
-    /// This long before the present.
+    /// This long before now.
     Before(Span),
 }
 
@@ -58,7 +58,7 @@ fn relative(text: &str) -> Option<Span> {
     .ok()
 }
 
-/// Only the spellings every evaluator knows; jiff alone would take more of ISO 8601.
+/// Accepts only the formats that all SDKs parse; jiff alone would accept more of ISO 8601.
 fn absolute(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     let bytes = text.as_bytes();
     let is_date = bytes.len() >= 10
@@ -84,7 +84,7 @@ fn absolute(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     Some(Timestamp::from_micros(micros.as_microsecond()))
 }
 
-/// A property's date: as in a filter but never relative, or seconds since 1970.
+/// A date in a property value: an absolute date, or seconds since 1970.
 pub(super) fn of_property(value: &Value, zone: &TimeZone) -> Option<Timestamp> {
     match value {
         Value::Number(number) => number.as_f64().and_then(seconds),

@@ -1,4 +1,4 @@
-//! The words a filter may compare with.
+//! Operators of property filters.
 
 use super::FilterError;
 
@@ -36,7 +36,7 @@ operators! {
 }
 
 impl Operator {
-    /// Knows the older words for two of them as well.
+    /// Accepts the legacy names `min` and `max`, too.
     pub fn parse(word: &str) -> Result<Self, FilterError> {
         let known = match word {
             "min" => Some(Self::Gte),
@@ -46,7 +46,7 @@ impl Operator {
         known.ok_or_else(|| FilterError::UnknownOperator(word.to_owned()))
     }
 
-    /// True of properties that are missing; `semver_neq` is not, as a missing version is none.
+    /// Matches a missing property. `semver_neq` does not: a missing version is not a version.
     pub(super) const fn is_negative(self) -> bool {
         matches!(
             self,

@@ -1,9 +1,9 @@
-//! Regular expressions of filters: compiled once, held in memory once, and within budgets.
+//! Regular expressions of filters: compiled once per project, shared, and bounded in memory.
 //!
-//! A compiled pattern may be ten thousand times as large as its text (`\w{20}` takes 1 MiB). So each
-//! is compiled within the smallest of a few sizes that it fits into, and charged that size for as
-//! long as a filter or the cache holds it. What is past the budget of its project matches nothing,
-//! like a pattern that cannot be compiled; what is written is refused before ([`PatternQuota`]).
+//! A compiled pattern can be ten thousand times the size of its source (`\w{20}` takes 1 MiB). So
+//! each is compiled in the smallest size class that it fits, and charged for that size while a
+//! filter or the cache holds it. A pattern beyond its project's budget matches nothing, like an
+//! invalid one. [`PatternQuota`] rejects such patterns before they are stored.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
@@ -14,9 +14,9 @@ use fancy_regex::{Regex, RegexBuilder};
 
 use super::FilterError;
 
-/// Steps a pattern with look-around may take on one value; past it the value does not match.
+/// Backtracking steps of a pattern with look-around on one value; beyond it the value does not match.
 const REGEX_STEPS_MAX: usize = 20_000;
-/// Bytes a compiled pattern may take, and the lazy DFA that is built while it is used.
+/// Size classes: bytes of the compiled pattern, and of the lazy DFA that matching builds.
 const SIZES: [Size; 5] = [
     Size { compiled_bytes: 16 << 10, dfa_bytes: 256 << 10 },
     Size { compiled_bytes: 32 << 10, dfa_bytes: 256 << 10 },
@@ -24,13 +24,13 @@ const SIZES: [Size; 5] = [
     Size { compiled_bytes: 128 << 10, dfa_bytes: 512 << 10 },
     Size { compiled_bytes: 1 << 20, dfa_bytes: 2 << 20 },
 ];
-/// Longer patterns are programs, not filters.
+/// Characters in the source of a pattern. Our bound.
 pub const REGEX_CHARS_MAX: usize = 10_000;
-/// Past it those that no filter uses are forgotten.
+/// Patterns in a project's cache; when full, those that no filter uses are evicted.
 const REMEMBERED_MAX: usize = 1_000;
-/// Of all patterns of one project; some thousand of the usual sizes.
+/// Budget of a project's compiled patterns: some thousands of typical size.
 const PROJECT_BYTES_MAX: usize = 64 << 20;
-/// Different patterns in one flag or cohort that is written, and their bytes.
+/// Distinct new patterns in one flag or cohort, and their compiled bytes.
 const WRITTEN_MAX: usize = 100;
 const WRITTEN_BYTES_MAX: usize = 8 << 20;
 
@@ -40,14 +40,14 @@ struct Size {
     dfa_bytes: usize,
 }
 
-/// The patterns of one project. Clones remember together, and share one budget.
+/// The pattern cache of one project. Clones share it and its budget.
 #[derive(Clone, Debug)]
 pub struct Patterns {
     known: Arc<Mutex<HashMap<String, Arc<Pattern>>>>,
     budget: Arc<MemoryBudget>,
 }
 
-/// A compiled pattern, charged to a budget until it is dropped.
+/// A compiled pattern; holds its share of the budget until it is dropped.
 #[derive(Debug)]
 pub(super) struct Pattern {
     regex: Regex,
@@ -58,7 +58,7 @@ pub(super) struct Pattern {
 #[derive(Debug)]
 struct MemoryBudget {
     left_bytes: AtomicUsize,
-    /// Times that there was no room for a pattern.
+    /// Patterns that were over budget, counted at each attempt.
     rejected: AtomicUsize,
 }
 
@@ -75,7 +75,7 @@ impl Patterns {
         Self { known: Arc::default(), budget: Arc::new(budget) }
     }
 
-    /// How often a pattern was past the budget until now; a filter with such a one matches nothing.
+    /// How often a pattern was over budget. Filters with such a pattern match nothing.
     pub fn rejected(&self) -> usize {
         self.budget.rejected.load(Ordering::Relaxed)
     }
@@ -89,7 +89,7 @@ impl Patterns {
             forget_unused(&mut known);
         }
         for size in SIZES {
-            // Taken before it is compiled, which holds as much.
+            // Reserved first: compiling itself takes that much memory.
             if !self.budget.take(size.compiled_bytes) {
                 forget_unused(&mut known);
                 if !self.budget.take(size.compiled_bytes) {
@@ -149,19 +149,19 @@ impl MemoryBudget {
     }
 }
 
-/// What the patterns of one flag or cohort come to, while it is checked before it is stored.
+/// Counts the patterns of one flag or cohort against the limits while it is validated.
 #[derive(Debug, Default)]
 pub struct PatternQuota {
     seen: HashSet<String>,
     bytes: usize,
-    /// Whether one of them was not stored before.
+    /// Whether one of them is new.
     has_new: bool,
-    /// Whether nothing is refused.
+    /// Accept every pattern.
     is_unlimited: bool,
 }
 
 impl PatternQuota {
-    /// Refuses a pattern that cannot be compiled, and one more than fits.
+    /// Rejects a pattern that is invalid or exceeds a limit.
     pub(super) fn add(&mut self, pattern: &str) -> Result<(), FilterError> {
         if self.is_unlimited || self.seen.contains(pattern) {
             return Ok(());
@@ -179,17 +179,17 @@ impl PatternQuota {
         Ok(())
     }
 
-    /// For what is stored already.
+    /// For filters that are stored already.
     pub fn unlimited() -> Self {
         Self { is_unlimited: true, ..Self::default() }
     }
 
-    /// A pattern that is stored already is not judged again; it counts beside new ones.
+    /// Counts a stored pattern, without validating it again.
     pub fn add_stored(&mut self, pattern: &str) {
         self.seen.insert(pattern.to_owned());
     }
 
-    /// Refuses new patterns beside too many that are stored.
+    /// Rejects new patterns when they and the stored ones exceed the limit.
     pub fn check(&self) -> Result<(), FilterError> {
         match self.has_new && self.seen.len() > WRITTEN_MAX {
             true => Err(too_many()),
@@ -202,7 +202,7 @@ fn too_many() -> FilterError {
     FilterError::Regex(format!("there are more than {WRITTEN_MAX} different ones"))
 }
 
-/// The size that a pattern fits into, or why it cannot be compiled.
+/// The size class of a pattern in bytes, or why it cannot be compiled.
 fn bytes(pattern: &str) -> Result<usize, FilterError> {
     let mut refused = None;
     for size in SIZES {
@@ -216,7 +216,7 @@ fn bytes(pattern: &str) -> Result<usize, FilterError> {
     Err(FilterError::Regex(why))
 }
 
-/// Whether more room may help; what is wrong with the text is wrong at any size.
+/// Whether a larger size class may help; a syntax error fails in all of them.
 fn is_too_large(why: &Refused) -> bool {
     matches!(why, Refused::Compile(fancy_regex::Error::CompileError(_)))
 }
@@ -241,8 +241,8 @@ fn compile(pattern: &str, size: Size) -> Result<Regex, Refused> {
         .build()?)
 }
 
-/// Into how many parts look-around and its like may cut a pattern; each is compiled by itself, with
-/// a limit of its own. One where there is nothing of the kind.
+/// Upper bound of the parts that fancy-regex compiles separately, each with a limit of its own:
+/// look-around, back references and the like split a pattern. One without any of these.
 fn parts_max(pattern: &str) -> usize {
     const CUTS: [&str; 12] =
         ["(?=", "(?!", "(?<", "(?>", "(?(", "(?P", "(?R", "(?&", "*+", "++", "?+", "}+"];
@@ -251,7 +251,7 @@ fn parts_max(pattern: &str) -> usize {
     let escapes = pattern.as_bytes().windows(2).filter(|pair| {
         pair[0] == b'\\' && (pair[1].is_ascii_digit() || b"kKgGh".contains(&pair[1]))
     });
-    // A cut has a part before it, one within and one behind.
+    // Each split adds a part inside and one after it.
     1 + 2 * (cuts + escapes.count())
 }
 
@@ -259,16 +259,16 @@ fn parts_max(pattern: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Takes the largest of the sizes.
+    /// A pattern of the largest size class.
     fn large(number: usize) -> String {
         format!(r"^\w{{12}}{number}$")
     }
 
     #[test]
-    fn a_pattern_is_charged_while_it_is_used() {
+    fn pattern_budget_is_released_when_a_pattern_is_dropped() {
         let patterns = Patterns::with_bytes_max(2 << 20);
         let used = patterns.compile(&large(1)).unwrap();
-        // What no filter uses makes room.
+        // Unused patterns are evicted.
         for number in 2..50 {
             let compiled = patterns.compile(&large(number)).unwrap();
             assert!(compiled.is_match(&format!("abcdefghijkl{number}")).unwrap());
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn two_thousand_patterns_stay_within_the_budget_of_a_project() {
+    fn two_thousand_patterns_stay_within_the_project_budget() {
         let patterns = Patterns::default();
         let compiled: Vec<_> =
             (0..2_000).filter_map(|number| patterns.compile(&large(number)).ok()).collect();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_bounded_in_number_and_size() {
+    fn pattern_quota_bounds_count_and_size() {
         let mut quota = PatternQuota::default();
         for number in 0..WRITTEN_MAX {
             quota.add(&format!("^a{number}$")).unwrap();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn look_around_shares_the_room_of_its_pattern() {
+    fn parts_of_a_look_around_pattern_share_its_size_limit() {
         let many = r"(?=\w{12})".repeat(500);
         assert!(compile(&many, SIZES[SIZES.len() - 1]).is_err(), "500 parts of 1 MiB");
         for usual in [r"^(?!.*@test\.com$).+@corp\.com$", r"(?<=@)\w+(?=\.com)", r"(\w)\1"] {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_pattern_says_why() {
+    fn invalid_pattern_is_an_error() {
         for broken in ["(", "["] {
             assert!(bytes(broken).is_err(), "{broken}");
         }

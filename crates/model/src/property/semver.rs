@@ -1,28 +1,28 @@
-//! Versions, read as leniently as people write them.
+//! Semantic versions, parsed leniently: `v` prefix, missing minor or patch, leading zeros.
 
 use std::cmp::Ordering;
 
 use super::Operator;
 
-/// Pre-release identifiers order before no pre-release at all.
+/// A version with a pre-release sorts before the same version without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Version {
     numbers: [u64; 3],
     pre: Vec<Identifier>,
 }
 
-/// Numbers order before words.
+/// Numeric identifiers sort before alphanumeric ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Identifier {
     Number(u64),
     Word(String),
 }
 
-/// What a filter wants of a version.
+/// The versions that a filter matches.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Range {
     Compared(Operator, Version),
-    /// From the first, and before the second.
+    /// From the first (inclusive) to the second (exclusive).
     Within(Version, Version),
 }
 
@@ -80,7 +80,7 @@ fn identifiers(text: &str) -> Option<Vec<Identifier>> {
 }
 
 impl Range {
-    /// None when the operator compares no versions, or the text is none.
+    /// `None` if the operator is not a semver one, or the text is not a version.
     pub(super) fn parse(operator: Operator, text: &str) -> Option<Self> {
         use Operator as O;
         match operator {
@@ -125,7 +125,7 @@ impl Range {
         complete.then(|| Self::Within(Version::plain(low), Version::plain(high)))
     }
 
-    /// None when the text is no version.
+    /// `None` if the text is not a version.
     pub(super) fn contains(&self, text: &str) -> Option<bool> {
         let version = Version::parse(text)?;
         Some(match self {

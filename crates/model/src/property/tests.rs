@@ -29,7 +29,7 @@ fn check_all(rows: &[(&str, Value, Value, bool)]) {
 
 // contract: flags 59
 #[test]
-fn every_recorded_comparison_gives_what_a_server_must_answer() {
+fn property_filter_reproduces_every_recorded_comparison() {
     let recorded = include_str!("../../../../fixtures/flags/flag_hash.json");
     let recorded: Value = serde_json::from_str(recorded).unwrap();
     let rows = recorded["property_matches"].as_array().unwrap();
@@ -52,7 +52,7 @@ fn every_recorded_comparison_gives_what_a_server_must_answer() {
 
 // contract: flags 68-70, 72
 #[test]
-fn missing_null_and_other_kinds_of_values_follow_the_table() {
+fn operators_follow_the_table_for_missing_null_and_mixed_types() {
     let missing = json!({});
     let mut rows = Vec::new();
     for (positive, negative, value) in [
@@ -100,7 +100,7 @@ fn missing_null_and_other_kinds_of_values_follow_the_table() {
 
 // contract: flags 71
 #[test]
-fn relative_dates_lie_before_now_whatever_their_sign() {
+fn relative_dates_lie_before_now_with_either_sign() {
     let rows = [
         ("-7d", "2026-01-14T12:00:00Z", true),
         ("-7d", "2026-01-07T12:00:00Z", false),
@@ -144,7 +144,7 @@ fn dates_without_an_offset_are_in_the_projects_zone() {
 
 // contract: flags 73
 #[test]
-fn versions_are_ordered_as_semver_orders_them() {
+fn semver_operators_follow_semver_precedence() {
     check_all(&[
         ("semver_gt", json!("1.2.3"), json!({"p": "1.10.0"}), true),
         ("semver_gt", json!("1.2.3"), json!({"p": "abc"}), false),
@@ -163,7 +163,7 @@ fn versions_are_ordered_as_semver_orders_them() {
 }
 
 #[test]
-fn a_missing_initial_property_is_taken_from_the_current_one() {
+fn missing_initial_property_falls_back_to_the_current_one() {
     let initial = |held: Value| {
         PropertyFilter::compile(
             "$initial_utm_source",
@@ -180,7 +180,7 @@ fn a_missing_initial_property_is_taken_from_the_current_one() {
 }
 
 #[test]
-fn a_filter_is_refused_when_its_value_cannot_suit_its_operator() {
+fn check_rejects_values_that_do_not_suit_the_operator() {
     for (operator, good, bad) in [
         ("exact", json!(["a"]), json!(null)),
         ("icontains", json!("a"), json!(5)),
@@ -211,13 +211,13 @@ fn a_filter_is_refused_when_its_value_cannot_suit_its_operator() {
 }
 
 #[test]
-fn a_pattern_that_backtracks_for_ever_gives_up() {
+fn regex_backtracking_is_bounded() {
     let slow = filter("regex", json!(r"^(?=(a+)+$)\1b"));
     assert!(!slow.matches(&properties(json!({ "p": "a".repeat(5_000) })), now()));
 }
 
 #[test]
-fn trees_combine_negate_and_ask_about_other_cohorts() {
+fn filter_trees_combine_negate_and_reference_cohorts() {
     let tree = json!({"type": "OR", "values": [
         {"type": "AND", "values": [
             {"key": "plan", "type": "person", "value": "pro"},
@@ -253,7 +253,7 @@ fn trees_combine_negate_and_ask_about_other_cohorts() {
 }
 
 #[test]
-fn nothing_holds_without_what_it_needs() {
+fn prefilter_holds_for_every_match() {
     let values = [json!("x"), json!("1.2.3"), json!(5), json!([1, 2]), json!(true), json!(null)];
     for operator in Operator::ALL {
         for value in &values {

@@ -1,14 +1,14 @@
-//! Trees of filters, as cohorts keep them: all or any of what is below.
+//! Filter trees of cohorts: AND and OR over properties, cohorts and behavioral filters.
 
 use serde_json::Value;
 
 use super::{BehavioralFilter, Dialect, FilterError, Operator, Properties, PropertyFilter};
 use crate::{CohortId, Timestamp};
 
-/// Levels of a tree; also how deep cohorts may refer to cohorts.
+/// Levels of a tree; also the length of a chain of cohorts that reference each other.
 pub const DEPTH_MAX: usize = 20;
 
-/// A tree, compiled.
+/// A node of a compiled tree.
 #[derive(Clone, Debug)]
 pub enum Node {
     All(Vec<Node>),
@@ -17,35 +17,35 @@ pub enum Node {
         filter: PropertyFilter,
         negated: bool,
     },
-    /// Belonging to another cohort, or not.
+    /// Membership in another cohort.
     Cohort {
         id: CohortId,
         negated: bool,
     },
-    /// Having done something, or not.
+    /// Having performed an event or action.
     Behavioral {
         filter: BehavioralFilter,
         negated: bool,
     },
 }
 
-/// What a person's properties do not tell.
+/// A condition that a person's properties cannot decide; the caller of [`Node::matches`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExternalCondition<'n> {
     Cohort(CohortId),
     Behavioral(&'n BehavioralFilter),
 }
 
-/// What a tree cannot hold without.
+/// Necessary conditions of a tree: the catalog narrows its scan to persons that meet them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefilter<'n> {
-    /// Properties that are there, whatever they hold.
+    /// Properties that must exist, with any value.
     pub properties: Vec<&'n str>,
     pub cohorts: Vec<CohortId>,
 }
 
 impl Node {
-    /// Reads `{"type": "AND" | "OR", "values": […]}` and the leaves below it. An empty object is
+    /// Parses `{"type": "AND" | "OR", "values": […]}` and its leaves. An empty object matches
     /// everyone.
     pub fn parse(tree: &Value, dialect: &Dialect) -> Result<Self, FilterError> {
         Self::parse_at(tree, dialect, 0)
@@ -97,7 +97,7 @@ impl Node {
         Ok(Self::Cohort { id, negated: excluded != is_negated(fields) })
     }
 
-    /// Whether it holds. `ask` knows other cohorts and what was done, and may fail.
+    /// Evaluates the tree. `ask` decides cohorts and behavioral filters, and may fail.
     pub fn matches<E>(
         &self,
         properties: &(impl Properties + ?Sized),
@@ -119,7 +119,7 @@ impl Node {
                         return Ok(true);
                     }
                 }
-                // Like an empty list of conditions, an empty alternative asks for nothing.
+                // An empty OR matches, like an empty AND.
                 Ok(nodes.is_empty())
             }
             Self::Property { filter, negated } => Ok(filter.matches(properties, now) != *negated),
@@ -130,7 +130,7 @@ impl Node {
         }
     }
 
-    /// What it cannot hold without, so that nobody else needs to be looked at.
+    /// Conditions that every matching person meets.
     pub fn prefilter(&self) -> Prefilter<'_> {
         let mut prefilter = Prefilter::default();
         self.add_to_prefilter(&mut prefilter);
@@ -153,7 +153,7 @@ impl Node {
         }
     }
 
-    /// What it asks people to have done.
+    /// Adds all behavioral filters of the tree.
     pub fn behavioral_filters<'n>(&'n self, found: &mut Vec<&'n BehavioralFilter>) {
         match self {
             Self::All(nodes) | Self::Any(nodes) => {
@@ -170,7 +170,7 @@ impl Node {
         !found.is_empty()
     }
 
-    /// The cohorts it names.
+    /// Adds the cohorts that the tree references directly.
     pub fn cohorts(&self, found: &mut Vec<CohortId>) {
         match self {
             Self::All(nodes) | Self::Any(nodes) => {

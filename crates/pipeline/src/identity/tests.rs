@@ -64,12 +64,12 @@ impl World {
     fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new(ProjectId(1), self.next.0, self.next.1);
         let persons = self.persons.values().cloned();
-        let persons = persons.map(|person| person.map(|properties| Object::from(&properties)));
+        let persons = persons.map(|person| person.map(|properties| JsonObject::from(&properties)));
         ledger.load(self.ids.values().cloned().collect(), persons.collect());
         ledger
     }
 
-    fn keep(&mut self, person: &Person<Object>) {
+    fn keep(&mut self, person: &Person<JsonObject>) {
         self.persons.insert(person.no, person.clone().map(|properties| properties.to_map()));
     }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Owned texts for the borrowed event that a test encodes.
+/// Owned strings behind the borrowed event that a test encodes.
 #[derive(Clone, Debug)]
 struct Owned {
     numbers: (i64, i64, Option<i64>),
@@ -101,7 +101,7 @@ fn owned() -> impl Strategy<Value = Owned> {
 
 proptest! {
     #[test]
-    fn a_record_reads_back_as_it_was_written(owned in owned()) {
+    fn record_round_trips(owned in owned()) {
         let event = owned.event();
         let mut record = Vec::new();
         event.encode(&mut record);
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn a_record_cut_anywhere_is_an_error(owned in owned(), at in any::<prop::sample::Index>()) {
+    fn truncated_record_is_an_error(owned in owned(), at in any::<prop::sample::Index>()) {
         let mut record = Vec::new();
         owned.event().encode(&mut record);
         record.truncate(at.index(record.len()));
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn what_decodes_survives_another_round(tail in vec(any::<u8>(), 0..200)) {
+    fn any_decodable_record_round_trips(tail in vec(any::<u8>(), 0..200)) {
         let mut record = vec![KIND_EVENT, VERSION];
         record.extend(tail);
         if let Ok(event) = AcceptedEvent::decode(&record) {
@@ -148,7 +148,7 @@ fn plain() -> AcceptedEvent<'static> {
     }
 }
 
-/// Journals outlive releases: these bytes may never stop decoding to this event.
+/// Journals outlive releases: these bytes must always decode to this event.
 #[test]
 fn version_1_keeps_its_layout() {
     let mut record = Vec::new();
@@ -164,7 +164,7 @@ fn version_1_keeps_its_layout() {
 }
 
 #[test]
-fn strange_records_are_errors() {
+fn corrupted_records_are_errors() {
     let mut good = Vec::new();
     plain().encode(&mut good);
     let with = |at: usize, byte: u8| {
