@@ -1,4 +1,4 @@
-//! Feature flags: what is stored of one, and the grammar of its filters.
+//! Feature flags: definitions, validation of their filters, edit conflicts, usage dashboards.
 
 mod conflict;
 mod feature;
@@ -13,7 +13,7 @@ use crate::{CohortId, FlagId, ProjectId};
 pub use conflict::{Conflict, Original};
 pub use feature::{FeatureFlag, FlagStatus, STALE_SECONDS, is_fully_rolled_out};
 
-/// What evaluation needs of a flag; SDKs that evaluate locally are sent just this.
+/// What evaluation needs of a flag; also what SDKs get for local evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FlagDefinition {
     pub id: FlagId,
@@ -29,12 +29,12 @@ pub struct FlagDefinition {
     pub bucketing_identifier: Option<BucketingIdentifier>,
     pub evaluation_contexts: Vec<String>,
     pub has_experiment: bool,
-    /// Such flags are for remote configuration only: nobody evaluates them.
+    /// Remote configuration only: such flags are never evaluated.
     #[serde(skip)]
     pub has_encrypted_payloads: bool,
 }
 
-/// The person property that holds whether somebody enrolled in the feature behind a flag.
+/// The person property that records enrollment in a flag's early access feature.
 pub fn enrollment_property(key: &str) -> String {
     format!("$feature_enrollment/{key}")
 }
@@ -62,7 +62,7 @@ impl EvaluationRuntime {
     }
 }
 
-/// Which id decides the bucket of a person.
+/// Which id determines a person's bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BucketingIdentifier {
@@ -83,7 +83,7 @@ impl BucketingIdentifier {
     }
 }
 
-/// A cohort, as far as flags look at it.
+/// A cohort as flag evaluation needs it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CohortDefinition {
     pub id: CohortId,

@@ -1,34 +1,34 @@
-//! Two people changing one flag: whether the later change still means what its author saw.
+//! Optimistic concurrency of flag edits: detects fields that two users changed differently.
 
 use serde_json::{Map, Value};
 
-/// A client's copy of a flag before it was edited.
+/// The flag as the client loaded it, before its edit.
 #[derive(Clone, Debug)]
 pub struct Original(pub Map<String, Value>);
 
-/// A field that both changed, to different values.
+/// A field that both users changed, to different values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     pub field: String,
 }
 
 impl Original {
-    /// Whether the author left a field as they saw it.
+    /// Whether the edit leaves a field as the client loaded it.
     pub fn is_unchanged(&self, field: &str, sent: &Value) -> bool {
         self.0.get(field) == Some(sent)
     }
 
-    /// The first field that the author changed and that has since become something else.
+    /// The first field that the edit changes and that changed to another value in the meantime.
     pub fn conflict(
         &self,
         sent: &Map<String, Value>,
         stored: &Map<String, Value>,
     ) -> Option<Conflict> {
         let clashes = |(field, value): &(&String, &Value)| {
-            let (Some(seen), Some(now)) = (self.0.get(*field), stored.get(*field)) else {
+            let (Some(loaded), Some(current)) = (self.0.get(*field), stored.get(*field)) else {
                 return false;
             };
-            *value != seen && now != seen && now != *value
+            *value != loaded && current != loaded && current != *value
         };
         sent.iter().find(clashes).map(|(field, _)| Conflict { field: field.clone() })
     }
@@ -40,7 +40,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_a_field_that_both_changed_differently_conflicts() {
+    fn conflict_is_a_field_that_both_edits_changed_differently() {
         let map = |value: Value| value.as_object().unwrap().clone();
         let original = Original(map(json!({"name": "old", "active": true})));
         for (sent, stored, conflict) in [

@@ -1,4 +1,4 @@
-//! A flag as the management API shows it.
+//! A feature flag as the management API returns it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,9 +8,10 @@ use super::filters::{self, Fields};
 use super::{BucketingIdentifier, EvaluationRuntime, FlagDefinition};
 use crate::{FlagId, ProjectId, Timestamp, User};
 
-/// A flag that was called, or made, longer ago than this may be stale.
+/// A flag is stale if it was last called this long ago; if never called, when it is this old and
+/// fully rolled out.
 pub const STALE_SECONDS: i64 = 30 * 24 * 60 * 60;
-/// Experiments compare this many variants.
+/// Number of variants that makes a flag eligible for an experiment.
 const EXPERIMENT_VARIANTS: std::ops::RangeInclusive<usize> = 2..=20;
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -18,7 +19,7 @@ pub struct FeatureFlag {
     pub id: FlagId,
     pub name: String,
     pub key: String,
-    /// Payloads that are stored encrypted are shown as a placeholder.
+    /// Encrypted payloads are redacted.
     pub filters: Fields,
     pub deleted: bool,
     pub active: bool,
@@ -52,7 +53,7 @@ pub struct FeatureFlag {
     pub is_eligible_for_experiment: bool,
     #[serde(skip)]
     pub team_id: ProjectId,
-    /// Encrypted payloads, as the vault sealed them.
+    /// Ciphertext of the payloads.
     #[serde(skip)]
     pub sealed_payloads: Option<Vec<u8>>,
 }
@@ -67,7 +68,7 @@ pub enum FlagStatus {
 }
 
 impl FeatureFlag {
-    /// Brings what follows from other fields up to date.
+    /// Recomputes the derived fields.
     pub fn derive(&mut self, now: Timestamp) {
         let groups = filters::groups(&self.filters);
         let of_persons =
@@ -84,7 +85,7 @@ impl FeatureFlag {
         self.status = self.status_at(now);
     }
 
-    /// What evaluation needs of it.
+    /// The part that evaluation needs.
     pub fn definition(&self) -> FlagDefinition {
         FlagDefinition {
             id: self.id,
@@ -123,7 +124,7 @@ fn has_properties(group: &Value) -> bool {
     group.get("properties").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
 }
 
-/// Whether everybody gets one and the same answer.
+/// Whether all persons get the same result.
 pub fn is_fully_rolled_out(fields: &Fields) -> bool {
     let groups = filters::groups(fields);
     let variants = filters::variant_shares(fields);

@@ -1,7 +1,7 @@
-//! The grammar of a flag's `filters`: checked and brought into one form before it is stored.
+//! Validation and normalization of a flag's `filters` before they are stored.
 //!
-//! What refers to other objects (cohorts, flags) is only read here; whether they exist is for
-//! whoever stores the flag. Keys that mean nothing to us are kept.
+//! References to cohorts and flags are only parsed here; the catalog checks that they exist. Unknown
+//! keys are kept.
 
 mod conditions;
 mod variants;
@@ -16,18 +16,19 @@ pub type Fields = Map<String, Value>;
 
 /// Upstream's bound on the filters of one flag.
 pub const FILTERS_BYTES_MAX: usize = 512 << 10;
-/// Shown in place of payloads that are stored encrypted.
+/// The API returns this instead of encrypted payloads.
 pub const REDACTED_PAYLOAD: &str = "********* (encrypted)";
-/// Kept by older services, meaningless since.
+/// Legacy keys without meaning, removed on write.
 const DROPPED: [&str; 2] = ["super_groups", "holdout_groups"];
 
-/// What answers show beside a cohort's number or a group's key; clients send it back.
+/// Display names that responses add next to cohort ids and group keys. Clients send them back; they
+/// are stripped before storing.
 const COHORT_NAME: &str = "cohort_name";
 const GROUP_NAMES: &str = "group_key_names";
-/// The property that stands for the key of a group.
+/// The pseudo-property that matches a group's key.
 const GROUP_KEY: &str = "$group_key";
 
-/// Why filters cannot be stored.
+/// Why filters are rejected: error code and detail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct InvalidFilters {
@@ -53,27 +54,27 @@ impl InvalidFilters {
 
 type Result<T> = std::result::Result<T, InvalidFilters>;
 
-/// What a flag's filters are stored for.
+/// What validation needs to know about the flag.
 #[derive(Clone, Copy, Debug)]
 pub struct Purpose<'a> {
-    /// The filters before this change; none for a new flag.
+    /// The stored filters; `None` for a new flag.
     pub stored: Option<&'a Fields>,
     pub remote_configuration: bool,
 }
 
-/// Filters of a new flag for which none were sent.
+/// Default filters of a new flag.
 pub fn empty() -> Fields {
     Fields::from_iter([("groups".to_owned(), json!([]))])
 }
 
-/// Stored filters with each key that was sent in place of its old value.
+/// Shallow merge: each sent key replaces the stored one.
 pub fn merged(stored: &Fields, sent: &Fields) -> Fields {
     let mut merged = stored.clone();
     merged.extend(sent.iter().map(|(key, value)| (key.clone(), value.clone())));
     merged
 }
 
-/// Checks merged filters and gives the form they are stored in.
+/// Validates merged filters and normalizes them for storage. Idempotent.
 pub fn prepare(mut filters: Fields, purpose: Purpose<'_>) -> Result<Fields> {
     if filters.contains_key("version") {
         let detail = "The key 'version' is reserved in filters.".into();
@@ -101,12 +102,12 @@ pub fn prepare(mut filters: Fields, purpose: Purpose<'_>) -> Result<Fields> {
     Ok(filters)
 }
 
-/// The condition groups, none when there is no list of them.
+/// The condition groups; empty if there are none.
 pub fn groups(filters: &Fields) -> &[Value] {
     filters.get("groups").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Every property of every condition group.
+/// The property filters of all condition groups.
 pub fn properties(filters: &Fields) -> impl Iterator<Item = &Fields> {
     groups(filters)
         .iter()
@@ -115,7 +116,7 @@ pub fn properties(filters: &Fields) -> impl Iterator<Item = &Fields> {
         .filter_map(Value::as_object)
 }
 
-/// The same, to be changed.
+/// The property filters of all condition groups, mutable.
 pub fn properties_mut(filters: &mut Fields) -> impl Iterator<Item = &mut Fields> {
     let groups = filters.get_mut("groups").and_then(Value::as_array_mut);
     groups
@@ -126,7 +127,7 @@ pub fn properties_mut(filters: &mut Fields) -> impl Iterator<Item = &mut Fields>
         .filter_map(Value::as_object_mut)
 }
 
-/// The cohorts that the conditions name.
+/// The cohorts that the conditions reference, sorted.
 pub fn cohorts(filters: &Fields) -> Vec<CohortId> {
     let named = properties(filters).filter(|property| is_of(property, "cohort"));
     let mut ids: Vec<CohortId> =
@@ -136,7 +137,7 @@ pub fn cohorts(filters: &Fields) -> Vec<CohortId> {
     ids
 }
 
-/// The groups that the conditions name by their keys, with the index of their type.
+/// The groups that the conditions reference by key, with the index of their type; sorted.
 pub fn group_keys(filters: &Fields) -> Vec<(u8, String)> {
     let mut keys: Vec<(u8, String)> = properties(filters)
         .filter_map(|property| Some((group_index(property)?, named_groups(property))))
@@ -147,7 +148,7 @@ pub fn group_keys(filters: &Fields) -> Vec<(u8, String)> {
     keys
 }
 
-/// The type of groups that a condition names by their keys.
+/// The group type index of a condition on group keys.
 fn group_index(property: &Fields) -> Option<u8> {
     if !is_of(property, "group") || property.get("key").and_then(Value::as_str) != Some(GROUP_KEY) {
         return None;
@@ -163,7 +164,7 @@ fn named_groups(property: &Fields) -> Vec<&str> {
     }
 }
 
-/// Names of what conditions refer to.
+/// Display names of cohorts and groups that conditions reference.
 #[derive(Debug, Default)]
 pub struct Names {
     pub cohorts: HashMap<CohortId, String>,
@@ -171,7 +172,7 @@ pub struct Names {
     pub groups: HashMap<(u8, String), String>,
 }
 
-/// Adds names for people to read.
+/// Adds display names for a response.
 pub fn add_names(filters: &mut Fields, names: &Names) {
     for property in properties_mut(filters) {
         if is_of(property, "cohort") {
@@ -188,7 +189,7 @@ pub fn add_names(filters: &mut Fields, names: &Names) {
     }
 }
 
-/// Takes them out again: they are not the flag's own.
+/// Removes the display names that [`add_names`] added.
 pub fn strip_names(filters: &mut Fields) {
     for property in properties_mut(filters) {
         property.remove(COHORT_NAME);
@@ -196,7 +197,7 @@ pub fn strip_names(filters: &mut Fields) {
     }
 }
 
-/// The flags that the conditions depend on.
+/// The flags that the conditions depend on, sorted.
 pub fn dependencies(filters: &Fields) -> Vec<FlagId> {
     let named = properties(filters).filter(|property| is_of(property, "flag"));
     let mut ids: Vec<FlagId> = named.filter_map(|property| flag_id(property.get("key")?)).collect();
@@ -205,7 +206,7 @@ pub fn dependencies(filters: &Fields) -> Vec<FlagId> {
     ids
 }
 
-/// A flag that a condition names by its number, or by its digits.
+/// The flag id in a condition: a number, or its digits as a string.
 pub fn flag_id(key: &Value) -> Option<FlagId> {
     match key {
         Value::String(digits) => digits.parse().ok(),
@@ -250,7 +251,7 @@ fn check_options(filters: &Fields) -> Result<()> {
     Ok(())
 }
 
-/// A finite number from 0 to 100; true and "50" are not numbers.
+/// A finite number from 0 to 100; booleans and strings are rejected.
 fn percentage(what: &str, value: Option<&Value>) -> Result<f64> {
     value
         .and_then(Value::as_f64)

@@ -1,4 +1,4 @@
-//! Condition groups and the properties they ask for.
+//! Validation of condition groups and their property filters.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::property::{self, Operator, PatternQuota};
 
 const AGGREGATION: &str = "aggregation_group_type_index";
 
-/// The patterns that are stored already: they are not judged again.
+/// Values of the stored conditions. Stored patterns are not validated again.
 pub(super) fn patterns(stored: &Fields) -> HashSet<&str> {
     properties(stored).filter_map(|property| property.get("value")?.as_str()).collect()
 }
@@ -33,7 +33,7 @@ pub(super) fn prepare(filters: &mut Fields, known: &HashSet<&str>) -> Result<()>
             .as_object_mut()
             .ok_or_else(|| InvalidFilters::new("A condition group is an object."))?;
         let of_group = match group.get(AGGREGATION) {
-            Some(own) => aggregation(Some(own))?,
+            Some(index) => aggregation(Some(index))?,
             None => of_flag,
         };
         group.insert(AGGREGATION.into(), json!(of_group));
@@ -138,7 +138,7 @@ fn prepare_property(
     }
 }
 
-/// Older words are stored as today's.
+/// Validates the operator and replaces a legacy name by the current one.
 fn operator(property: &mut Fields) -> Result<Operator> {
     let operator = match property.get("operator") {
         None | Some(Value::Null) => return Ok(Operator::Exact),
@@ -195,17 +195,18 @@ fn check_value(
 
 pub(super) fn check_overrides(filters: &Fields, variants: &[String]) -> Result<()> {
     for group in super::groups(filters) {
-        let wanted = group.get("variant").and_then(Value::as_str).filter(|key| !key.is_empty());
-        if let Some(wanted) = wanted
-            && !variants.iter().any(|key| key == wanted)
+        let variant = group.get("variant").and_then(Value::as_str).filter(|key| !key.is_empty());
+        if let Some(variant) = variant
+            && !variants.iter().any(|key| key == variant)
         {
-            return Err(InvalidFilters::new(format!("There is no variant '{wanted}'.")));
+            return Err(InvalidFilters::new(format!("There is no variant '{variant}'.")));
         }
     }
     Ok(())
 }
 
-/// Remote configuration is for everyone.
+/// Remote configuration flags serve all persons: adds a group if there is none, and raises a rollout
+/// of 0 % or none to 100 %.
 pub(super) fn serve_everyone(filters: &mut Fields) {
     let Some(Value::Array(groups)) = filters.get_mut("groups") else { return };
     if groups.is_empty() {

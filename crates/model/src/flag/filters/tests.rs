@@ -21,7 +21,7 @@ fn variants(shares: &[(&str, Value)]) -> Value {
 }
 
 #[test]
-fn every_rule_of_the_grammar_refuses_what_breaks_it() {
+fn flag_filters_are_rejected_by_every_validation_rule() {
     let person = |operator: &str, value: Value| {
         with_property(json!({"key": "p", "type": "person", "operator": operator, "value": value}))
     };
@@ -90,7 +90,7 @@ fn every_rule_of_the_grammar_refuses_what_breaks_it() {
 }
 
 #[test]
-fn what_follows_the_rules_is_stored_in_one_form() {
+fn valid_flag_filters_are_normalized_idempotently() {
     for (sent, stored) in [
         (
             json!({"groups": [{"properties": null, "rollout_percentage": 0.5, "x": 1}]}),
@@ -130,7 +130,7 @@ fn what_follows_the_rules_is_stored_in_one_form() {
 }
 
 #[test]
-fn a_stored_pattern_is_not_judged_again() {
+fn stored_patterns_are_not_validated_again() {
     let broken =
         with_property(json!({"key": "p", "type": "person", "operator": "regex", "value": "("}));
     assert!(prepared(broken.clone(), None).is_err());
@@ -140,7 +140,7 @@ fn a_stored_pattern_is_not_judged_again() {
 }
 
 #[test]
-fn remote_configuration_reaches_everyone() {
+fn remote_configuration_flags_serve_all_persons() {
     let purpose = Purpose { stored: None, remote_configuration: true };
     for (groups, shares) in [
         (json!([]), json!([100])),
@@ -157,7 +157,7 @@ fn remote_configuration_reaches_everyone() {
 }
 
 #[test]
-fn a_sent_key_takes_the_place_of_the_stored_one_whole() {
+fn merge_of_filters_is_shallow() {
     let stored = json!({"groups": [{}], "payloads": {"a": "1", "b": "2"}});
     let sent = json!({"payloads": {"a": "3"}});
     let merged = merged(stored.as_object().unwrap(), sent.as_object().unwrap());

@@ -1,4 +1,4 @@
-//! Variants and payloads.
+//! Validation of variants and payloads.
 
 use std::collections::HashSet;
 
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::{Fields, InvalidFilters, Result, percentage};
 
-/// Upstream's length of a key.
+/// Upstream's limit.
 const VARIANT_CHARS_MAX: usize = 400;
-/// Shares like 33.33 + 33.33 + 33.34 carry the noise of floats.
+/// Tolerance for rounding in sums like 33.33 + 33.33 + 33.34.
 const SUM_TOLERANCE: f64 = 0.01;
 
-/// The keys of all variants, none for a boolean flag.
+/// Validates the variants and returns their keys; empty for a boolean flag.
 pub(super) fn check(filters: &Fields) -> Result<Vec<String>> {
     let variants = match filters.get("multivariate") {
         None | Some(Value::Null) => return Ok(Vec::new()),
@@ -47,7 +47,7 @@ fn key(variant: &Value) -> Result<String> {
     Ok(key.to_owned())
 }
 
-/// Payloads are stored as JSON text.
+/// Validates payloads and stores each as a string of JSON.
 pub(super) fn prepare_payloads(filters: &mut Fields, variants: &[String]) -> Result<()> {
     let payloads = match filters.get_mut("payloads") {
         None => return Ok(()),
