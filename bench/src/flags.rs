@@ -192,9 +192,9 @@ impl Subjects {
     fn decide(&self, id: usize) -> usize {
         let context = Context {
             person: Subject::new(Map::new(), Stored::Known(&self.person)),
-            ..Context::stranger(&self.ids[id], self.now)
+            ..Context::unknown_person(&self.ids[id], self.now)
         };
-        self.set.evaluate(&context, &Selection::default()).answers.len()
+        self.set.evaluate(&context, &Selection::default()).results.len()
     }
 
     fn hash(&self, id: usize) -> usize {

@@ -1,16 +1,16 @@
-//! Embeds the database of countries, if `tools/fetch-assets` brought it in. Never the network.
+//! Embeds the country database if `tools/fetch-assets` downloaded it. Never uses the network.
 
 use std::path::Path;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
     let root = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
-    let folder = Path::new(&root).join("../../assets/geoip");
+    let directory = Path::new(&root).join("../../assets/geoip");
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed={}", folder.display());
-    // Written last by whoever fills the folder.
-    let bytes = match folder.join("version").exists() {
-        true => format!("Some(include_bytes!({:?}))", folder.join("countries.mmdb")),
+    println!("cargo::rerun-if-changed={}", directory.display());
+    // `tools/fetch-assets` writes this file last.
+    let bytes = match directory.join("version").exists() {
+        true => format!("Some(include_bytes!({:?}))", directory.join("countries.mmdb")),
         false => "None".into(),
     };
     let code = format!("const BUILT_IN: Option<&[u8]> = {bytes};\n");

@@ -1,4 +1,4 @@
-//! All flags of a project, compiled together when one of them changes.
+//! Compiles all flags of a project together, when one of them changes.
 
 use std::collections::HashMap;
 
@@ -6,30 +6,30 @@ use model::flag::{CohortDefinition, CohortKind, FlagDefinition};
 use model::property::{Dialect, Node};
 use model::{CohortId, FlagId};
 
+use crate::dependencies::{DependencyState, topological_order};
 use crate::flag::Flag;
 use crate::hash::Kind;
-use crate::order::{Standing, arrange};
 
-/// What a project's flags are read with.
+/// What a project's flags are compiled with.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     pub dialect: Dialect,
-    /// Every cohort that a flag reaches, however far.
+    /// All cohorts that flags reference, directly or through other cohorts.
     pub cohorts: Vec<CohortDefinition>,
 }
 
-/// Flags in the order of their keys.
+/// The compiled flags of a project, sorted by key.
 #[derive(Clone, Debug, Default)]
 pub struct FlagSet {
     pub(crate) flags: Vec<Flag>,
     pub(crate) by_key: HashMap<String, usize>,
     pub(crate) cohorts: HashMap<CohortId, Cohort>,
-    /// Dependencies before those that depend on them.
+    /// Topological order: dependencies first.
     pub(crate) order: Vec<usize>,
-    pub(crate) standing: Vec<Standing>,
-    /// For each flag, the positions of its dependencies; none that do not exist.
+    pub(crate) dependency_states: Vec<DependencyState>,
+    /// For each flag, the indexes of its dependencies; `None` for those that do not exist.
     pub(crate) depends: Vec<Vec<Option<usize>>>,
-    /// What flags are likely to hash after a person's distinct id.
+    /// Hashes of a person's distinct id that evaluation is likely to need; computed in SIMD lanes.
     pub(crate) hashed: Vec<(u32, Kind)>,
     continuity: bool,
     static_cohorts: bool,
@@ -42,11 +42,11 @@ pub struct FlagSet {
 pub(crate) enum Cohort {
     Static,
     Dynamic(Node),
-    /// Its conditions cannot be evaluated here.
+    /// Its conditions cannot be evaluated.
     Broken,
 }
 
-/// Groups and devices have other ids, and who keeps an experience has an own one.
+/// Without flags that hash another identifier: groups, devices, experience continuity.
 fn hashed(flags: &[Flag]) -> Vec<(u32, Kind)> {
     let mut hashed = Vec::new();
     for (at, flag) in (0u32..).zip(flags) {
@@ -54,11 +54,12 @@ fn hashed(flags: &[Flag]) -> Vec<(u32, Kind)> {
         if flag.by_device || flag.continuity {
             continue;
         }
-        let mut own = rules.conditions.iter().filter(|condition| condition.aggregation.is_none());
-        if own.clone().any(|condition| condition.share.is_some()) {
+        let mut on_persons =
+            rules.conditions.iter().filter(|condition| condition.aggregation.is_none());
+        if on_persons.clone().any(|condition| condition.share.is_some()) {
             hashed.push((at, Kind::Rollout));
         }
-        if !rules.variants.is_empty() && own.any(|condition| condition.variant.is_none()) {
+        if !rules.variants.is_empty() && on_persons.any(|condition| condition.variant.is_none()) {
             hashed.push((at, Kind::Variant));
         }
     }
@@ -66,7 +67,7 @@ fn hashed(flags: &[Flag]) -> Vec<(u32, Kind)> {
 }
 
 impl FlagSet {
-    /// Never fails: a flag that cannot be read fails alone, when it is evaluated.
+    /// Never fails: an invalid flag fails alone, when it is evaluated.
     pub fn compile(definitions: &[FlagDefinition], environment: &Environment) -> Self {
         let dialect = &environment.dialect;
         let mut flags: Vec<Flag> =
@@ -78,7 +79,7 @@ impl FlagSet {
             .iter()
             .map(|flag| flag.dependencies().iter().map(|id| by_id.get(id).copied()).collect())
             .collect();
-        let (order, standing) = arrange(&depends);
+        let (order, dependency_states) = topological_order(&depends);
         let cohorts: HashMap<CohortId, Cohort> = environment
             .cohorts
             .iter()
@@ -103,7 +104,7 @@ impl FlagSet {
             flags,
             cohorts,
             order,
-            standing,
+            dependency_states,
             depends,
         }
     }
@@ -120,12 +121,12 @@ impl FlagSet {
         self.flags.iter().any(|flag| flag.active)
     }
 
-    /// Whether some flag keeps its experience, so that stored hash keys matter.
+    /// Whether a flag has experience continuity, so that evaluation needs stored hash keys.
     pub const fn needs_hash_keys(&self) -> bool {
         self.continuity
     }
 
-    /// Whether some answer may depend on what is stored of a person.
+    /// Whether a result may depend on a stored person.
     pub const fn needs_person(&self) -> bool {
         self.persons || self.continuity || self.static_cohorts
     }
@@ -142,16 +143,16 @@ impl FlagSet {
         self.static_cohorts
     }
 
-    /// The active flags that keep their experience.
+    /// The active flags with experience continuity.
     pub fn continuous(&self) -> impl Iterator<Item = &Flag> {
         self.flags.iter().filter(|flag| flag.active && flag.continuity)
     }
 
-    /// The keys that `key` depends on in the order they are evaluated, itself last; none when
-    /// one of them is missing or they wait for each other.
+    /// The keys of a flag's dependencies in evaluation order, itself last; empty if a dependency is
+    /// missing or cyclic.
     pub fn chain(&self, id: FlagId) -> Vec<&str> {
         let Some(at) = self.flags.iter().position(|flag| flag.id == id) else { return Vec::new() };
-        if self.standing[at] != Standing::Sound {
+        if self.dependency_states[at] != DependencyState::Resolved {
             return Vec::new();
         }
         let wanted = self.with_dependencies([at]);
@@ -159,7 +160,7 @@ impl FlagSet {
         chain.map(|at| self.flags[*at].key.as_str()).collect()
     }
 
-    /// Marks some flags and all they depend on.
+    /// Marks flags and their transitive dependencies.
     pub(crate) fn with_dependencies(&self, start: impl IntoIterator<Item = usize>) -> Vec<bool> {
         let mut wanted = vec![false; self.flags.len()];
         let mut open: Vec<usize> = start.into_iter().collect();

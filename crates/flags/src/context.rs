@@ -1,4 +1,4 @@
-//! For whom flags are evaluated.
+//! Evaluation context: the person and groups that flags are evaluated for.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -8,30 +8,30 @@ use model::property::Properties;
 use model::{CohortId, Timestamp};
 use serde_json::{Map, Value};
 
-/// Everything an evaluation may look at.
+/// All inputs of an evaluation besides the flags.
 pub struct Context<'a> {
     pub now: Timestamp,
     pub distinct_id: &'a str,
     pub device_id: Option<&'a str>,
     pub anon_distinct_id: Option<&'a str>,
     pub person: Subject<'a>,
-    /// Of the person, as the text a filter compares.
+    /// When the person was created, as the string that filters compare.
     pub created_at: Option<Value>,
     pub cohorts: Membership<'a>,
     pub hash_keys: HashKeys<'a>,
-    /// By the index of their type.
+    /// By group type index.
     pub groups: [Option<GroupSubject<'a>>; GROUP_TYPES_MAX as usize],
 }
 
 impl<'a> Context<'a> {
-    /// Somebody of whom only the id is known.
-    pub fn stranger(distinct_id: &'a str, now: Timestamp) -> Self {
+    /// A person without stored data.
+    pub fn unknown_person(distinct_id: &'a str, now: Timestamp) -> Self {
         Self {
             now,
             distinct_id,
             device_id: None,
             anon_distinct_id: None,
-            person: Subject::new(Map::new(), Stored::Nobody),
+            person: Subject::new(Map::new(), Stored::NotFound),
             created_at: None,
             cohorts: Membership::None,
             hash_keys: HashKeys::None,
@@ -40,30 +40,30 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Properties of a person or a group: what the request says over what is stored.
+/// Properties of a person or a group: those of the request override stored ones.
 pub struct Subject<'a> {
     overrides: Map<String, Value>,
     stored: Stored<'a>,
-    /// Somebody asked for what cannot be read now.
-    missed: Cell<bool>,
+    /// A property was read while the store was unavailable.
+    unavailable: Cell<bool>,
 }
 
 #[derive(Clone, Copy)]
 pub enum Stored<'a> {
     Known(&'a Map<String, Value>),
-    Nobody,
-    /// The store cannot answer now.
+    NotFound,
+    /// The catalog cannot be read.
     Unavailable,
 }
 
 impl<'a> Subject<'a> {
     pub fn new(overrides: Map<String, Value>, stored: Stored<'a>) -> Self {
-        Self { overrides, stored, missed: Cell::new(false) }
+        Self { overrides, stored, unavailable: Cell::new(false) }
     }
 
-    /// Whether something was missed since the last time of asking.
-    pub(crate) fn take_missed(&self) -> bool {
-        self.missed.take()
+    /// Whether a read failed since the last call.
+    pub(crate) fn take_unavailable(&self) -> bool {
+        self.unavailable.take()
     }
 }
 
@@ -71,9 +71,9 @@ impl Properties for Subject<'_> {
     fn property(&self, key: &str) -> Option<&Value> {
         self.overrides.get(key).or_else(|| match self.stored {
             Stored::Known(stored) => stored.get(key),
-            Stored::Nobody => None,
+            Stored::NotFound => None,
             Stored::Unavailable => {
-                self.missed.set(true);
+                self.unavailable.set(true);
                 None
             }
         })
@@ -86,14 +86,14 @@ pub struct GroupSubject<'a> {
 }
 
 impl<'a> GroupSubject<'a> {
-    /// A group's key is always among its properties.
+    /// Adds the group's key to its properties, as `$group_key`.
     pub fn new(key: String, mut overrides: Map<String, Value>, stored: Stored<'a>) -> Self {
         overrides.insert("$group_key".into(), Value::String(key.clone()));
         Self { key, properties: Subject::new(overrides, stored) }
     }
 }
 
-/// The static cohorts somebody is listed in.
+/// The static cohorts that the person is a member of.
 #[derive(Clone, Copy)]
 pub enum Membership<'a> {
     Known(&'a HashSet<CohortId>),
@@ -101,7 +101,7 @@ pub enum Membership<'a> {
     Unavailable,
 }
 
-/// Which identifier buckets somebody for flags that keep their experience, by flag key.
+/// The bucketing identifiers of flags with experience continuity, by flag key.
 #[derive(Clone, Copy)]
 pub enum HashKeys<'a> {
     Known(&'a HashMap<String, String>),

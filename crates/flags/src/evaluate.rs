@@ -1,4 +1,4 @@
-//! The decision itself, in the one order that every SDK follows.
+//! Flag evaluation, in the order that all SDKs follow: enrollment, holdout, conditions.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,16 +7,16 @@ use model::CohortId;
 use model::property::{DEPTH_MAX, ExternalCondition, Node, Properties, PropertyFilter};
 use serde_json::Value;
 
-use crate::answer::{Answer, Answers, Failure, Reason, ReasonCode};
 use crate::compile::{Cohort, FlagSet};
 use crate::context::{Context, HashKeys, Membership};
+use crate::dependencies::DependencyState;
 use crate::flag::{Condition, Expected, Flag, Requirement, Rules};
 use crate::hash::{Buckets, Kind, holdout_bucket};
-use crate::order::Standing;
-use crate::select::Selection;
-use crate::trace::{Silent, Trace};
+use crate::result::{Failure, FlagResult, FlagResults, Reason, ReasonCode};
+use crate::selection::Selection;
+use crate::trace::{NoTrace, Trace};
 
-/// Where among the answers a flag's is.
+/// Index of a flag's result.
 #[derive(Clone, Copy)]
 struct Slot(u32);
 
@@ -24,128 +24,128 @@ impl Slot {
     const EMPTY: Self = Self(u32::MAX);
 }
 
-/// The answers that were given already, and what was worked out for all of them.
+/// Results so far, and buckets computed in advance.
 #[derive(Clone, Copy)]
-struct Given<'g, 's> {
+struct Evaluated<'g, 's> {
     slots: &'g [Slot],
-    answers: &'g [Answer<'s>],
+    results: &'g [FlagResult<'s>],
     buckets: &'g Buckets<'g, 's>,
 }
 
-impl<'g, 's> Given<'g, 's> {
-    fn answer(&self, flag: usize) -> Option<&'g Answer<'s>> {
-        self.answers.get(self.slots[flag].0 as usize)
+impl<'g, 's> Evaluated<'g, 's> {
+    fn result(&self, flag: usize) -> Option<&'g FlagResult<'s>> {
+        self.results.get(self.slots[flag].0 as usize)
     }
 }
 
 impl FlagSet {
-    pub fn evaluate<'s>(&'s self, context: &Context<'_>, selection: &Selection) -> Answers<'s> {
-        self.evaluate_with(context, selection, &mut Silent)
+    pub fn evaluate<'s>(&'s self, context: &Context<'_>, selection: &Selection) -> FlagResults<'s> {
+        self.evaluate_with(context, selection, &mut NoTrace)
     }
 
-    /// The same, telling `trace` of every step.
+    /// Like [`Self::evaluate`], reporting every step to `trace`.
     pub fn evaluate_with<'s>(
         &'s self,
         context: &Context<'_>,
         selection: &Selection,
         trace: &mut impl Trace,
-    ) -> Answers<'s> {
-        let asked = selection.keys.as_ref().map(|keys| {
+    ) -> FlagResults<'s> {
+        let selected = selection.keys.as_ref().map(|keys| {
             self.with_dependencies(keys.iter().filter_map(|key| self.by_key.get(key).copied()))
         });
-        // Small entries beside the answers: a project may have thousands of flags.
+        // A compact index instead of options of results: a project may have thousands of flags.
         let mut slots: Vec<Slot> = vec![Slot::EMPTY; self.flags.len()];
-        let mut answers = Vec::with_capacity(self.flags.len());
+        let mut results = Vec::with_capacity(self.flags.len());
         let mut errors = false;
-        let mut buckets = match asked {
+        let mut buckets = match selected {
             Some(_) => Buckets::none(),
             None => Buckets::of(context.distinct_id, &self.hashed),
         };
         for at in &self.order {
             let flag = &self.flags[*at];
-            let wanted = asked.as_ref().is_none_or(|asked| asked[*at]) && selection.admits(flag);
-            if wanted {
+            if selected.as_ref().is_none_or(|selected| selected[*at]) && selection.admits(flag) {
                 trace.flag(&flag.key);
                 buckets.reach(*at, |flag| &self.flags[flag].key);
-                let given = Given { slots: &slots, answers: &answers, buckets: &buckets };
-                let answer = self.answer(*at, context, given, trace);
-                errors |= answer.failure.is_some() || self.standing[*at] == Standing::Cyclic;
-                slots[*at] = Slot(answers.len() as u32);
-                answers.push(answer);
+                let evaluated = Evaluated { slots: &slots, results: &results, buckets: &buckets };
+                let result = self.result(*at, context, evaluated, trace);
+                errors |= result.failure.is_some()
+                    || self.dependency_states[*at] == DependencyState::Cyclic;
+                slots[*at] = Slot(results.len() as u32);
+                results.push(result);
             }
         }
         if !self.order.is_sorted() {
-            answers.sort_unstable_by(|a, b| a.flag.key.cmp(&b.flag.key));
+            results.sort_unstable_by(|a, b| a.flag.key.cmp(&b.flag.key));
         }
-        Answers { answers, errors }
+        FlagResults { results, errors }
     }
 
-    fn answer<'s>(
+    fn result<'s>(
         &'s self,
         at: usize,
         context: &Context<'_>,
-        given: Given<'_, 's>,
+        evaluated: Evaluated<'_, 's>,
         trace: &mut impl Trace,
-    ) -> Answer<'s> {
+    ) -> FlagResult<'s> {
         let flag = &self.flags[at];
         let Some(rules) = &flag.rules else { return failed(flag, Failure::InvalidFilters) };
-        if self.standing[at] != Standing::Sound {
+        if self.dependency_states[at] != DependencyState::Resolved {
             return off(flag, Reason::new(ReasonCode::MissingDependency, None));
         }
         let members = RefCell::default();
-        let mut run = Run { set: self, at, flag, rules, context, given, trace, members };
-        // What an earlier flag missed is not this one's failure.
-        run.missed();
+        let mut run = Run { set: self, at, flag, rules, context, evaluated, trace, members };
+        // Clears the mark of an earlier flag.
+        run.unavailable();
         match run.decide() {
-            Ok(answer) if !run.missed() => answer,
+            Ok(result) if !run.unavailable() => result,
             Ok(_) => failed(flag, Failure::DatabaseError),
             Err(failure) => failed(flag, failure),
         }
     }
 }
 
-fn off(flag: &Flag, reason: Reason) -> Answer<'_> {
-    Answer { flag, enabled: false, variant: None, payload: None, reason, failure: None }
+fn off(flag: &Flag, reason: Reason) -> FlagResult<'_> {
+    FlagResult { flag, enabled: false, variant: None, payload: None, reason, failure: None }
 }
 
-fn failed(flag: &Flag, failure: Failure) -> Answer<'_> {
+fn failed(flag: &Flag, failure: Failure) -> FlagResult<'_> {
     let reason = Reason::new(ReasonCode::NoConditionMatch, None);
-    Answer { failure: Some(failure), ..off(flag, reason) }
+    FlagResult { failure: Some(failure), ..off(flag, reason) }
 }
 
-/// One flag for one context.
+/// The evaluation of one flag in one context.
 struct Run<'r, 's, T> {
     set: &'s FlagSet,
     at: usize,
     flag: &'s Flag,
     rules: &'s Rules,
     context: &'r Context<'r>,
-    given: Given<'r, 's>,
+    evaluated: Evaluated<'r, 's>,
     trace: &'r mut T,
-    /// Cohorts that were looked at: they may ask for one another many times over.
+    /// Memoized cohort memberships: cohorts may reference each other many times.
     members: RefCell<HashMap<CohortId, bool>>,
 }
 
 impl<'r, 's, T: Trace> Run<'r, 's, T> {
-    /// Whether stored properties were needed and could not be read.
-    fn missed(&self) -> bool {
+    /// Whether stored properties were read while unavailable, since the last call.
+    fn unavailable(&self) -> bool {
         let groups = self.context.groups.iter().flatten();
-        let of_groups = groups.fold(false, |any, group| any | group.properties.take_missed());
-        self.context.person.take_missed() | of_groups
+        let of_groups = groups.fold(false, |any, group| any | group.properties.take_unavailable());
+        self.context.person.take_unavailable() | of_groups
     }
 
-    fn decide(&mut self) -> Result<Answer<'s>, Failure> {
-        if let Some(answer) = self.by_enrolment()? {
-            return Ok(answer);
+    fn decide(&mut self) -> Result<FlagResult<'s>, Failure> {
+        if let Some(result) = self.by_enrollment()? {
+            return Ok(result);
         }
-        if let Some(answer) = self.by_holdout() {
-            return Ok(answer);
+        if let Some(result) = self.by_holdout() {
+            return Ok(result);
         }
         self.by_conditions()
     }
 
-    fn by_enrolment(&mut self) -> Result<Option<Answer<'s>>, Failure> {
-        if let Some(key) = &self.rules.enrolment
+    fn by_enrollment(&mut self) -> Result<Option<FlagResult<'s>>, Failure> {
+        if let Some(key) = &self.rules.enrollment
             && let Some(value) = self.context.person.property(key)
         {
             let enrolled = *value == Value::Bool(true) || value.as_str() == Some("true");
@@ -171,7 +171,7 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
         }))
     }
 
-    fn by_holdout(&mut self) -> Option<Answer<'s>> {
+    fn by_holdout(&mut self) -> Option<FlagResult<'s>> {
         let holdout = self.rules.holdout.as_ref()?;
         let identifier = self.identifier_for_holdout()?;
         if holdout.share < 1.0 {
@@ -181,7 +181,7 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
                 return None;
             }
         }
-        Some(Answer {
+        Some(FlagResult {
             flag: self.flag,
             enabled: true,
             variant: Some(&holdout.variant),
@@ -191,7 +191,7 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
         })
     }
 
-    fn by_conditions(&mut self) -> Result<Answer<'s>, Failure> {
+    fn by_conditions(&mut self) -> Result<FlagResult<'s>, Failure> {
         let mut best: Option<(ReasonCode, usize)> = None;
         let mut skipped_groups = false;
         for (index, condition) in self.rules.conditions.iter().enumerate() {
@@ -242,7 +242,7 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
     }
 
     fn bucket(&self, identifier: &str, kind: Kind) -> f64 {
-        let known = self.given.buckets.get(self.at, kind, identifier);
+        let known = self.evaluated.buckets.get(self.at, kind, identifier);
         known.unwrap_or_else(|| self.flag.prefix.bucket(identifier, kind.salt()))
     }
 
@@ -284,13 +284,13 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
     /// A dependency that is not evaluated counts as off.
     fn depends(&mut self, dependency: usize, expected: &Expected) -> bool {
         let below = self.set.depends[self.at].get(dependency).copied().flatten();
-        let answer = below.and_then(|at| self.given.answer(at));
-        let enabled = answer.is_some_and(|answer| answer.enabled);
+        let result = below.and_then(|at| self.evaluated.result(at));
+        let enabled = result.is_some_and(|result| result.enabled);
         let fits = match expected {
             Expected::On => enabled,
             Expected::Off => !enabled,
             Expected::Variant(key) => {
-                enabled && answer.and_then(|answer| answer.variant) == Some(key.as_str())
+                enabled && result.and_then(|result| result.variant) == Some(key.as_str())
             }
         };
         if let Some(below) = below {
@@ -302,7 +302,7 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
     fn is_member(&self, id: CohortId, depth: usize) -> Result<bool, Failure> {
         match self.set.cohorts.get(&id) {
             None | Some(Cohort::Broken) => Err(Failure::CohortNotFound),
-            // Cohorts that name each other describe nobody.
+            // A cycle of cohorts matches nobody.
             Some(_) if depth > DEPTH_MAX => Ok(false),
             Some(Cohort::Static) => match self.context.cohorts {
                 Membership::Known(cohorts) => Ok(cohorts.contains(&id)),
@@ -324,12 +324,16 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
         let person = &self.context.person;
         tree.matches(person, self.context.now, &mut |asked| match asked {
             ExternalCondition::Cohort(id) => self.is_member(id, depth + 1),
-            // Flags look at no events, and cannot be stored with such a cohort.
+            // Flags cannot be stored with behavioral cohorts: evaluation reads no events.
             ExternalCondition::Behavioral(_) => Err(Failure::CohortNotFound),
         })
     }
 
-    fn matched(&mut self, condition: &'s Condition, reason: Reason) -> Result<Answer<'s>, Failure> {
+    fn matched(
+        &mut self,
+        condition: &'s Condition,
+        reason: Reason,
+    ) -> Result<FlagResult<'s>, Failure> {
         let variant = match condition.variant {
             Some(wanted) => Some(wanted),
             None if self.rules.variants.is_empty() => None,
@@ -345,9 +349,9 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
         Ok(self.on(variant, reason))
     }
 
-    fn on(&self, variant: Option<usize>, reason: Reason) -> Answer<'s> {
+    fn on(&self, variant: Option<usize>, reason: Reason) -> FlagResult<'s> {
         let variant = variant.map(|at| &self.rules.variants[at]);
-        Answer {
+        FlagResult {
             flag: self.flag,
             enabled: true,
             variant: variant.map(|variant| variant.key.as_str()),
@@ -364,7 +368,7 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
         self.context.groups.get(usize::from(aggregation?))?.as_ref()
     }
 
-    /// What decides the bucket.
+    /// The bucketing identifier.
     fn identifier(&self, aggregation: Option<u8>) -> Result<&'r str, Failure> {
         if aggregation.is_some() {
             return Ok(self.group(aggregation).map_or("", |group| &group.key));
@@ -391,7 +395,7 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
         Ok(self.context.distinct_id)
     }
 
-    /// Stored hash keys never decide holdouts. None when the group is not known.
+    /// Holdouts ignore stored hash keys. `None` if the request has no such group.
     fn identifier_for_holdout(&self) -> Option<&'r str> {
         if self.rules.aggregation.is_some() {
             return self.group(self.rules.aggregation).map(|group| group.key.as_str());

@@ -1,4 +1,4 @@
-//! A flag, compiled: nothing in it is parsed again.
+//! A compiled flag: evaluation parses nothing.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use model::{CohortId, FlagId};
 use serde_json::Value;
 
 use crate::hash::Prefix;
-use crate::write::Written;
+use crate::json::PrerenderedJson;
 
 #[derive(Clone, Debug)]
 pub struct Flag {
@@ -25,16 +25,16 @@ pub struct Flag {
     pub(crate) contexts: Vec<String>,
     pub(crate) by_device: bool,
     pub(crate) prefix: Prefix,
-    pub(crate) written: Written,
+    pub(crate) prerendered: PrerenderedJson,
     pub(crate) rules: Option<Rules>,
 }
 
-/// How a flag decides; a flag whose filters cannot be read has none.
+/// A flag's compiled filters.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub aggregation: Option<u8>,
-    /// The person property that holds whether somebody enrolled.
-    pub enrolment: Option<String>,
+    /// The person property that records early access enrollment.
+    pub enrollment: Option<String>,
     pub super_condition: Option<Condition>,
     pub holdout: Option<Holdout>,
     pub conditions: Vec<Condition>,
@@ -42,7 +42,7 @@ pub(crate) struct Rules {
     pub variants: Vec<Variant>,
     /// Payload of a result without a variant.
     pub payload: Option<String>,
-    /// The positions of what [`Requirement::Flag`] counts.
+    /// [`Requirement::Flag`] indexes into these.
     pub dependencies: Vec<FlagId>,
 }
 
@@ -56,14 +56,14 @@ pub(crate) struct Holdout {
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
     pub requirements: Vec<Requirement>,
-    /// From 0 to 1; none lets everyone through.
+    /// Rollout from 0 to 1; `None` for 100 %.
     pub share: Option<f64>,
     pub variant: Option<usize>,
     pub aggregation: Option<u8>,
 }
 
 impl Condition {
-    fn looks_at_properties(&self) -> bool {
+    fn needs_properties(&self) -> bool {
         self.requirements.iter().any(|requirement| !matches!(requirement, Requirement::Flag { .. }))
     }
 }
@@ -71,18 +71,18 @@ impl Condition {
 #[derive(Clone, Debug)]
 pub(crate) enum Requirement {
     Property(PropertyFilter),
-    /// Of the person itself, not among its properties.
+    /// The person's creation time, which is not a property.
     CreatedAt(PropertyFilter),
     Cohort {
         id: CohortId,
         excluded: bool,
     },
-    /// `dependency` counts among the flag's own.
+    /// `dependency` is an index into [`Rules::dependencies`].
     Flag {
         dependency: usize,
         expected: Expected,
     },
-    /// What makes no sense is never fulfilled.
+    /// An invalid filter: never matches.
     Impossible,
 }
 
@@ -96,7 +96,7 @@ pub(crate) enum Expected {
 #[derive(Clone, Debug)]
 pub(crate) struct Variant {
     pub key: String,
-    /// The running sum of the shares.
+    /// Upper bound of its bucket range: the running sum of the shares.
     pub below: f64,
     pub payload: Option<String>,
 }
@@ -116,23 +116,23 @@ impl Flag {
             contexts: definition.evaluation_contexts.clone(),
             by_device: definition.bucketing_identifier == Some(BucketingIdentifier::DeviceId),
             prefix: Prefix::of_flag(&definition.key),
-            written: Written::of(definition),
+            prerendered: PrerenderedJson::of(definition),
             rules: Rules::compile(&definition.key, &definition.filters, dialect),
         }
     }
 
-    /// Whether an answer may depend on what is stored of a person.
+    /// Whether the result may depend on a stored person.
     pub(crate) fn needs_person(&self) -> bool {
         self.rules.as_ref().is_some_and(|rules| {
-            rules.enrolment.is_some()
+            rules.enrollment.is_some()
                 || rules.super_condition.is_some()
                 || rules.conditions.iter().any(|condition| {
-                    condition.aggregation.is_none() && condition.looks_at_properties()
+                    condition.aggregation.is_none() && condition.needs_properties()
                 })
         })
     }
 
-    /// Whether an answer may depend on when the person was first seen.
+    /// Whether the result may depend on the person's creation time.
     pub(crate) fn needs_created_at(&self) -> bool {
         let rules = self.rules.iter();
         let mut conditions =
@@ -146,7 +146,7 @@ impl Flag {
     pub(crate) fn needs_groups(&self) -> bool {
         let conditions = self.rules.iter().flat_map(|rules| &rules.conditions);
         let mut conditions = conditions.filter(|condition| condition.aggregation.is_some());
-        conditions.any(Condition::looks_at_properties)
+        conditions.any(Condition::needs_properties)
     }
 
     pub(crate) fn dependencies(&self) -> &[FlagId] {
@@ -189,7 +189,7 @@ impl Rules {
         let is_on = |key: &str| fields.get(key).and_then(Value::as_bool).unwrap_or(false);
         Some(Self {
             aggregation,
-            enrolment: is_on("feature_enrollment").then(|| enrollment_property(key)),
+            enrollment: is_on("feature_enrollment").then(|| enrollment_property(key)),
             super_condition,
             holdout: holdout(fields, &payloads),
             conditions,
@@ -220,7 +220,7 @@ impl Compiler<'_> {
             .iter()
             .map(|property| Some(self.requirement(property.as_object()?)))
             .collect::<Option<Vec<_>>>()?;
-        // Everyone passes 100 %, without a hash.
+        // 100 % needs no hash.
         let share = group
             .get("rollout_percentage")
             .and_then(Value::as_f64)
@@ -230,7 +230,7 @@ impl Compiler<'_> {
         let variant =
             wanted.and_then(|key| self.variants.iter().position(|variant| variant.key == key));
         let aggregation = match group.get("aggregation_group_type_index") {
-            Some(own) => index(Some(own)),
+            Some(of_group) => index(Some(of_group)),
             None => self.aggregation,
         };
         Some(Condition { requirements, share, variant, aggregation })
@@ -275,7 +275,7 @@ impl Compiler<'_> {
             (Operator::FlagEvaluatesTo, Value::String(key)) => Expected::Variant(key.clone()),
             _ => return Requirement::Impossible,
         };
-        // A flag that is named by no number cannot exist.
+        // A flag that is not referenced by id cannot exist.
         let id = key.parse().map_or(FlagId(-1), FlagId);
         let known = self.dependencies.iter().position(|known| *known == id);
         let dependency = known.unwrap_or_else(|| {
@@ -297,7 +297,7 @@ fn payload_text(payload: &Value) -> String {
     }
 }
 
-/// Today's form, or the first of the older list, whose variant carries the number.
+/// From `holdout`, or from the first of the legacy `holdout_groups`, whose variant holds the id.
 fn holdout(fields: &Fields, payloads: &HashMap<&str, String>) -> Option<Holdout> {
     let (id, share) = match fields.get("holdout") {
         Some(Value::Object(holdout)) => {

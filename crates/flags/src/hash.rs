@@ -1,15 +1,15 @@
-//! Buckets: where an identifier falls between 0 and 1. Every SDK computes the same.
+//! Bucketing: hashes an identifier to a number from 0 to 1, as all SDKs do.
 
 use sha1::{Digest, Sha1};
 
-use crate::lanes::{Blocks, LANES};
+use crate::sha1_lanes::{Blocks, LANES};
 
-/// Fifteen hexadecimal digits, all ones. As a double it is 2^60, and SDKs divide by that double.
+/// 15 hexadecimal digits of ones. As an `f64` it rounds to 2^60, which SDKs divide by.
 const SCALE: f64 = 0x0FFF_FFFF_FFFF_FFFF_u64 as f64;
 const VARIANT_SALT: &str = "variant";
 const HOLDOUT: &str = "holdout-";
 
-/// A flag's part of what is hashed, taken in once.
+/// SHA-1 state after the flag's key, computed once per flag.
 #[derive(Clone, Debug)]
 pub struct Prefix(Sha1);
 
@@ -22,7 +22,7 @@ impl Prefix {
         Self(Sha1::new_with_prefix(HOLDOUT))
     }
 
-    /// An empty identifier is not hashed: it is in every rollout.
+    /// An empty identifier is not hashed: it is always in the rollout.
     pub fn bucket(&self, identifier: &str, salt: &str) -> f64 {
         if identifier.is_empty() {
             return 0.0;
@@ -37,12 +37,12 @@ impl Prefix {
     }
 }
 
-/// Of the first eight bytes of a hash.
+/// The bucket, from the first eight bytes of a hash.
 fn share(head: u64) -> f64 {
     (head >> 4) as f64 / SCALE
 }
 
-/// What a flag hashes for itself.
+/// The hashes that a flag needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Rollout,
@@ -58,16 +58,16 @@ impl Kind {
     }
 }
 
-/// Flags whose buckets are worked out together: few enough that they are still at hand when they
-/// are decided, of however many.
+/// Flags whose buckets are computed together: few enough that the results are still in the CPU cache
+/// when they are used.
 const WINDOW: usize = 64;
 
-/// Buckets of one identifier, worked out some flags ahead.
+/// Buckets of one identifier, computed for a window of flags ahead.
 pub(crate) struct Buckets<'c, 's> {
     identifier: &'c str,
-    /// What is still to be worked out, in the order of flags.
+    /// Hashes still to compute, by flag index.
     wanted: &'s [(u32, Kind)],
-    /// Of each flag so far, by [`Kind`]; not a number where there is none.
+    /// Buckets of each flag so far, by [`Kind`]; NaN if not computed.
     known: Vec<[f64; 2]>,
 }
 
@@ -76,7 +76,7 @@ impl<'c, 's> Buckets<'c, 's> {
         Self { identifier: "", wanted: &[], known: Vec::new() }
     }
 
-    /// `wanted` are flags by their place, in that order.
+    /// `wanted` is sorted by flag index.
     pub(crate) fn of(identifier: &'c str, wanted: &'s [(u32, Kind)]) -> Self {
         match identifier.is_empty() || wanted.len() < LANES {
             true => Self::none(),
@@ -84,7 +84,7 @@ impl<'c, 's> Buckets<'c, 's> {
         }
     }
 
-    /// Has the buckets of a flag and those behind it ready.
+    /// Computes the buckets of a window of flags that starts at `flag`, unless they are known.
     pub(crate) fn reach<'k>(&mut self, flag: usize, key: impl Fn(usize) -> &'k str) {
         if flag < self.known.len() || self.wanted.is_empty() {
             return;
@@ -118,7 +118,7 @@ pub fn bucket(key: &str, identifier: &str, salt: &str) -> f64 {
     Prefix::of_flag(key).bucket(identifier, salt)
 }
 
-/// The same for every flag, so that one holdout keeps its members out of all of them.
+/// Independent of the flag, so that a holdout excludes the same members from all flags.
 pub fn holdout_bucket(identifier: &str) -> f64 {
     Prefix::of_holdouts().bucket(identifier, "")
 }

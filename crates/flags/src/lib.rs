@@ -1,33 +1,32 @@
-//! Feature flags, evaluated: a pure function of the compiled flags, a context and the time.
+//! Feature flag evaluation: a pure function of compiled flags, a context and the time.
 //!
-//! On the read path it stands between the catalog, which gives definitions, persons and groups,
-//! and the API, which answers SDKs. Only `service` asks the catalog; whatever decides knows no
-//! store, no clock and no request.
+//! On the read path it sits between the catalog, which stores definitions, persons and groups, and
+//! the API, which serves SDKs. Only `service` reads the catalog and the clock.
 
-mod answer;
 mod compile;
 mod context;
+mod dependencies;
 mod evaluate;
 mod flag;
 mod hash;
-mod lanes;
-mod local;
-mod order;
-mod select;
+mod json;
+mod local_evaluation;
+mod result;
+mod selection;
 #[cfg(feature = "service")]
 mod service;
+mod sha1_lanes;
 mod trace;
-mod write;
 
-pub use answer::{Answer, Answers, Failure, Reason, ReasonCode};
 pub use compile::{Environment, FlagSet};
 pub use context::{Context, GroupSubject, HashKeys, Membership, Stored, Subject};
 pub use flag::Flag;
 pub use hash::{Prefix, bucket, holdout_bucket};
+pub use result::{Failure, FlagResult, FlagResults, Reason, ReasonCode};
 pub use select::{RequestRuntime, Selection};
 #[cfg(feature = "service")]
 pub use service::{
-    Asked, Cell, Comparison, EXAMPLES_MAX, Everybody, Flags, LocalEvaluation, ProjectFlags,
-    Unavailable,
+    Cell, Comparison, EXAMPLES_MAX, EvaluationRequest, Flags, LocalEvaluation, ProjectFlags,
+    ScanTarget, Unavailable,
 };
-pub use trace::{Silent, Step, Steps, Trace};
+pub use trace::{NoTrace, RecordedSteps, Step, Trace};

@@ -1,9 +1,9 @@
-//! Flags of every project, ready to answer: compiled when they change, kept while the catalog is
-//! away, with what is stored of those they are asked about.
+//! Flag evaluation for requests: caches each project's compiled flags, and loads the stored person
+//! and groups that they need. While the catalog is unavailable, cached flags still evaluate.
 
+mod cohort_fill;
 mod definitions;
-mod filling;
-mod people;
+mod person_cache;
 mod projects;
 mod scan;
 
@@ -20,20 +20,20 @@ use tokio::time::timeout;
 
 use crate::{Context, FlagSet, GroupSubject, HashKeys, Membership, Selection, Stored, Subject};
 pub use definitions::LocalEvaluation;
-use people::{Known, People};
+use person_cache::{PersonCache, StoredPerson};
 pub use projects::ProjectFlags;
 use projects::Projects;
-pub use scan::{Cell, Comparison, EXAMPLES_MAX, Everybody};
+pub use scan::{Cell, Comparison, EXAMPLES_MAX, ScanTarget};
 
-/// How long an answer waits for what is stored, before it is given without.
-const STORED_WAIT: Duration = Duration::from_secs(2);
+/// Timeout for loading persons and groups; then flags evaluate without them.
+const STORED_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The catalog cannot be asked, and nothing is remembered.
+/// The catalog is unavailable, and the project's flags are not cached.
 #[derive(Debug, thiserror::Error)]
 #[error("the flags of this project cannot be read now")]
 pub struct Unavailable;
 
-/// Cheap to clone; all clones remember together.
+/// Cheap to clone; all clones share the caches.
 #[derive(Clone)]
 pub struct Flags(Arc<Inner>);
 
@@ -41,19 +41,19 @@ struct Inner {
     catalog: Catalog,
     geoip: GeoIp,
     projects: Projects,
-    people: People,
+    persons: PersonCache,
 }
 
-/// For whom flags are asked, as the request says.
+/// The inputs of an evaluation, as the request sends them.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct EvaluationRequest {
     pub distinct_id: String,
     pub device_id: Option<String>,
     pub anon_distinct_id: Option<String>,
     pub groups: Vec<(String, String)>,
     pub person_properties: Map<String, Value>,
     pub group_properties: Map<String, Value>,
-    /// The address to be looked up, if one may be.
+    /// The IP address for a GeoIP lookup; `None` if the client disabled it.
     pub address: Option<IpAddr>,
     pub selection: Selection,
 }
@@ -61,68 +61,75 @@ pub struct Asked {
 impl Flags {
     pub fn new(catalog: Catalog, geoip: GeoIp) -> Self {
         let projects = Projects::new(&catalog);
-        Self(Arc::new(Inner { projects, people: People::default(), geoip, catalog }))
+        Self(Arc::new(Inner { projects, persons: PersonCache::default(), geoip, catalog }))
     }
 
-    /// The compiled flags of a project, as they are now; while the catalog is away, as they were.
+    /// The compiled flags of a project; the last cached ones while the catalog is unavailable.
     pub async fn of(&self, project: &ProjectRow) -> Result<Arc<ProjectFlags>, Unavailable> {
         self.0.projects.get(&self.0.catalog, project).await
     }
 
-    /// Gathers what the project's flags need and lets `decide` use it. What asks the catalog is
-    /// boxed there: most answers need none of it, and each would have to be as large.
+    /// Loads what the project's flags need and calls `decide` with it. Catalog queries are boxed:
+    /// most evaluations need none, and unboxed they would enlarge every future.
     pub async fn with_context<R>(
         &self,
         project: &ProjectRow,
-        mut asked: Asked,
+        mut request: EvaluationRequest,
         decide: impl FnOnce(&FlagSet, &Context<'_>, &Selection) -> R,
     ) -> Result<R, Unavailable> {
         let flags = self.of(project).await?;
-        self.locate(&mut asked);
-        let known = self.known(project, &flags, &asked).await;
-        let groups = self.groups(project, &flags, &asked).await;
-        let (now, selection) = (self.0.catalog.clock().now(), std::mem::take(&mut asked.selection));
-        let context = context(now, &flags, &known, &groups, &mut asked);
+        self.locate(&mut request);
+        let known = self.known(project, &flags, &request).await;
+        let groups = self.groups(project, &flags, &request).await;
+        let (now, selection) =
+            (self.0.catalog.clock().now(), std::mem::take(&mut request.selection));
+        let context = context(now, &flags, &known, &groups, &mut request);
         Ok(decide(&flags.set, &context, &selection))
     }
 
-    /// What the address tells lies under what the caller sent, and over what is stored.
-    fn locate(&self, asked: &mut Asked) {
-        let Some(place) = asked.address.and_then(|address| self.0.geoip.look_up(address)) else {
+    /// Adds GeoIP properties: sent properties override them, and they override stored ones.
+    fn locate(&self, request: &mut EvaluationRequest) {
+        let Some(location) = request.address.and_then(|address| self.0.geoip.lookup(address))
+        else {
             return;
         };
-        for (name, value) in place.properties() {
-            let sent = asked.person_properties.get(name);
+        for (name, value) in location.properties() {
+            let sent = request.person_properties.get(name);
             if sent.is_none_or(Value::is_null) {
-                asked.person_properties.insert(name.into(), value.clone());
+                request.person_properties.insert(name.into(), value.clone());
             }
         }
     }
 
-    async fn known(&self, project: &ProjectRow, flags: &ProjectFlags, asked: &Asked) -> Known {
+    async fn known(
+        &self,
+        project: &ProjectRow,
+        flags: &ProjectFlags,
+        request: &EvaluationRequest,
+    ) -> StoredPerson {
         if !flags.set.needs_person() {
-            return Known::default();
+            return StoredPerson::default();
         }
         let inner = &self.0;
-        let found = inner.people.find(&inner.catalog, project.id, &flags.set, asked);
-        match timeout(STORED_WAIT, found).await {
+        let found = inner.persons.find(&inner.catalog, project.id, &flags.set, request);
+        match timeout(STORED_TIMEOUT, found).await {
             Ok(Ok(known)) => known,
             Ok(Err(error)) => {
-                tracing::debug!(%error, "flags answer without stored persons");
-                Known::unavailable()
+                tracing::debug!(%error, "evaluating flags without the stored person");
+                StoredPerson::unavailable()
             }
-            Err(_) => Known::unavailable(),
+            Err(_) => StoredPerson::unavailable(),
         }
     }
 
-    /// None when they cannot be read now.
+    /// `None` if the catalog is unavailable.
     async fn groups(
         &self,
         project: &ProjectRow,
         flags: &ProjectFlags,
-        asked: &Asked,
+        request: &EvaluationRequest,
     ) -> Option<Vec<Group>> {
-        let wanted: Vec<(u8, &str)> = asked
+        let wanted: Vec<(u8, &str)> = request
             .groups
             .iter()
             .filter_map(|(kind, key)| Some((flags.group_index(kind)?, key.as_str())))
@@ -130,8 +137,8 @@ impl Flags {
         if wanted.is_empty() || !flags.set.needs_groups() {
             return Some(Vec::new());
         }
-        let found = Box::pin(self.0.catalog.groups().by_key(project.id, &wanted));
-        match timeout(STORED_WAIT, found).await {
+        let found = Box::pin(self.0.catalog.groups_by_key(project.id, &wanted));
+        match timeout(STORED_TIMEOUT, found).await {
             Ok(Ok(groups)) => Some(groups),
             _ => None,
         }
@@ -141,20 +148,20 @@ impl Flags {
 fn context<'a>(
     now: model::Timestamp,
     flags: &ProjectFlags,
-    known: &'a Known,
+    known: &'a StoredPerson,
     groups: &'a Option<Vec<Group>>,
-    asked: &'a mut Asked,
+    request: &'a mut EvaluationRequest,
 ) -> Context<'a> {
-    let overrides = std::mem::take(&mut asked.person_properties);
+    let overrides = std::mem::take(&mut request.person_properties);
     let stored = match known {
-        Known { unavailable: true, .. } => Stored::Unavailable,
-        Known { person: Some(person), .. } => Stored::Known(&person.properties),
-        _ => Stored::Nobody,
+        StoredPerson { unavailable: true, .. } => Stored::Unavailable,
+        StoredPerson { person: Some(person), .. } => Stored::Known(&person.properties),
+        _ => Stored::NotFound,
     };
     let mut subjects: [Option<GroupSubject<'a>>; GROUP_TYPES_MAX as usize] = Default::default();
-    for (kind, key) in &asked.groups {
+    for (kind, key) in &request.groups {
         let Some(index) = flags.group_index(kind) else { continue };
-        let sent = match asked.group_properties.remove(kind) {
+        let sent = match request.group_properties.remove(kind) {
             Some(Value::Object(sent)) => sent,
             _ => Map::new(),
         };
@@ -163,15 +170,15 @@ fn context<'a>(
             Some(groups) => groups
                 .iter()
                 .find(|group| group.index == index && group.key == *key)
-                .map_or(Stored::Nobody, |group| Stored::Known(&group.properties)),
+                .map_or(Stored::NotFound, |group| Stored::Known(&group.properties)),
         };
         subjects[usize::from(index)] = Some(GroupSubject::new(key.clone(), sent, stored));
     }
     Context {
         now,
-        distinct_id: &asked.distinct_id,
-        device_id: asked.device_id.as_deref(),
-        anon_distinct_id: asked.anon_distinct_id.as_deref(),
+        distinct_id: &request.distinct_id,
+        device_id: request.device_id.as_deref(),
+        anon_distinct_id: request.anon_distinct_id.as_deref(),
         person: Subject::new(overrides, stored),
         created_at: known
             .person

@@ -1,12 +1,12 @@
-//! What an evaluation did, step by step, for people who ask why.
+//! Tracing of an evaluation, step by step, for the `explain` endpoint.
 
 use model::property::PropertyFilter;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::answer::ReasonCode;
+use crate::result::ReasonCode;
 
-/// Hears of every step. The silent one costs nothing.
+/// Receives every step. [`NoTrace`] compiles to nothing.
 pub trait Trace {
     fn flag(&mut self, _key: &str) {}
     fn condition(&mut self, _index: usize, _result: ReasonCode) {}
@@ -16,11 +16,11 @@ pub trait Trace {
     fn hash(&mut self, _purpose: &'static str, _identifier: &str, _value: f64, _bound: f64) {}
 }
 
-pub struct Silent;
+pub struct NoTrace;
 
-impl Trace for Silent {}
+impl Trace for NoTrace {}
 
-/// One step, as the API shows it.
+/// One step, as the API returns it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum Step {
@@ -32,16 +32,16 @@ pub enum Step {
     Hash { purpose: &'static str, identifier: String, value: f64, bound: f64 },
 }
 
-/// Keeps the steps, up to a bound: an answer for a person to read.
+/// Records the steps, up to [`STEPS_MAX`].
 #[derive(Debug, Default)]
-pub struct Steps {
+pub struct RecordedSteps {
     steps: Vec<Step>,
 }
 
-/// More than anybody reads.
+/// Further steps are dropped: nobody reads more.
 const STEPS_MAX: usize = 10_000;
 
-impl Steps {
+impl RecordedSteps {
     pub fn into_steps(self) -> Vec<Step> {
         self.steps
     }
@@ -53,7 +53,7 @@ impl Steps {
     }
 }
 
-impl Trace for Steps {
+impl Trace for RecordedSteps {
     fn flag(&mut self, key: &str) {
         self.push(Step::Flag { key: key.to_owned() });
     }

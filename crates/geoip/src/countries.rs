@@ -1,4 +1,4 @@
-//! Countries and their continents, for databases that know only the code (ISO 3166-1).
+//! Names and continents of countries by ISO 3166-1 code, for databases that only have the code.
 
 #[derive(Clone, Copy)]
 pub(crate) struct Country {
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_country_is_found_by_its_code() {
+    fn countries_are_found_by_code() {
         assert!(COUNTRIES.is_sorted_by_key(|country| country.code));
         let sweden = find("SE").unwrap();
         assert_eq!((sweden.name, sweden.continent_name()), ("Sweden", "Europe"));

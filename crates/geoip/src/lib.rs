@@ -1,8 +1,8 @@
-//! An address becomes the place it is used from.
+//! GeoIP: looks up the location of an IP address.
 //!
-//! It reads MaxMind's file format with two schemas of record: MaxMind's own nested one, and the
-//! flat one of the free country files (`{"country_code":"US"}`). One of those is built in, if
-//! `tools/fetch-assets` brought it. Without a file it finds nothing.
+//! Reads MaxMind DB files with either of two record schemas: MaxMind's nested one, and the flat one
+//! of the free country files (`{"country_code":"US"}`). A country file is embedded if
+//! `tools/fetch-assets` downloaded it before the build. Without a file every lookup finds nothing.
 
 mod countries;
 
@@ -21,49 +21,50 @@ use serde_json::Value;
 
 include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 
-/// A database of cities has some 70 MB.
+/// Limit of the file size; a city database has some 70 MB.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// Addresses whose place is remembered: those who are here send more events in a moment.
-const REMEMBERED_MAX: usize = 16_384;
-/// Places that are remembered: many addresses share one.
-const PLACES_MAX: usize = 4_096;
+/// Cached addresses: active visitors send more events soon.
+const CACHED_ADDRESSES_MAX: usize = 16_384;
+/// Cached locations: many addresses share one.
+const CACHED_LOCATIONS_MAX: usize = 4_096;
 
-/// Cheap to clone; shared by capture's pipeline and flag evaluation.
+/// Cheap to clone; the pipeline and flag evaluation share it.
 #[derive(Clone, Default)]
 pub struct GeoIp(Arc<Shared>);
 
-/// A file's bytes, or those built in, and what was found in them lately.
+/// An open database with caches of recent lookups.
 struct Database {
     reader: Reader<Cow<'static, [u8]>>,
-    /// Where the records of addresses stand.
-    found: Cache<IpAddr, Option<usize>>,
-    /// What records say.
-    places: Cache<usize, Option<Arc<Place>>>,
+    /// Record offsets by address.
+    offsets: Cache<IpAddr, Option<usize>>,
+    /// Decoded locations by record offset.
+    locations: Cache<usize, Option<Arc<Location>>>,
 }
 
 impl Database {
     fn new(bytes: Cow<'static, [u8]>) -> Result<Self, maxminddb::MaxMindDbError> {
         let reader = Reader::from_source(bytes)?;
-        let (found, places) = (Cache::new(REMEMBERED_MAX), Cache::new(PLACES_MAX));
-        Ok(Self { reader, found, places })
+        let (offsets, locations) =
+            (Cache::new(CACHED_ADDRESSES_MAX), Cache::new(CACHED_LOCATIONS_MAX));
+        Ok(Self { reader, offsets, locations })
     }
 
-    fn look_up(&self, ip: IpAddr) -> Option<Arc<Place>> {
-        let at = match self.found.get(&ip) {
-            Some(known) => known,
+    fn lookup(&self, ip: IpAddr) -> Option<Arc<Location>> {
+        let offset = match self.offsets.get(&ip) {
+            Some(cached) => cached,
             None => {
-                let at = self.reader.lookup(ip).ok().and_then(|found| found.offset());
-                self.found.insert(ip, at);
-                at
+                let offset = self.reader.lookup(ip).ok().and_then(|result| result.offset());
+                self.offsets.insert(ip, offset);
+                offset
             }
         }?;
-        if let Some(known) = self.places.get(&at) {
-            return known;
+        if let Some(cached) = self.locations.get(&offset) {
+            return cached;
         }
         let record: Option<Record> = self.reader.lookup(ip).ok()?.decode().ok()?;
-        let place = record.and_then(Record::place).map(Arc::new);
-        self.places.insert(at, place.clone());
-        place
+        let location = record.and_then(Record::location).map(Arc::new);
+        self.locations.insert(offset, location.clone());
+        location
     }
 }
 
@@ -78,7 +79,7 @@ struct File {
     read: RwLock<Version>,
 }
 
-/// When it was written and how long it is.
+/// Modification time and size.
 type Version = (SystemTime, u64);
 
 #[derive(Debug, thiserror::Error)]
@@ -99,9 +100,8 @@ enum Cause {
     TooLarge,
 }
 
-/// What may be known of a place, by the names of the event properties it becomes. The third
-/// subdivision is no part of most places.
-pub const NAMES: [&str; 17] = [
+/// The event properties of a location. Most locations lack the third subdivision.
+pub const PROPERTY_NAMES: [&str; 17] = [
     "$geoip_city_name",
     "$geoip_city_confidence",
     "$geoip_country_name",
@@ -121,10 +121,10 @@ pub const NAMES: [&str; 17] = [
     "$geoip_subdivision_3_name",
 ];
 
-/// Where an address is used.
+/// The location of an IP address, as event properties.
 #[derive(Debug)]
-pub struct Place {
-    /// In the order of [`NAMES`].
+pub struct Location {
+    /// In the order of [`PROPERTY_NAMES`].
     properties: Vec<Property>,
     known: u32,
     plain: bool,
@@ -139,23 +139,25 @@ struct Property {
     json: Option<String>,
 }
 
-impl Place {
-    /// What is known.
+impl Location {
+    /// The known properties.
     pub fn properties(&self) -> impl Iterator<Item = (&'static str, &Value)> {
-        self.properties.iter().filter_map(|own| Some((own.name, own.value.as_ref()?)))
+        self.properties
+            .iter()
+            .filter_map(|property| Some((property.name, property.value.as_ref()?)))
     }
 
-    /// The values of [`NAMES`] as JSON, none for what is not known, as far as they are a part of it.
+    /// The values in the order of [`PROPERTY_NAMES`] as JSON; `None` if unknown.
     pub fn json(&self) -> impl Iterator<Item = Option<&str>> {
-        self.properties.iter().map(|own| own.json.as_deref())
+        self.properties.iter().map(|property| property.json.as_deref())
     }
 
-    /// The value of one of these.
+    /// The JSON of the property at an index of [`PROPERTY_NAMES`].
     pub fn json_at(&self, at: usize) -> Option<&str> {
         self.properties.get(at)?.json.as_deref()
     }
 
-    /// How many standard names it has.
+    /// Number of properties, known or not: 15, or 17 with the third subdivision.
     pub fn len(&self) -> usize {
         self.properties.len()
     }
@@ -164,30 +166,30 @@ impl Place {
         self.properties.is_empty()
     }
 
-    /// Which of the standard names have a value, a bit for each in their order.
+    /// Bit set of the known properties, by index of [`PROPERTY_NAMES`].
     pub fn known(&self) -> u32 {
         self.known
     }
 
-    /// Whether nothing is escaped in any value.
+    /// Whether no value has JSON escapes.
     pub fn is_plain(&self) -> bool {
         self.plain
     }
 
-    /// What they take in an object, with their names.
+    /// Serialized size of the known properties as members of a JSON object.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Equal for two places that say the same.
+    /// Hash of all properties.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 }
 
 impl GeoIp {
-    /// Finds nothing, ever.
-    pub fn off() -> Self {
+    /// Finds nothing.
+    pub fn disabled() -> Self {
         Self::default()
     }
 
@@ -197,7 +199,7 @@ impl GeoIp {
         Ok(Self(Arc::new(Shared { database: RwLock::new(Some(database)), file: Some(file) })))
     }
 
-    /// The database of countries in this program; off when it was built without.
+    /// Uses the embedded country database; disabled if the binary was built without it.
     pub fn built_in() -> Result<Self, Error> {
         let database = BUILT_IN
             .map(|bytes| Database::new(Cow::Borrowed(bytes)))
@@ -206,40 +208,40 @@ impl GeoIp {
         Ok(Self(Arc::new(Shared { database: RwLock::new(database), file: None })))
     }
 
-    pub fn is_on(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.0.database.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Whether it looks into the database of DB-IP that came with this program.
+    /// Whether it uses the embedded database, which is DB-IP's and requires attribution.
     pub fn is_built_in(&self) -> bool {
-        self.is_on() && self.0.file.is_none()
+        self.is_enabled() && self.0.file.is_none()
     }
 
-    /// Reads the file again if it was replaced, and tells whether it was. One that cannot be read
-    /// leaves what was read before.
-    pub fn refresh(&self) -> Result<bool, Error> {
+    /// Reloads the file if its modification time or size changed; returns whether it did. If that
+    /// fails, the previous database stays in use.
+    pub fn reload_if_changed(&self) -> Result<bool, Error> {
         let Some(file) = &self.0.file else { return Ok(false) };
         let known = *file.read.read().unwrap_or_else(PoisonError::into_inner);
         let failed = |cause| error(&file.path, cause);
         if version(&file.path).map_err(failed)? == known {
             return Ok(false);
         }
-        let (database, found) = read(&file.path).map_err(failed)?;
-        // It goes away when nobody waits for it any more.
-        let _before =
+        let (database, version) = read(&file.path).map_err(failed)?;
+        // Dropped at the end of the function, after the lock is released.
+        let _previous =
             self.0.database.write().unwrap_or_else(PoisonError::into_inner).replace(database);
-        *file.read.write().unwrap_or_else(PoisonError::into_inner) = found;
+        *file.read.write().unwrap_or_else(PoisonError::into_inner) = version;
         Ok(true)
     }
 
-    /// None for addresses that mean no place: private, local, documentation.
-    pub fn look_up(&self, ip: IpAddr) -> Option<Arc<Place>> {
+    /// `None` for addresses that are not public: private, local, documentation.
+    pub fn lookup(&self, ip: IpAddr) -> Option<Arc<Location>> {
         let ip = ip.to_canonical();
         if !is_public(ip) {
             return None;
         }
         let database = self.0.database.read().unwrap_or_else(PoisonError::into_inner);
-        database.as_ref()?.look_up(ip)
+        database.as_ref()?.lookup(ip)
     }
 }
 
@@ -248,8 +250,8 @@ fn error(path: &Path, cause: Cause) -> Error {
 }
 
 fn version(path: &Path) -> Result<Version, Cause> {
-    let found = fs::metadata(path)?;
-    Ok((found.modified()?, found.len()))
+    let metadata = fs::metadata(path)?;
+    Ok((metadata.modified()?, metadata.len()))
 }
 
 fn read(path: &Path) -> Result<(Database, Version), Cause> {
@@ -288,7 +290,7 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
         || documentation)
 }
 
-/// Either schema: fields of the other one stay empty.
+/// A record of either schema; the fields of the other one stay empty.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Record {
@@ -296,7 +298,7 @@ struct Record {
     city: Option<Named>,
     continent: Option<Named>,
     country: Option<Named>,
-    location: Option<Location>,
+    location: Option<RecordLocation>,
     postal: Option<Postal>,
     subdivisions: Vec<Named>,
 }
@@ -318,7 +320,7 @@ struct Names {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Location {
+struct RecordLocation {
     latitude: Option<f64>,
     longitude: Option<f64>,
     accuracy_radius: Option<u16>,
@@ -332,7 +334,7 @@ struct Postal {
 }
 
 impl Record {
-    fn place(self) -> Option<Place> {
+    fn location(self) -> Option<RecordLocation> {
         let city = self.city.unwrap_or_default();
         let country = self.country.unwrap_or_default();
         let continent = self.continent.unwrap_or_default();
@@ -367,14 +369,16 @@ impl Record {
             let json = value.as_ref().map(Value::to_string);
             Property { name, value, json }
         };
-        let properties: Vec<Property> = NAMES.into_iter().zip(values).map(property).collect();
+        let properties: Vec<Property> =
+            PROPERTY_NAMES.into_iter().zip(values).map(property).collect();
         let mut hasher = DefaultHasher::new();
-        properties.iter().for_each(|own| (own.name, &own.json).hash(&mut hasher));
-        let known = properties.iter().map(|own| u32::from(own.json.is_some()));
+        properties.iter().for_each(|property| (property.name, &property.json).hash(&mut hasher));
+        let known = properties.iter().map(|property| u32::from(property.json.is_some()));
         let known = known.rev().fold(0, |bits, bit| bits << 1 | bit);
-        let said = properties.iter().filter_map(|own| Some((own.name, own.json.as_ref()?)));
-        let plain = said.clone().all(|(_, json)| !json.contains('\\'));
-        let bytes = said.map(|(name, json)| name.len() + json.len() + 4).sum();
-        Some(Place { properties, known, plain, bytes, fingerprint: hasher.finish() })
+        let present =
+            properties.iter().filter_map(|property| Some((property.name, property.json.as_ref()?)));
+        let plain = present.clone().all(|(_, json)| !json.contains('\\'));
+        let bytes = present.map(|(name, json)| name.len() + json.len() + 4).sum();
+        Some(Location { properties, known, plain, bytes, fingerprint: hasher.finish() })
     }
 }

@@ -1,8 +1,8 @@
-//! What the pipeline did since it started.
+//! Counters of the pipeline since it started.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
-/// Shared with whoever shows them.
+/// Shared with the metrics endpoint.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(crate) batches: AtomicU64,
@@ -18,12 +18,12 @@ pub struct Counters {
 pub struct Snapshot {
     pub batches: u64,
     pub records: u64,
-    /// Rows handed to the warehouse.
+    /// Rows appended to the warehouse.
     pub events: u64,
     pub dead_letters: u64,
-    /// Batches that could not be written and were tried again.
+    /// Batches that failed and were retried.
     pub failures: u64,
-    /// The first position that is in neither store.
+    /// The first position that is not applied.
     pub applied: u64,
     /// When the last applied record was received, in microseconds.
     pub applied_received_at: i64,

@@ -1,4 +1,4 @@
-//! Which events and properties a project uses, and what its values look like.
+//! Derives event and property definitions, event volumes and flag usage from events.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,28 +12,28 @@ use model::definition::{
 };
 use serde_json::Value;
 
-use crate::normalise::{Normalised, name, parse_time};
+use crate::normalize::{NormalizedEvent, name, parse_time};
 
-/// Names longer than this are kept on the event and nowhere else.
+/// Longer names get no definition.
 const NAME_BYTES_MAX: usize = 200;
-/// An event that would update more than this (two for each key) defines nothing.
+/// An event with more updates than this (two per property) gets no definitions.
 const UPDATES_MAX: usize = 10_000;
 const LAST_SEEN_SECONDS: i64 = 3_600;
-/// Half a year: a number this recent or later, read as seconds, is taken for a time.
+/// Half a year: a number that is at least this recent as Unix seconds counts as a timestamp.
 const RECENT_SECONDS: u64 = 15_768_000;
-/// What was written once is remembered by its hash, so that it is not written for every event.
-/// Past the bound everything is forgotten, and written once more.
-const REMEMBERED_MAX: usize = 1_000_000;
+/// Hashes of reported observations, so that they are not written for every event. Beyond the bound
+/// all are evicted and reported once more.
+const REPORTED_MAX: usize = 1_000_000;
 
-/// A flag's key; longer ones no flag has.
+/// Length of a flag's key; longer keys are ignored.
 const FLAG_KEY_CHARS_MAX: usize = 400;
-/// When a flag was called is told to the minute: more would be a write for every batch.
+/// Resolution of a flag's `last_called_at`; finer would be a write for every batch.
 const MINUTE_MICROS: i64 = 60_000_000;
 
 const UNTYPED: i64 = 0;
 const TYPED: i64 = 1;
 
-/// Keys that are instructions to us, not facts about the event.
+/// Properties that control ingestion and get no definition.
 const NOT_EVENT_PROPERTIES: &[&str] = &[
     "$set",
     "$set_once",
@@ -46,22 +46,22 @@ const NOT_EVENT_PROPERTIES: &[&str] = &[
     "$group_4",
 ];
 
-/// Remembers what was told already.
+/// Deduplicates observations: reports to the catalog only what is new.
 #[derive(Debug, Default)]
 pub struct Definitions {
     hasher: RandomState,
-    /// Hash of the sighting, and for events the hour of the last one, for properties whether a
-    /// type was found.
-    told: HashMap<u64, i64, RandomState>,
+    /// Hash of the observation → for events the hour of the last one, for properties whether a type
+    /// was inferred.
+    reported: HashMap<u64, i64, RandomState>,
     /// The day of the latest event.
     today: Option<Day>,
 }
 
 impl Definitions {
-    /// Notes what an event shows, and leaves out what the catalog was told before.
-    pub fn see(
+    /// Adds what an event reveals to `observations`, except what was reported before.
+    pub fn observe(
         &mut self,
-        event: &Normalised<'_>,
+        event: &NormalizedEvent<'_>,
         group_index: Option<u8>,
         observations: &mut Observations,
     ) {
@@ -69,7 +69,7 @@ impl Definitions {
             return;
         }
         self.count(event, observations);
-        self.see_flag(event, observations);
+        self.observe_flag(event, observations);
         let changes = &event.changes;
         let updates = event.properties.len()
             + changes.set.len()
@@ -78,13 +78,13 @@ impl Definitions {
         if 2 * updates > UPDATES_MAX {
             return;
         }
-        if self.told.len() > REMEMBERED_MAX {
-            // Its room, too: whoever sends a million names sends them once.
-            self.told = HashMap::default();
+        if self.reported.len() > REPORTED_MAX {
+            // A new map also frees its capacity.
+            self.reported = HashMap::default();
         }
         let (project, now) = (event.project, event.received_at);
         let hour = now.as_micros().div_euclid(1_000_000 * LAST_SEEN_SECONDS);
-        if self.is_news((project, event.name), hour) {
+        if self.is_new((project, event.name), hour) {
             observations.events.push(ObservedEvent {
                 project,
                 name: event.name.to_owned(),
@@ -97,10 +97,10 @@ impl Definitions {
                 self.property(event, owner, name, || Cow::Borrowed(value), observations);
             }
         }
-        if !self.is_news(self.shape(event), 0) {
+        if !self.is_new(self.shape(event), 0) {
             return;
         }
-        // Of a repeated name the last one counts.
+        // The last of repeated names wins.
         for (name, json) in event.properties.iter().rev() {
             if NOT_EVENT_PROPERTIES.contains(&name) {
                 continue;
@@ -125,8 +125,9 @@ impl Definitions {
         }
     }
 
-    /// Two events of one shape show the same names, and values whose types are found or not alike.
-    fn shape(&self, event: &Normalised<'_>) -> u64 {
+    /// Hash of an event's name, property names and which values have an inferable type. Events of
+    /// the same shape have the same definitions.
+    fn shape(&self, event: &NormalizedEvent<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         (event.project, event.name, "shape").hash(&mut hasher);
         let changes = &event.changes;
@@ -138,10 +139,10 @@ impl Definitions {
         hasher.finish()
     }
 
-    /// `value` is only asked for while no type is known: the first one that is found stays.
+    /// Calls `value` only while the type is unknown: the first inferred type stays.
     fn property<'v>(
         &mut self,
-        event: &Normalised<'_>,
+        event: &NormalizedEvent<'_>,
         owner: PropertyOwner,
         name: &str,
         value: impl FnOnce() -> Cow<'v, Value>,
@@ -152,23 +153,23 @@ impl Definitions {
         }
         let project = event.project;
         let key = self.hasher.hash_one((project, owner, name));
-        let told = self.told.get(&key).copied();
-        if told != Some(TYPED) {
+        let reported = self.reported.get(&key).copied();
+        if reported != Some(TYPED) {
             let kind = infer(name, &value(), event.received_at);
             let state = if kind.is_some() { TYPED } else { UNTYPED };
-            if told != Some(state) {
-                self.told.insert(key, state);
+            if reported != Some(state) {
+                self.reported.insert(key, state);
                 let name = name.to_owned();
                 observations.properties.push(ObservedProperty { project, owner, name, kind });
             }
         }
-        if owner == PropertyOwner::Event && self.is_news((project, event.name, name), 0) {
+        if owner == PropertyOwner::Event && self.is_new((project, event.name, name), 0) {
             observations.pairs.push((project, event.name.to_owned(), name.to_owned()));
         }
     }
 
-    /// Counts an event of one of the last days; older ones nobody asks for.
-    fn count(&mut self, event: &Normalised<'_>, observations: &mut Observations) {
+    /// Counts an event in the volumes, if it is in their window.
+    fn count(&mut self, event: &NormalizedEvent<'_>, observations: &mut Observations) {
         let (day, today) = (Day::of(event.time), Day::of(event.received_at));
         if self.today < Some(today) {
             self.today = Some(today);
@@ -184,7 +185,7 @@ impl Definitions {
         }
     }
 
-    fn see_flag(&mut self, event: &Normalised<'_>, observations: &mut Observations) {
+    fn observe_flag(&mut self, event: &NormalizedEvent<'_>, observations: &mut Observations) {
         let project = event.project;
         let key = |property| {
             let key = event.properties.text(property)?;
@@ -193,13 +194,13 @@ impl Definitions {
         match event.name {
             "$feature_flag_called" => {
                 let Some(key) = key(name!("$feature_flag")) else { return };
-                // A sender's clock may be ahead.
+                // The client's clock may be ahead.
                 let at = event.time.min(event.received_at).as_micros();
                 let minute = at.div_euclid(MINUTE_MICROS);
-                let told = self.told.entry(self.hasher.hash_one((project, "called", &key)));
-                let told = told.or_insert(i64::MIN);
-                if *told < minute {
-                    *told = minute;
+                let reported = self.reported.entry(self.hasher.hash_one((project, "called", &key)));
+                let reported = reported.or_insert(i64::MIN);
+                if *reported < minute {
+                    *reported = minute;
                     let at = Timestamp::from_micros(minute * MINUTE_MICROS);
                     observations.flags.push(ObservedFlag {
                         project,
@@ -210,9 +211,9 @@ impl Definitions {
             }
             "$feature_view" | "$feature_interaction" => {
                 let Some(key) = key(name!("feature_flag")) else { return };
-                // Once an hour, for a flag that is made after its first event.
+                // Reported hourly, as the flag may be created after its first event.
                 let hour = event.received_at.as_micros().div_euclid(1_000_000 * LAST_SEEN_SECONDS);
-                if self.is_news((project, "enriched", &key), hour) {
+                if self.is_new((project, "enriched", &key), hour) {
                     observations.flags.push(ObservedFlag {
                         project,
                         key,
@@ -224,18 +225,18 @@ impl Definitions {
         }
     }
 
-    fn is_news(&mut self, what: impl Hash, hour: i64) -> bool {
-        self.told.insert(self.hasher.hash_one(what), hour) != Some(hour)
+    fn is_new(&mut self, observation: impl Hash, hour: i64) -> bool {
+        self.reported.insert(self.hasher.hash_one(observation), hour) != Some(hour)
     }
 
-    /// After a failed write: tell everything again.
-    pub fn forget(&mut self) {
-        self.told.clear();
+    /// Reports everything again, after a failed write.
+    pub fn reset(&mut self) {
+        self.reported.clear();
         self.today = None;
     }
 }
 
-/// The type a value looks like, the first rule that fits.
+/// Infers a property's type by the first rule that matches.
 fn infer(name: &str, value: &Value, now: Timestamp) -> Option<PropertyType> {
     let name = name.to_lowercase();
     if ["utm_", "$feature/", "$survey_response"].iter().any(|start| name.starts_with(start))
@@ -243,10 +244,10 @@ fn infer(name: &str, value: &Value, now: Timestamp) -> Option<PropertyType> {
     {
         return Some(PropertyType::String);
     }
-    let names_a_time = ["time", "timestamp", "date", "_at", "-at", "createdat", "updatedat"]
+    let name_suggests_time = ["time", "timestamp", "date", "_at", "-at", "createdat", "updatedat"]
         .iter()
         .any(|part| name.contains(part));
-    if names_a_time && looks_like_a_time(value, now) {
+    if name_suggests_time && is_timestamp_like(value, now) {
         return Some(PropertyType::DateTime);
     }
     match value {
@@ -261,7 +262,7 @@ fn infer(name: &str, value: &Value, now: Timestamp) -> Option<PropertyType> {
     }
 }
 
-fn looks_like_a_time(value: &Value, now: Timestamp) -> bool {
+fn is_timestamp_like(value: &Value, now: Timestamp) -> bool {
     let seconds = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
     match value {
         Value::String(text) => is_date_like(text.trim()),
@@ -272,7 +273,7 @@ fn looks_like_a_time(value: &Value, now: Timestamp) -> bool {
     }
 }
 
-/// A date with its day and month in either order, or a full time. Bare digits are no date.
+/// A date with day and month in either order, or a full timestamp. Plain digits are not a date.
 fn is_date_like(text: &str) -> bool {
     if text.len() < 8 || text.bytes().all(|byte| byte.is_ascii_digit()) {
         return false;
@@ -292,7 +293,7 @@ fn is_date_like(text: &str) -> bool {
     dated && (rest.is_empty() || is_clock(rest))
 }
 
-/// ` HH:MM:SS` or `THH:MM:SS`, whatever follows.
+/// Starts with ` HH:MM:SS` or `THH:MM:SS`.
 fn is_clock(rest: &str) -> bool {
     let bytes = rest.as_bytes();
     matches!(bytes.first(), Some(b' ' | b'T' | b't'))
@@ -309,7 +310,7 @@ mod tests {
 
     // contract: ingestion 120-122
     #[test]
-    fn infers_the_type_people_would_expect() {
+    fn property_type_is_inferred_from_name_and_value() {
         let now = Timestamp::from_micros(1_790_000_000_000_000);
         for (name, value, expected) in [
             ("n", json!(1), Some(PropertyType::Numeric)),

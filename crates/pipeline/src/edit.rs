@@ -1,4 +1,4 @@
-//! One edit by hand: load what it touches, decide, and say what to write.
+//! Applies one edit of persons or groups: loads what it touches and decides the changes.
 
 use catalog::{Catalog, EventDeletion, IngestBatch, ProjectChanges};
 use model::ProjectId;
@@ -7,12 +7,12 @@ use model::json_object::JsonObject;
 use model::person::{IdentityChanges, PersonNo};
 
 use crate::commit::Failure;
-use crate::groups::GroupLedger;
-use crate::identity::Ledger;
-use crate::normalise::GroupIdentify;
+use crate::groups::GroupCache;
+use crate::identity::IdentityCache;
+use crate::normalize::GroupIdentify;
 
-/// Persons that one transaction changes.
-const PERSONS_AT_ONCE: i64 = 1_000;
+/// Persons per transaction of an edit that touches all persons.
+const PERSONS_PER_TRANSACTION: i64 = 1_000;
 
 pub(crate) async fn decide(
     catalog: &Catalog,
@@ -22,7 +22,7 @@ pub(crate) async fn decide(
     let project = record.project;
     let mut changes = no_changes(project);
     let mut batch = IngestBatch::default();
-    let mut ledger = match &record.edit {
+    let mut identities = match &record.edit {
         Edit::DeletePersons { persons, .. } => load(catalog, record, persons).await?,
         Edit::SplitPerson { person, .. } => load(catalog, record, &[*person]).await?,
         Edit::ChangeGroup { .. } | Edit::RenameProperty { .. } => {
@@ -32,16 +32,16 @@ pub(crate) async fn decide(
     match &record.edit {
         Edit::DeletePersons { persons, scope } => {
             if scope.has_events() {
-                let distinct_nos = ledger.numbers_of(persons);
+                let distinct_nos = identities.numbers_of(persons);
                 batch.deletions.push(EventDeletion { project, before: position, distinct_nos });
             }
             if scope.has_person() {
-                ledger.delete(persons);
+                identities.delete(persons);
             }
         }
-        Edit::SplitPerson { person, ids } => ledger.split(*person, ids, record.at),
+        Edit::SplitPerson { person, ids } => identities.split(*person, ids, record.at),
         Edit::ChangeGroup { index, key, set, unset } => {
-            let mut groups = GroupLedger::default();
+            let mut groups = GroupCache::default();
             let known = catalog.groups_by_key(project, &[(*index, key)]).await?;
             known.into_iter().for_each(|group| groups.load(group));
             let kind = String::new();
@@ -49,30 +49,30 @@ pub(crate) async fn decide(
             groups.change(*index, &wanted, unset, record.at);
             changes.groups = groups.into_changes().1;
         }
-        // Done part by part before, see `next_part`.
+        // Written before in chunks, see `next_chunk`.
         Edit::RenameProperty { .. } => {}
     }
-    changes.identity = ledger.take_changes();
+    changes.identity = identities.take_changes();
     batch.projects.push(changes);
     Ok(batch)
 }
 
-/// What an edit of everybody changes about the persons behind `after`, who moves on; none when
-/// nobody is left. Repeating a part does no harm, so each is written on its own.
-pub(crate) async fn next_part(
+/// The next chunk of an edit of all persons: those after `after`, which advances. `None` when all
+/// are done. Chunks are idempotent, so each is its own transaction.
+pub(crate) async fn next_chunk(
     catalog: &Catalog,
     record: &EditRecord,
     after: &mut Option<PersonNo>,
 ) -> Result<Option<IngestBatch>, Failure> {
     let Edit::RenameProperty { from, to } = &record.edit else { return Ok(None) };
     let project = record.project;
-    let persons = catalog.persons_having(project, from, *after, PERSONS_AT_ONCE).await?;
+    let persons = catalog.persons_having(project, from, *after, PERSONS_PER_TRANSACTION).await?;
     let Some(last) = persons.last() else { return Ok(None) };
     *after = Some(last.no);
-    let mut ledger = load(catalog, record, &[]).await?;
-    ledger.load(Vec::new(), persons);
-    ledger.rename_property(from, to);
-    let changes = ProjectChanges { identity: ledger.take_changes(), ..no_changes(project) };
+    let mut identities = load(catalog, record, &[]).await?;
+    identities.load(Vec::new(), persons);
+    identities.rename_property(from, to);
+    let changes = ProjectChanges { identity: identities.take_changes(), ..no_changes(project) };
     Ok(Some(IngestBatch { projects: vec![changes], ..IngestBatch::default() }))
 }
 
@@ -90,13 +90,13 @@ async fn load(
     catalog: &Catalog,
     record: &EditRecord,
     persons: &[PersonNo],
-) -> Result<Ledger, Failure> {
+) -> Result<IdentityCache, Failure> {
     let project = record.project;
     let next = catalog.next_numbers(&[project]).await?[&project];
-    let mut ledger = Ledger::new(project, next.distinct, next.person);
+    let mut identities = IdentityCache::new(project, next.distinct, next.person);
     let ids = catalog.distinct_ids_of(project, persons).await?;
     let persons = catalog.persons_by_number(project, persons).await?.into_iter();
     let persons = persons.map(|person| person.map(|properties| JsonObject::from(&properties)));
-    ledger.load(ids, persons.collect());
-    Ok(ledger)
+    identities.load(ids, persons.collect());
+    Ok(identities)
 }

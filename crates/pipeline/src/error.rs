@@ -1,4 +1,4 @@
-//! What can go wrong, by what the caller can do about it.
+//! Errors, by what the caller can do about them.
 
 use journal::JournalId;
 
@@ -6,10 +6,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Try the same records again later.
+    /// Retry the same records later.
     #[error("the catalog did not take a batch")]
     Catalog(#[from] catalog::Error),
-    /// Try the same records again later.
+    /// Retry the same records later.
     #[error("the warehouse did not take a batch")]
     Warehouse(#[from] warehouse::Error),
     #[error(

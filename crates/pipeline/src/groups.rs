@@ -1,26 +1,26 @@
-//! Group types and groups, applied in journal order.
+//! Group types and groups, updated in journal order.
 
 use std::collections::HashMap;
 
 use model::Timestamp;
 use model::group::{GROUP_TYPES_MAX, Group};
 
-use crate::normalise::GroupIdentify;
+use crate::normalize::GroupIdentify;
 
-/// The groups of one project that a batch works on.
+/// Write-back cache of the groups of one project that a batch touches.
 #[derive(Debug, Default)]
-pub struct GroupLedger {
+pub struct GroupCache {
     types: Vec<(String, u8)>,
     new_types: Vec<(String, u8)>,
     groups: HashMap<(u8, String), (Group, bool)>,
 }
 
-impl GroupLedger {
+impl GroupCache {
     pub fn new(types: Vec<(String, u8)>) -> Self {
         Self { types, ..Self::default() }
     }
 
-    /// The index of a type, given to it now if one is free; a sixth type has none.
+    /// The index of a type; assigns a free one to a new type. `None` for a sixth type.
     pub fn index(&mut self, kind: &str) -> Option<u8> {
         if let Some(index) = self.known_index(kind) {
             return Some(index);
@@ -40,7 +40,7 @@ impl GroupLedger {
         self.groups.insert((group.index, group.key.clone()), (group, false));
     }
 
-    /// Creates or updates the group; an update that changes nothing is not written.
+    /// Creates or updates a group; an update without changes is not written.
     pub fn identify(&mut self, index: u8, wanted: &GroupIdentify, time: Timestamp, now: Timestamp) {
         let key = (index, wanted.key.clone());
         let Some((group, dirty)) = self.groups.get_mut(&key) else {
@@ -54,8 +54,9 @@ impl GroupLedger {
             self.groups.insert(key, (group, true));
             return;
         };
-        let news = wanted.set.iter().any(|(name, value)| group.properties.get(name) != Some(value));
-        if news {
+        let changed =
+            wanted.set.iter().any(|(name, value)| group.properties.get(name) != Some(value));
+        if changed {
             group.properties.extend(wanted.set.clone());
             group.version += 1;
             group.created_at = group.created_at.min(time);
@@ -63,7 +64,7 @@ impl GroupLedger {
         }
     }
 
-    /// What somebody changed by hand; it makes the group if there is none.
+    /// Applies an edit through the API; creates the group if it does not exist.
     pub fn change(&mut self, index: u8, wanted: &GroupIdentify, unset: &[String], at: Timestamp) {
         self.identify(index, wanted, at, at);
         if let Some((group, dirty)) = self.groups.get_mut(&(index, wanted.key.clone())) {
@@ -75,12 +76,12 @@ impl GroupLedger {
         }
     }
 
-    /// The index of a type that is known.
+    /// The index of an existing type.
     pub fn known_index(&self, kind: &str) -> Option<u8> {
         self.types.iter().find(|(name, _)| name == kind).map(|(_, index)| *index)
     }
 
-    /// New types, and the groups to write.
+    /// New types, and created or changed groups.
     pub fn into_changes(self) -> (Vec<(String, u8)>, Vec<Group>) {
         let mut groups: Vec<Group> =
             self.groups.into_values().filter(|(_, dirty)| *dirty).map(|(group, _)| group).collect();

@@ -1,8 +1,9 @@
-//! Who an event belongs to: the decision tables of persons, applied in journal order.
+//! Identity resolution: which person an event belongs to, merges and property updates, applied in
+//! journal order.
 //!
-//! A [`Ledger`] holds the ids and persons that one batch touches. It is filled from the catalog
-//! before, decides without I/O, and tells afterwards what to write; one writer per project makes
-//! that safe.
+//! An [`IdentityCache`] is a write-back cache of the distinct ids and persons that batches touch. It
+//! is loaded from the catalog, decides without I/O, and then yields the changes to write. A single
+//! writer per project makes that safe.
 
 mod edits;
 mod merges;
@@ -21,72 +22,74 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use self::merges::MergeForest;
-use crate::normalise::{
-    COPIED, Copied, Copies, Merge, Name, PersonChanges, PersonStep, is_illegal, is_noise,
+use crate::normalize::{
+    COPIED, CopiedProperties, CopiedProperty, Merge, Name, PersonChanges, PersonProcessing,
+    is_illegal, is_volatile,
 };
 
-/// Serialised; an update past it is refused and the event kept.
+/// Serialized properties of a person; a larger update is rejected with a warning, and the event
+/// stored.
 const PROPERTIES_BYTES_MAX: usize = 512 << 10;
 
-/// What one event asks of identity.
+/// What identity resolution needs of an event.
 #[derive(Debug)]
 pub struct Request<'a> {
     pub event: &'a str,
     pub event_uuid: Uuid,
     pub distinct_id: &'a str,
     pub time: Timestamp,
-    pub person: PersonStep,
+    pub person: PersonProcessing,
     pub merge: Option<&'a Merge>,
     pub changes: &'a PersonChanges,
-    pub copies: Copies<'a>,
+    pub copies: CopiedProperties<'a>,
 }
 
-/// The persons and ids of one project that a batch works on.
+/// Write-back cache of one project's distinct ids and persons.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct IdentityCache {
     project: ProjectId,
     ids: HashMap<String, Slot<DistinctId>, RandomState>,
     persons: HashMap<PersonNo, Slot<Arc<Person<JsonObject>>>, RandomState>,
-    /// In order: every id of the first now belongs to the second.
+    /// (from, into), in order.
     merges: Vec<(PersonNo, PersonNo)>,
-    /// Those that ids were not told of yet.
+    /// Merges that are not applied to `ids` yet.
     forest: MergeForest,
     deleted: Vec<PersonNo>,
     rekeyed: Vec<PersonNo>,
     next_distinct: u32,
     next_person: u32,
-    /// The next one when changes were asked last.
+    /// `next_person` when changes were last taken.
     first_new_person: u32,
-    /// What the properties of its persons take, at most.
+    /// Upper bound of the memory that cached properties take.
     bytes: usize,
     hasher: RandomState,
-    places: Places,
+    hints: PositionHints,
 }
 
 #[derive(Debug)]
 struct Slot<T> {
     row: T,
     dirty: bool,
-    /// Of a person: what was copied from its last event, all of which the person has.
-    routine: Option<u64>,
+    /// For persons: hash of the properties copied from the last event, all of which the person has.
+    copied_hash: Option<u64>,
 }
 
 impl<T> Slot<T> {
     fn new(row: T, dirty: bool) -> Self {
-        Self { row, dirty, routine: None }
+        Self { row, dirty, copied_hash: None }
     }
 }
 
 impl Slot<Arc<Person<JsonObject>>> {
-    /// The person, to be changed and written.
+    /// Marks the person dirty and returns it for a change.
     fn change(&mut self) -> &mut Person<JsonObject> {
         self.dirty = true;
         Arc::make_mut(&mut self.row)
     }
 }
 
-impl Ledger {
-    /// Numbers continue where the project left off.
+impl IdentityCache {
+    /// Dense ids continue from the project's counters.
     pub fn new(project: ProjectId, next_distinct: u32, next_person: u32) -> Self {
         Self {
             project,
@@ -101,7 +104,7 @@ impl Ledger {
             first_new_person: next_person,
             bytes: 0,
             hasher: RandomState::new(),
-            places: Places::default(),
+            hints: PositionHints::default(),
         }
     }
 
@@ -115,33 +118,33 @@ impl Ledger {
         }
     }
 
-    /// The number of an id that is known already.
+    /// The dense id of a cached distinct id.
     pub fn number(&self, distinct_id: &str) -> Option<DistinctNo> {
         self.ids.get(distinct_id).map(|slot| slot.row.no)
     }
 
-    /// Applies one event; answers the number of its distinct id and what to warn about.
+    /// Applies one event; returns the dense id of its distinct id, and warnings.
     pub fn apply(&mut self, request: &Request<'_>) -> (DistinctNo, Vec<WarningKind>) {
         let mut warnings = Vec::new();
-        let found = self.ids.get(request.distinct_id).map(|slot| (slot.row.no, slot.row.person));
-        let (own, known, person) = match found {
+        let cached = self.ids.get(request.distinct_id).map(|slot| (slot.row.no, slot.row.person));
+        let (distinct_no, is_known, person) = match cached {
             Some((no, person)) => (no, true, person.map(|person| self.forest.survivor(person).0)),
             None => (self.id(request.distinct_id), false, None),
         };
         let full = match request.person {
-            PersonStep::Full => true,
-            PersonStep::Personless => false,
-            PersonStep::OnlyIfKnown => person.is_some(),
+            PersonProcessing::Full => true,
+            PersonProcessing::Personless => false,
+            PersonProcessing::OnlyIfKnown => person.is_some(),
         };
         if full {
-            self.apply_to_person(request, known, person, &mut warnings);
+            self.apply_to_person(request, is_known, person, &mut warnings);
         }
-        (own, warnings)
+        (distinct_no, warnings)
     }
 
-    /// Everything that changed since it was asked last. From here on that counts as written.
+    /// Takes all changes since the last call; they count as committed from here on.
     pub fn take_changes(&mut self) -> IdentityChanges {
-        self.settle();
+        self.apply_merges();
         let (mut ids, mut persons) = (Vec::new(), Vec::new());
         for slot in self.ids.values_mut().filter(|slot| slot.dirty) {
             slot.dirty = false;
@@ -161,18 +164,18 @@ impl Ledger {
             next_distinct: self.next_distinct,
             next_person: self.next_person,
         };
-        // A fixed order of writes keeps two runs of one journal alike.
+        // A fixed order of writes makes replay deterministic.
         changes.ids.sort_by_key(|id| id.no);
         changes.persons.sort_by_key(|person| person.no);
         changes
     }
 
-    /// How many ids it holds.
+    /// Number of cached distinct ids.
     pub fn ids(&self) -> usize {
         self.ids.len()
     }
 
-    /// What the properties of its persons take, at most.
+    /// Upper bound of the memory that cached properties take.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -208,7 +211,7 @@ impl Ledger {
         }
     }
 
-    /// The survivor is always the person of the event's own distinct id.
+    /// Merges the person of `merge.other` into the person of the event's distinct id.
     fn merge(
         &mut self,
         request: &Request<'_>,
@@ -248,11 +251,11 @@ impl Ledger {
         }
     }
 
-    /// Takes over everything of `gone` but what `into` has itself; answers the higher version.
+    /// Merges `gone` into `into`, whose properties win; returns the version of `gone`.
     fn absorb(&mut self, into: PersonNo, gone: PersonNo) -> i64 {
         let Some(Slot { row: other, .. }) = self.persons.remove(&gone) else { return 0 };
         if let Some(slot) = self.persons.get_mut(&into) {
-            slot.routine = None;
+            slot.copied_hash = None;
             let row = slot.change();
             row.properties = other.properties.merged(&row.properties);
             if other.created_at < row.created_at {
@@ -274,18 +277,18 @@ impl Ledger {
     ) -> PersonNo {
         let no = PersonNo(self.next_person);
         self.next_person += 1;
-        let first_ones = request.changes.all(request.copies);
-        let bytes: usize = first_ones.iter().map(|(name, json)| member_bytes(name, json)).sum();
-        // A name that is there twice counts once.
+        let initial = request.changes.all(request.copies);
+        let bytes: usize = initial.iter().map(|(name, json)| member_bytes(name, json)).sum();
+        // A repeated name counts once.
         let fit = bytes <= PROPERTIES_BYTES_MAX
-            || JsonObject::default().changed(first_ones.iter().cloned(), []).text().len()
+            || JsonObject::default().changed(initial.iter().cloned(), []).text().len()
                 <= PROPERTIES_BYTES_MAX;
         if !fit {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
         }
         let creator = ("$creator_event_uuid", format!("\"{}\"", request.event_uuid).into());
-        let kept = first_ones.into_iter().filter(|_| fit);
-        let properties = JsonObject::default().changed(kept.chain([creator]), []);
+        let initial = initial.into_iter().filter(|_| fit);
+        let properties = JsonObject::default().changed(initial.chain([creator]), []);
         let floor = self.ids.get(first).map_or(0, |slot| slot.row.version_floor);
         let row = Person {
             no,
@@ -295,15 +298,16 @@ impl Ledger {
             version: if floor == 0 { 0 } else { floor + 1 },
             created_at: request.time,
         };
-        let has_all = fit && request.changes.copies_are_apart();
-        let routine = has_all.then(|| request.copies.routine(&self.hasher));
+        let has_all = fit && request.changes.sets_no_copied_property();
+        let copied_hash = has_all.then(|| request.copies.copied_hash(&self.hasher));
         self.bytes += row.properties.memory_bytes();
-        self.persons.insert(no, Slot { row: Arc::new(row), dirty: true, routine });
+        self.persons.insert(no, Slot { row: Arc::new(row), dirty: true, copied_hash });
         self.attach(first, no);
         no
     }
 
-    /// Applies `$set_once`, `$set` and `$unset`; tells whether anything was worth writing.
+    /// Applies `$set_once`, `$set`, `$unset` and copied properties; returns whether the person must
+    /// be written.
     fn update<'r>(
         &mut self,
         no: PersonNo,
@@ -311,46 +315,46 @@ impl Ledger {
         warnings: &mut Vec<WarningKind>,
     ) -> bool {
         let Some(slot) = self.persons.get_mut(&no) else { return false };
-        let (known, changes, places) = (&slot.row.properties, request.changes, &self.places);
+        let (known, changes, hints) = (&slot.row.properties, request.changes, &self.hints);
         let always =
             matches!(request.event, "$identify" | "$create_alias" | "$merge_dangerously" | "$set");
-        let routine = request.copies.routine(&self.hasher);
-        // Somebody who looks around sends the same again and again.
-        let usual = slot.routine == Some(routine);
-        let worth = always
-            || says_news(changes, known)
-            || match usual {
-                true => copies_news(changes, request.copies.beside_routine(), known, places),
-                false => copies_news(changes, request.copies.all(), known, places),
+        let copied_hash = request.copies.copied_hash(&self.hasher);
+        // Consecutive events of a visitor mostly copy the same values.
+        let same_copies = slot.copied_hash == Some(copied_hash);
+        let must_write = always
+            || changes_properties(changes, known)
+            || match same_copies {
+                true => copies_new_values(changes, request.copies.outside_hash(), known, hints),
+                false => copies_new_values(changes, request.copies.all(), known, hints),
             };
-        if !worth {
-            if changes.copies_are_apart() {
-                slot.routine = Some(routine);
+        if !must_write {
+            if changes.sets_no_copied_property() {
+                slot.copied_hash = Some(copied_hash);
             }
             return false;
         }
-        let may_be_new = |copied: &Copied<'_>| !usual || copied.name.is_campaign();
+        let may_be_new = |copied: &CopiedProperty<'_>| !same_copies || copied.name.is_campaign();
         let copies = |name: &String| request.copies.all().any(|copied| copied.name.text() == name);
         let once = changes.set_once.iter().filter(|(name, _)| {
             !known.contains(name) && !changes.set.contains_key(*name) && !copies(name)
         });
-        let said = |(name, value): (&'r String, &Value)| {
-            let is_known = known.get(name).is_some_and(|known| is(known, value));
-            (!is_known).then(|| (name.as_str(), Cow::Owned(value.to_string())))
+        let new_value = |(name, value): (&'r String, &Value)| {
+            let is_same = known.get(name).is_some_and(|known| equals(known, value));
+            (!is_same).then(|| (name.as_str(), Cow::Owned(value.to_string())))
         };
         let mut changed: Vec<(&str, Cow<'_, str>)> =
-            once.chain(&changes.set).filter_map(said).collect();
-        let now = request.copies.all().filter(|copied| {
-            (may_be_new(copied) || copied.name.is_noise())
-                && changes.is_now(copied)
-                && places.is_news(copied, known)
+            once.chain(&changes.set).filter_map(new_value).collect();
+        let current = request.copies.all().filter(|copied| {
+            (may_be_new(copied) || copied.name.is_volatile())
+                && changes.copies_current(copied)
+                && hints.is_new(copied, known)
         });
-        changed.extend(now.map(|copied| (copied.name.text(), copied.canonical())));
-        let first = request.copies.all().filter(may_be_new).filter_map(|copied| {
-            let name = changes.once(&copied)?;
-            (!places.has_first(copied.name, known)).then(|| (name, copied.canonical()))
+        changed.extend(current.map(|copied| (copied.name.text(), copied.canonical())));
+        let initial = request.copies.all().filter(may_be_new).filter_map(|copied| {
+            let name = changes.initial_name(&copied)?;
+            (!hints.has_initial(copied.name, known)).then(|| (name, copied.canonical()))
         });
-        changed.extend(first);
+        changed.extend(initial);
         let mut removed = changes.unset.iter().filter(|name| known.contains(name)).peekable();
         if removed.peek().is_none() && changed.is_empty() {
             return false;
@@ -361,23 +365,23 @@ impl Ledger {
             return false;
         }
         let changed = known.changed(changed, removed.map(String::as_str));
-        slot.routine = changes.copies_are_apart().then_some(routine);
+        slot.copied_hash = changes.sets_no_copied_property().then_some(copied_hash);
         self.bytes += changed.memory_bytes();
         self.bytes = self.bytes.saturating_sub(known.memory_bytes());
         slot.change().properties = changed;
         true
     }
 
-    /// Marks a person as identified; the version moves only if that was news.
+    /// Marks a person as identified; the version rises only if it was not.
     fn identified(&mut self, no: PersonNo) -> Survivor {
-        let news = self.persons.get_mut(&no).is_some_and(|slot| {
-            let news = !slot.row.is_identified;
-            if news {
+        let changed = self.persons.get_mut(&no).is_some_and(|slot| {
+            let changed = !slot.row.is_identified;
+            if changed {
                 slot.change().is_identified = true;
             }
-            news
+            changed
         });
-        Survivor { no, version: news.then_some(0) }
+        Survivor { no, version: changed.then_some(0) }
     }
 
     fn is_identified(&self, no: PersonNo) -> bool {
@@ -390,17 +394,17 @@ impl Ledger {
     }
 
     fn attach(&mut self, id: &str, no: PersonNo) {
-        let held = self.ids.get(id).and_then(|slot| slot.row.person);
-        let merges = held.map_or(0, |person| self.forest.survivor(person).1);
+        let previous = self.ids.get(id).and_then(|slot| slot.row.person);
+        let merges = previous.map_or(0, |person| self.forest.survivor(person).1);
         if let Some(slot) = self.ids.get_mut(id) {
-            // An id that changes hands tells readers so by its version.
+            // The version tells readers that the id changed its person.
             slot.row.version += merges + i64::from(slot.row.person.is_some());
             slot.row.person = Some(no);
             slot.dirty = true;
         }
     }
 
-    /// The number of an id, given to it now if it is new.
+    /// The dense id of a distinct id; assigns one if it is new.
     fn id(&mut self, text: &str) -> DistinctNo {
         if let Some(slot) = self.ids.get(text) {
             return slot.row.no;
@@ -414,25 +418,25 @@ impl Ledger {
     }
 }
 
-/// Who an event belongs to after a merge; a version when that alone is worth a write.
+/// The person that remains after a merge; a version if the merge itself must be written.
 struct Survivor {
     no: PersonNo,
     version: Option<i64>,
 }
 
-/// Whether the catalog should hear of what the sender says: of what changes with every page only the
-/// first value.
-fn says_news(changes: &PersonChanges, known: &JsonObject) -> bool {
+/// Whether `$set`, `$set_once` or `$unset` require a write. New values of volatile properties alone
+/// do not.
+fn changes_properties(changes: &PersonChanges, known: &JsonObject) -> bool {
     changes.unset.iter().any(|name| known.contains(name))
         || changes.set.iter().any(|(name, value)| match known.get(name) {
-            Some(known) => !is_noise(name) && !is(known, value),
+            Some(known) => !is_volatile(name) && !equals(known, value),
             None => true,
         })
         || changes.set_once.keys().any(|name| !known.contains(name))
 }
 
-/// Whether it says what is known already.
-fn is(known: &str, value: &Value) -> bool {
+/// Whether a value equals stored JSON.
+fn equals(known: &str, value: &Value) -> bool {
     match (value, known.strip_prefix('"')) {
         (Value::String(text), Some(rest)) if !rest.contains('\\') => {
             rest.strip_suffix('"') == Some(text)
@@ -441,55 +445,54 @@ fn is(known: &str, value: &Value) -> bool {
     }
 }
 
-/// The same of what is copied.
-fn copies_news<'e>(
+/// Whether copied properties require a write.
+fn copies_new_values<'e>(
     changes: &PersonChanges,
-    mut copies: impl Iterator<Item = Copied<'e>>,
+    mut copies: impl Iterator<PreparedRecord = CopiedProperty<'e>>,
     known: &JsonObject,
-    places: &Places,
+    hints: &PositionHints,
 ) -> bool {
-    let is_new = |copied: &Copied<'_>| match places.value(copied.name, known) {
-        Some(known) => !copied.name.is_noise() && !copied.is(known),
+    let is_new = |copied: &CopiedProperty<'_>| match hints.value(copied.name, known) {
+        Some(known) => !copied.name.is_volatile() && !copied.equals(known),
         None => true,
     };
     copies.any(|copied| {
-        changes.is_now(&copied) && is_new(&copied)
-            || changes.once(&copied).is_some() && !places.has_first(copied.name, known)
+        changes.copies_current(&copied) && is_new(&copied)
+            || changes.initial_name(&copied).is_some() && !hints.has_initial(copied.name, known)
     })
 }
 
-/// Where the names that are copied stood in the person looked at before: mostly they stand there in
-/// the next one too.
+/// Indexes of the copied properties in the previous person: most persons have them at the same one.
 #[derive(Debug)]
-struct Places {
-    now: [AtomicUsize; COPIED],
-    first: [AtomicUsize; COPIED],
+struct PositionHints {
+    current: [AtomicUsize; COPIED],
+    initial: [AtomicUsize; COPIED],
 }
 
-impl Default for Places {
+impl Default for PositionHints {
     fn default() -> Self {
         let new = || std::array::from_fn(|_| AtomicUsize::default());
-        Self { now: new(), first: new() }
+        Self { current: new(), initial: new() }
     }
 }
 
-impl Places {
-    /// The JSON of a property that is copied.
+impl PositionHints {
+    /// The JSON of a copied property on a person.
     fn value<'k>(&self, name: Name, known: &'k JsonObject) -> Option<&'k str> {
-        known.get_with_hint(name.text(), self.now.get(name.number())?)
+        known.get_with_hint(name.text(), self.current.get(name.number())?)
     }
 
-    fn has_first(&self, name: Name, known: &JsonObject) -> bool {
-        let found = || known.get_with_hint(name.initial()?, self.first.get(name.number())?);
-        found().is_some()
+    fn has_initial(&self, name: Name, known: &JsonObject) -> bool {
+        let value = || known.get_with_hint(name.initial()?, self.initial.get(name.number())?);
+        value().is_some()
     }
 
-    fn is_news(&self, copied: &Copied<'_>, known: &JsonObject) -> bool {
-        self.value(copied.name, known).is_none_or(|known| !copied.is(known))
+    fn is_new(&self, copied: &CopiedProperty<'_>, known: &JsonObject) -> bool {
+        self.value(copied.name, known).is_none_or(|known| !copied.equals(known))
     }
 }
 
-/// Of a member with its quotes, colon and comma.
+/// Size of a serialized member with its quotes, colon and comma.
 const fn member_bytes(name: &str, json: &str) -> usize {
     name.len() + json.len() + 4
 }

@@ -1,16 +1,14 @@
-//! From the journal to the stores: parse, enrich, find the person, store.
+//! The write path from the journal to the stores: parse, enrich, resolve identity, store.
 //!
-//! It stands between the journal and the two stores on the write path. Its offset travels inside
-//! each store's own commit, so a crash between them is repaired by replay. It never answers
-//! anybody: readers ask the stores.
+//! The journal offset is part of each store's own commit, so replay repairs a crash between the two.
+//! The pipeline serves no requests: readers query the stores.
 //!
-//! - `prepare` and `normalise` read a record, `identity`, `groups` and `definitions` decide what
-//!   it changes: all of them pure.
-//! - `commit` loads what they need and writes what they decided, in one transaction.
-//! - `pipeline` keeps the two stores in step, and sets aside what cannot be applied; `burst` says when
-//!   it had better rest.
+//! - `prepare` and `normalize` parse a record; `identity`, `groups` and `definitions` decide what it
+//!   changes. All of them are pure.
+//! - `commit` loads their inputs and assembles their changes into one catalog transaction.
+//! - `pipeline` keeps both stores in step and writes poison records to the dead letters; `pacing`
+//!   makes it yield to capture in a burst.
 
-mod burst;
 mod commit;
 mod counters;
 pub mod definitions;
@@ -18,12 +16,13 @@ mod edit;
 mod error;
 pub mod groups;
 pub mod identity;
-pub mod normalise;
+pub mod normalize;
+mod pacing;
 mod pipeline;
 mod prepare;
 mod rows;
 
-pub use burst::Burst;
 pub use counters::{Counters, Snapshot};
 pub use error::{Error, Result};
+pub use pacing::IngestPacer;
 pub use pipeline::{Parts, Pipeline};

@@ -1,4 +1,4 @@
-//! From the bytes of a record to something that can be applied. Pure.
+//! Parses a journal record into an event, an edit, or a dead letter. Pure.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,51 +12,56 @@ use model::event::{AcceptedEvent, EventUuid, project_of};
 use model::{ProjectId, Timestamp, Warning, WarningDetails};
 use uuid::Uuid;
 
-use crate::normalise::{Finding, Layout, Normalised, Outcome, Rules, normalise};
+use crate::normalize::{EventWarning, Layout, NormalizedEvent, Outcome, Rules, normalize};
 
-/// The rules of the projects of a batch; none of one that is not there.
-pub(crate) type RulesOf = HashMap<ProjectId, Option<Rules>, RandomState>;
+/// The rules of a batch's projects; `None` for a project that does not exist.
+pub(crate) type RulesByProject = HashMap<ProjectId, Option<Rules>, RandomState>;
 
-/// A record and what it means.
-pub(crate) struct Item<'a> {
+/// A record and its parsed form.
+pub(crate) struct PreparedRecord<'a> {
     pub position: u64,
     pub record: &'a [u8],
-    pub meaning: Meaning<'a>,
+    pub parsed: Parsed<'a>,
 }
 
-pub(crate) enum Meaning<'a> {
-    Event(Box<Normalised<'a>>),
+pub(crate) enum Parsed<'a> {
+    Event(Box<NormalizedEvent<'a>>),
     Edit(EditRecord),
-    /// Not stored, and worth these warnings.
+    /// Dropped with these ingestion warnings.
     Dropped(Vec<Warning>),
-    Dead {
+    DeadLetter {
         step: &'static str,
         reason: String,
     },
 }
 
-impl<'a> Item<'a> {
-    pub fn read(record: Record<'a>, rules: &RulesOf, geoip: &GeoIp, layout: &mut Layout) -> Self {
-        // A record that makes the code panic must not stop the ones behind it.
-        let meaning = catch_unwind(AssertUnwindSafe(|| read(record.bytes, rules, geoip, layout)));
-        let meaning = meaning.unwrap_or_else(|_| dead("read", "reading it panicked"));
-        Self { position: record.position.as_u64(), record: record.bytes, meaning }
+impl<'a> PreparedRecord<'a> {
+    pub fn read(
+        record: Record<'a>,
+        rules: &RulesByProject,
+        geoip: &GeoIp,
+        layout: &mut Layout,
+    ) -> Self {
+        // A record that makes the code panic must not block the ones after it.
+        let parsed = catch_unwind(AssertUnwindSafe(|| read(record.bytes, rules, geoip, layout)));
+        let parsed = parsed.unwrap_or_else(|_| dead("read", "reading it panicked"));
+        Self { position: record.position.as_u64(), record: record.bytes, parsed }
     }
 
-    pub fn event(&self) -> Option<&Normalised<'a>> {
-        match &self.meaning {
-            Meaning::Event(event) => Some(event),
-            Meaning::Edit(_) | Meaning::Dropped(_) | Meaning::Dead { .. } => None,
+    pub fn event(&self) -> Option<&NormalizedEvent<'a>> {
+        match &self.parsed {
+            Parsed::Event(event) => Some(event),
+            Parsed::Edit(_) | Parsed::Dropped(_) | Parsed::DeadLetter { .. } => None,
         }
     }
 
     pub const fn is_edit(&self) -> bool {
-        matches!(self.meaning, Meaning::Edit(_))
+        matches!(self.parsed, Parsed::Edit(_))
     }
 
     pub fn dead_letter(&self, step: &'static str, reason: String) -> NewDeadLetter {
         let accepted = AcceptedEvent::decode(self.record).ok();
-        // No catalog keeps U+0000 in text; the record itself stays as it is.
+        // PostgreSQL rejects U+0000 in text; the record itself is stored as bytes, unchanged.
         let shown = |text: &str| text.replace('\0', "\u{fffd}");
         NewDeadLetter {
             project: project_of(self.record),
@@ -70,26 +75,31 @@ impl<'a> Item<'a> {
     }
 }
 
-fn dead<'a>(step: &'static str, reason: impl ToString) -> Meaning<'a> {
-    Meaning::Dead { step, reason: reason.to_string() }
+fn dead<'a>(step: &'static str, reason: impl ToString) -> Parsed<'a> {
+    Parsed::DeadLetter { step, reason: reason.to_string() }
 }
 
-fn read<'a>(record: &'a [u8], rules: &RulesOf, geoip: &GeoIp, layout: &mut Layout) -> Meaning<'a> {
+fn read<'a>(
+    record: &'a [u8],
+    rules: &RulesByProject,
+    geoip: &GeoIp,
+    layout: &mut Layout,
+) -> Parsed<'a> {
     let rules = match project_of(record).map(|project| rules.get(&project)) {
         Some(Some(Some(rules))) => rules,
         Some(_) => return dead("read", "its project is not there"),
         None => return dead("read", "the record does not say its project"),
     };
     if record.first() == Some(&KIND_EDIT) {
-        return EditRecord::decode(record).map_or_else(|error| dead("read", error), Meaning::Edit);
+        return EditRecord::decode(record).map_or_else(|error| dead("read", error), Parsed::Edit);
     }
     let event = match AcceptedEvent::decode(record) {
         Ok(event) => event,
         Err(error) => return dead("read", error),
     };
-    match normalise(&event, rules, geoip, layout) {
-        Ok(Outcome::Store(normalised)) => Meaning::Event(normalised),
-        Ok(Outcome::Drop(findings)) => {
+    match normalize(&event, rules, geoip, layout) {
+        Ok(Outcome::Store(normalised)) => Parsed::Event(normalised),
+        Ok(Outcome::Drop(warnings)) => {
             let subject = Subject {
                 project: event.project,
                 at: event.received_at,
@@ -100,13 +110,13 @@ fn read<'a>(record: &'a [u8], rules: &RulesOf, geoip: &GeoIp, layout: &mut Layou
                 event: event.name,
                 distinct_id: event.distinct_id,
             };
-            Meaning::Dropped(findings.into_iter().map(|finding| subject.warn(finding)).collect())
+            Parsed::Dropped(warnings.into_iter().map(|warning| subject.warn(warning)).collect())
         }
         Err(error) => dead("normalise", error),
     }
 }
 
-/// What a warning is about.
+/// The event that a warning is about.
 pub(crate) struct Subject<'a> {
     pub project: ProjectId,
     pub at: Timestamp,
@@ -116,14 +126,14 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    pub fn warn(&self, finding: Finding) -> Warning {
+    pub fn warn(&self, warning: EventWarning) -> Warning {
         let details = WarningDetails {
             event_uuid: self.uuid,
             event: Some(self.event.to_owned()),
             distinct_id: Some(self.distinct_id.to_owned()),
-            message: finding.message,
+            message: warning.message,
             ..WarningDetails::default()
         };
-        Warning { project: self.project, kind: finding.kind, timestamp: self.at, details }
+        Warning { project: self.project, kind: warning.kind, timestamp: self.at, details }
     }
 }

@@ -1,36 +1,36 @@
-//! From an event whose numbers are known to the row that is stored.
+//! Builds warehouse rows from events whose dense ids are resolved.
 
 use std::borrow::Cow;
 
 use model::person::DistinctNo;
 use warehouse::{GROUP_TYPES, NewRow, Property, PropertySource};
 
-use crate::normalise::{ANY_GROUP, GroupKey, Normalised, PersonStep, group_names};
+use crate::normalize::{ANY_GROUP, GroupKey, NormalizedEvent, PersonProcessing, group_names};
 
-/// The event's groups by the index of their types; those of unknown types are left out.
+/// The event's groups by type index; groups of unknown types are skipped.
 pub(crate) fn group_columns<'e>(
-    event: &'e Normalised<'_>,
+    event: &'e NormalizedEvent<'_>,
     mut index_of: impl FnMut(&str) -> Option<u8>,
 ) -> Vec<(u8, &'e GroupKey)> {
     let known = |(kind, key): &'e (String, GroupKey)| Some((index_of(kind)?, key));
     event.groups.iter().filter_map(known).collect()
 }
 
-/// An event whose numbers are known.
+/// An event with its position, distinct id's dense id and group indexes.
 #[derive(Debug)]
-pub(crate) struct Placed<'e, 'a> {
+pub(crate) struct ResolvedEvent<'e, 'a> {
     pub position: u64,
-    pub event: &'e Normalised<'a>,
+    pub event: &'e NormalizedEvent<'a>,
     pub distinct_no: DistinctNo,
     pub groups: Vec<(u8, &'e GroupKey)>,
 }
 
-impl Placed<'_, '_> {
+impl ResolvedEvent<'_, '_> {
     pub fn row(&self) -> NewRow<'_> {
         let Self { position, event, distinct_no, ref groups } = *self;
         let mut columns: [Option<Cow<'_, str>>; GROUP_TYPES] = Default::default();
         let is_sent = event.properties.present() & ANY_GROUP != 0;
-        if is_sent && event.person != PersonStep::Personless {
+        if is_sent && event.person != PersonProcessing::Personless {
             for (column, name) in columns.iter_mut().zip(group_names()) {
                 *column = event.properties.text(name);
             }
@@ -55,7 +55,7 @@ impl Placed<'_, '_> {
     }
 }
 
-impl PropertySource for Placed<'_, '_> {
+impl PropertySource for ResolvedEvent<'_, '_> {
     fn each(&self, show: &mut dyn FnMut(Property<'_>)) {
         self.event.properties.with_groups(&self.groups, show);
     }

@@ -12,7 +12,7 @@ use catalog::{Catalog, DefinitionLimits};
 use geoip::GeoIp;
 use journal::{Journal, Position};
 use model::Clock;
-use pipeline::{Burst, Counters, Parts, Pipeline};
+use pipeline::{Counters, IngestPacer, Parts, Pipeline};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -88,7 +88,7 @@ impl Ingest {
             Some(path) => GeoIp::open(&path.0)?,
             None => GeoIp::built_in()?,
         };
-        if !geoip.is_on() {
+        if !geoip.is_enabled() {
             tracing::info!("events get no GeoIP properties: none built in, geoip_db is not set");
         }
         let parts = Parts {
@@ -176,7 +176,7 @@ async fn apply(
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut backoff = BACKOFF_MIN;
-    let mut burst = Burst::default();
+    let mut pacer = IngestPacer::default();
     loop {
         let read = tokio::select! {
             biased;
@@ -206,7 +206,9 @@ async fn apply(
         // Saturates: the writer publishes records slightly before it publishes the new end.
         let to_end = |from: Position| reader.end().as_u64().saturating_sub(from.as_u64()) as usize;
         let rest = match records.len() {
-            BATCH_RECORDS_LARGE.. => burst.rest(started.elapsed(), records.len(), to_end(end)),
+            BATCH_RECORDS_LARGE.. => {
+                pacer.pause_after(started.elapsed(), records.len(), to_end(end))
+            }
             _ => Duration::ZERO,
         };
         let next = match to_end(reader.position()) {
@@ -267,7 +269,7 @@ impl Maintenance {
             self.release().await;
             self.replay_dead_letters().await;
             let geoip = self.geoip.clone();
-            match tokio::task::spawn_blocking(move || geoip.refresh()).await {
+            match tokio::task::spawn_blocking(move || geoip.reload_if_changed()).await {
                 Ok(Ok(true)) => tracing::info!("reloaded the GeoIP database"),
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) => {

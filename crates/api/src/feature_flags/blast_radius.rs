@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use catalog::FlagChange;
-use flags::{Cell, Comparison, Environment, Everybody, FlagSet, Selection};
+use flags::{Cell, Comparison, Environment, FlagSet, ScanTarget, Selection};
 use model::flag::filters::{self, Fields, Purpose};
 use model::flag::{FeatureFlag, FlagDefinition};
 use model::group::GROUP_TYPES_MAX;
@@ -53,8 +53,8 @@ async fn user_blast_radius(
 ) -> Result<Json<BlastRadius>> {
     let fields = body.read()?;
     let subjects = match fields.group_type_index {
-        None => Everybody::Persons,
-        Some(index) if index < GROUP_TYPES_MAX => Everybody::Groups(index),
+        None => ScanTarget::Persons,
+        Some(index) if index < GROUP_TYPES_MAX => ScanTarget::Groups(index),
         Some(_) => {
             let detail = "There is no such type of group.";
             return Err(Error::invalid("group_type_index", "invalid_input", detail));
@@ -76,7 +76,7 @@ async fn user_blast_radius(
     let (mut affected, mut total, mut failed) = (0, 0, false);
     let count = |_: &str, context: &flags::Context<'_>| {
         let answers = set.evaluate(context, &selection);
-        let answer = answers.answers.iter().find(|answer| answer.flag.key == PROBE);
+        let answer = answers.results.iter().find(|answer| answer.flag.key == PROBE);
         total += 1;
         affected += u64::from(answer.is_some_and(|answer| answer.enabled));
         failed |= answer.is_some_and(|answer| answer.failure.is_some());
@@ -165,8 +165,8 @@ async fn dry_run(
     let old = compile_with(flags.definitions(), &before, &environment);
     let new = compile_with(flags.definitions(), &after, &environment);
     let subjects = match after.filters.get("aggregation_group_type_index").and_then(Value::as_u64) {
-        Some(index) => Everybody::Groups(index as u8),
-        None => Everybody::Persons,
+        Some(index) => ScanTarget::Groups(index as u8),
+        None => ScanTarget::Persons,
     };
     let selection = |flag: &FeatureFlag| Selection {
         keys: Some(vec![flag.key.clone()]),
@@ -177,7 +177,7 @@ async fn dry_run(
         let (flag, selection) =
             if std::ptr::eq(set, &old) { (&before, &was) } else { (&after, &becomes) };
         let answers = set.evaluate(context, selection);
-        let answer = answers.answers.iter().find(|answer| answer.flag.id == flag.id);
+        let answer = answers.results.iter().find(|answer| answer.flag.id == flag.id);
         match answer {
             Some(answer) if answer.enabled => answer.variant.unwrap_or("true").to_owned(),
             _ => "false".to_owned(),

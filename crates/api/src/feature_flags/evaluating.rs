@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use flags::{Answer as FlagAnswer, Asked, Selection, Step, Steps};
+use flags::{EvaluationRequest, FlagResult, RecordedSteps, Selection, Step};
 use model::flag::FlagDefinition;
 use model::{FlagId, ObjectKind};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -40,7 +40,7 @@ struct Evaluated {
 }
 
 impl Evaluated {
-    fn of(answer: &FlagAnswer<'_>) -> Self {
+    fn of(answer: &FlagResult<'_>) -> Self {
         let evaluation = match answer.failure {
             Some(failure) => Evaluation {
                 reason: failure.as_str().into(),
@@ -74,9 +74,14 @@ struct EvaluationQuery {
 }
 
 impl EvaluationQuery {
-    fn request(self, distinct_id: String) -> Asked {
+    fn request(self, distinct_id: String) -> EvaluationRequest {
         let selection = Selection { keys: self.keys, ..Selection::default() };
-        Asked { distinct_id, groups: self.groups, selection, ..Asked::default() }
+        EvaluationRequest {
+            distinct_id,
+            groups: self.groups,
+            selection,
+            ..EvaluationRequest::default()
+        }
     }
 
     fn names(&self, key: &str) -> bool {
@@ -149,7 +154,7 @@ async fn evaluation_reasons(
     let evaluated = app.flags.with_context(&caller.project, request, |set, context, selection| {
         let answers = set.evaluate(context, selection);
         answers
-            .answers
+            .results
             .iter()
             .map(|answer| (answer.flag.key.clone(), Evaluated::of(answer)))
             .collect::<Vec<_>>()
@@ -186,7 +191,7 @@ async fn my_flags(
     let request = query.request(caller.user.user.distinct_id.clone());
     let values = app.flags.with_context(&caller.project, request, |set, context, selection| {
         let answers = set.evaluate(context, selection);
-        let values = answers.answers.iter();
+        let values = answers.results.iter();
         values
             .map(|answer| (answer.flag.key.clone(), FlagValue::of(answer).into_owned()))
             .collect::<BTreeMap<_, _>>()
@@ -221,9 +226,9 @@ async fn explain(
     let mut request = query.request(distinct_id);
     request.selection.keys = Some(vec![flag.key.clone()]);
     let explained = app.flags.with_context(&caller.project, request, |set, context, selection| {
-        let mut steps = Steps::default();
+        let mut steps = RecordedSteps::default();
         let answers = set.evaluate_with(context, selection, &mut steps);
-        let answer = answers.answers.iter().find(|answer| answer.flag.key == flag.key);
+        let answer = answers.results.iter().find(|answer| answer.flag.key == flag.key);
         (answer.map_or_else(Evaluated::disabled, Evaluated::of), steps.into_steps())
     });
     let (answer, steps) = explained.await.map_err(unavailable)?;

@@ -16,7 +16,7 @@ use decode::{
     FlagsBody, JsonText, MemoryTracker, Parts, Strictness, decode_text_within, decoded_bytes_hint,
     flags_token, parse_flags, parsed_bytes_max, validate_json,
 };
-use flags::Asked;
+use flags::EvaluationRequest;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -143,10 +143,10 @@ fn evaluation_request<B>(
     sent: &IncomingRequest<B>,
     options: &RequestOptions,
     body: FlagsBody,
-) -> Result<Asked, PublicError> {
+) -> Result<EvaluationRequest, PublicError> {
     let address = request::forwarded_address(app, sent).filter(|_| !body.geoip_disable);
     let selection = options.selection(&sent.head, &body);
-    Ok(Asked {
+    Ok(EvaluationRequest {
         distinct_id: body.distinct_id.ok_or_else(PublicError::missing_distinct_id)?,
         device_id: body.device_id,
         anon_distinct_id: body.anon_distinct_id,

@@ -1,4 +1,4 @@
-//! What SDKs that evaluate by themselves are sent.
+//! The response of the local evaluation endpoint.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,7 +12,7 @@ use sha1::{Digest, Sha1};
 use super::ProjectFlags;
 use crate::compile::Cohort;
 
-/// A whole answer, and what changes whenever it does.
+/// A response body and its entity tag.
 #[derive(Clone, Debug)]
 pub struct LocalEvaluation {
     pub body: String,
@@ -30,7 +30,7 @@ struct Body<'a> {
 }
 
 impl ProjectFlags {
-    /// Made when it is first asked for, and kept as long as the flags are.
+    /// Built on first use, and cached with the compiled flags.
     pub fn local_evaluation(&self) -> &LocalEvaluation {
         self.local.get_or_init(|| {
             let body = serde_json::to_string(&self.body()).unwrap_or_default();
@@ -40,19 +40,19 @@ impl ProjectFlags {
         })
     }
 
-    /// Flags are in the order of their keys, so that equal flags are equal bytes.
+    /// Flags are sorted by key, so that equal flags give the same tag.
     fn body(&self) -> Body<'_> {
         let shared = || self.definitions.iter().filter(|flag| !flag.has_encrypted_payloads);
         let reached = self.reached(shared());
         Body {
-            flags: shared().map(|flag| self.set.localised(flag)).collect(),
+            flags: shared().map(|flag| self.set.for_local_evaluation(flag)).collect(),
             group_type_mapping: self
                 .group_types
                 .iter()
                 .enumerate()
                 .filter_map(|(index, name)| Some((index.to_string(), name.as_deref()?)))
                 .collect(),
-            // Lists of persons stay here: the SDK asks the server then.
+            // Static cohorts are not sent: the SDK falls back to the server for them.
             cohorts: self
                 .cohorts
                 .iter()
@@ -66,7 +66,7 @@ impl ProjectFlags {
             property_matching_version: 1,
         }
     }
-    /// The cohorts that flags name, and those that these name in turn.
+    /// The cohorts that flags reference, directly or through other cohorts.
     fn reached<'d>(
         &self,
         definitions: impl Iterator<Item = &'d FlagDefinition>,

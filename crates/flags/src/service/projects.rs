@@ -1,4 +1,4 @@
-//! The flags of each project, compiled once and again when something they are made of changes.
+//! Cache of each project's compiled flags, invalidated by changes of the project.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +16,11 @@ use tokio::time::timeout;
 use super::{LocalEvaluation, Unavailable};
 use crate::{Environment, FlagSet};
 
-/// How long a changed project waits for its flags before it answers from the last good ones.
-const LOAD_WAIT: Duration = Duration::from_secs(2);
-/// After a failure the last good ones answer for this long without asking.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Projects whose flags are kept; past it the others are forgotten, which costs a query each.
+/// Timeout for loading changed flags; then the previous ones are used.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// After a failed load, the previous flags are used this long before a retry.
+const RETRY_BACKOFF: Duration = Duration::from_secs(1);
+/// Cached projects; beyond it, all are evicted.
 const PROJECTS_MAX: usize = 10_000;
 
 /// One project's flags.
@@ -39,7 +39,7 @@ impl ProjectFlags {
         u8::try_from(at).ok()
     }
 
-    /// What other flags of the project would be read with.
+    /// For compiling other flags of the project.
     pub fn environment(&self) -> Environment {
         Environment { dialect: self.dialect.clone(), cohorts: self.cohorts.clone() }
     }
@@ -55,10 +55,10 @@ pub(super) struct Projects {
 
 #[derive(Default)]
 struct Slot {
-    /// Rises with every change.
+    /// Incremented with every change of the project.
     generation: AtomicU64,
     loaded: RwLock<Option<(u64, Arc<ProjectFlags>)>>,
-    /// Whoever holds it loads; the others wait for the same.
+    /// Held while loading, so that concurrent requests load once.
     loading: tokio::sync::Mutex<()>,
     failed_at: Mutex<Option<Instant>>,
 }
@@ -66,10 +66,10 @@ struct Slot {
 impl Projects {
     pub(super) fn new(catalog: &Catalog) -> Self {
         let slots: Arc<RwLock<HashMap<ProjectId, Arc<Slot>>>> = Arc::default();
-        // The catalog outlives whoever listens to it, so it must not keep them alive.
-        let listening = Arc::downgrade(&slots);
-        catalog.projects().on_change(move |project| {
-            let Some(slots) = listening.upgrade() else { return };
+        // The catalog outlives its subscribers, so it must not keep them alive.
+        let subscriber = Arc::downgrade(&slots);
+        catalog.on_project_change(move |project| {
+            let Some(slots) = subscriber.upgrade() else { return };
             let slots = slots.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(slot) = slots.get(&project) {
                 slot.generation.fetch_add(1, Ordering::SeqCst);
@@ -84,10 +84,10 @@ impl Projects {
         project: &ProjectRow,
     ) -> Result<Arc<ProjectFlags>, Unavailable> {
         let slot = self.slot(project.id);
-        if let Some(fresh) = slot.fresh() {
-            return Ok(fresh);
+        if let Some(current) = slot.current() {
+            return Ok(current);
         }
-        if slot.is_pausing()
+        if slot.is_backing_off()
             && let Some(last) = slot.last()
         {
             return Ok(last);
@@ -101,22 +101,22 @@ impl Projects {
         catalog: &Catalog,
         project: &ProjectRow,
     ) -> Result<Arc<ProjectFlags>, Unavailable> {
-        let _turn = slot.loading.lock().await;
-        if let Some(fresh) = slot.fresh() {
-            return Ok(fresh);
+        let _guard = slot.loading.lock().await;
+        if let Some(current) = slot.current() {
+            return Ok(current);
         }
         let generation = slot.generation.load(Ordering::SeqCst);
-        let loaded = timeout(LOAD_WAIT, load(catalog, project)).await;
+        let loaded = timeout(LOAD_TIMEOUT, load(catalog, project)).await;
         let failure = match loaded {
             Ok(Ok(flags)) => {
                 let flags = Arc::new(flags);
-                slot.keep(generation, flags.clone());
+                slot.store(generation, flags.clone());
                 return Ok(flags);
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "it took too long".to_owned(),
+            Err(_) => "timed out".to_owned(),
         };
-        tracing::warn!(project.id = %project.id, error = failure, "flags could not be loaded");
+        tracing::warn!(project.id = %project.id, error = failure, "cannot load flags");
         *slot.failed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         slot.last().ok_or(Unavailable)
     }
@@ -136,7 +136,7 @@ impl Projects {
 }
 
 impl Slot {
-    fn fresh(&self) -> Option<Arc<ProjectFlags>> {
+    fn current(&self) -> Option<Arc<ProjectFlags>> {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         let (generation, flags) = loaded.as_ref()?;
         (*generation == self.generation.load(Ordering::SeqCst)).then(|| flags.clone())
@@ -147,27 +147,23 @@ impl Slot {
         loaded.as_ref().map(|(_, flags)| flags.clone())
     }
 
-    fn is_pausing(&self) -> bool {
+    fn is_backing_off(&self) -> bool {
         let failed = self.failed_at.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.is_some_and(|at| at.elapsed() < RETRY_PAUSE)
+        failed.is_some_and(|at| at.elapsed() < RETRY_BACKOFF)
     }
 
-    fn keep(&self, generation: u64, flags: Arc<ProjectFlags>) {
+    fn store(&self, generation: u64, flags: Arc<ProjectFlags>) {
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Some((generation, flags));
         *self.failed_at.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
 pub(super) async fn load(catalog: &Catalog, project: &ProjectRow) -> catalog::Result<ProjectFlags> {
-    let definitions = catalog.flags().definitions(project.id).await?;
-    let cohorts = catalog.cohorts().definitions(project.id).await?;
+    let definitions = catalog.flag_definitions(project.id).await?;
+    let cohorts = catalog.cohort_definitions(project.id).await?;
     let mut group_types: [Option<String>; GROUP_TYPES_MAX as usize] = Default::default();
-    for (name, index) in catalog
-        .groups()
-        .types_of_projects(&[project.id])
-        .await?
-        .remove(&project.id)
-        .unwrap_or_default()
+    for (name, index) in
+        catalog.group_types_of(&[project.id]).await?.remove(&project.id).unwrap_or_default()
     {
         if let Some(slot) = group_types.get_mut(usize::from(index)) {
             *slot = Some(name);
@@ -177,12 +173,12 @@ pub(super) async fn load(catalog: &Catalog, project: &ProjectRow) -> catalog::Re
     let dialect = Dialect { zone, ..Dialect::default() };
     let environment = Environment { dialect: dialect.clone(), cohorts: cohorts.clone() };
     let set = FlagSet::compile(&definitions, &environment);
-    let left_out = dialect.patterns.rejected();
-    if left_out > 0 {
+    let rejected = dialect.patterns.rejected();
+    if rejected > 0 {
         tracing::warn!(
             project.id = %project.id,
-            patterns = left_out,
-            "regular expressions of flags match nothing: the project's patterns are too large"
+            patterns = rejected,
+            "regular expressions over the project's memory budget match nothing; simplify them"
         );
     }
     Ok(ProjectFlags { set, definitions, cohorts, dialect, group_types, local: OnceLock::new() })

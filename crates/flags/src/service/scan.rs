@@ -1,4 +1,4 @@
-//! Whom flags reach, over everybody that is stored.
+//! Evaluates flags over all stored persons or groups: blast radius and dry run.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -12,34 +12,34 @@ use serde_json::{Map, Value};
 use super::{ByFlag, Flags};
 use crate::{Context, FlagSet, GroupSubject, HashKeys, Membership, Stored, Subject};
 
-/// Looked at before others get a turn.
-const AT_ONCE: i64 = 1_000;
-/// Examples kept of each change.
+/// Persons or groups per catalog query.
+const BATCH: i64 = 1_000;
+/// Examples per cell of a comparison.
 pub const EXAMPLES_MAX: usize = 20;
 
-/// Over whom a question goes.
+/// What a scan iterates over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Everybody {
+pub enum ScanTarget {
     Persons,
-    /// Of the type with this index.
+    /// Groups of the type with this index.
     Groups(u8),
 }
 
-/// What a change of flags would change.
+/// Results before and after a change of flags.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// How many were looked at.
+    /// Persons or groups evaluated.
     pub subjects: u64,
-    /// False when time ran out before everybody was.
+    /// False if the time limit ended the scan early.
     pub complete: bool,
-    /// From which value to which.
+    /// By (value before, value after).
     pub cells: BTreeMap<(String, String), Cell>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
     pub count: u64,
-    /// Some of them, by distinct id or group key.
+    /// Distinct ids or group keys.
     pub examples: Vec<String>,
 }
 
@@ -55,62 +55,62 @@ impl Comparison {
 }
 
 impl Flags {
-    /// Lets `see` look at everybody, with the id or key each is known by, until it has seen all,
-    /// or `patience` is at its end: then the answer is false.
+    /// Calls `visit` with the distinct id or group key and the context of each; returns false if
+    /// `max_duration` ended the scan early.
     pub async fn scan(
         &self,
         project: &ProjectRow,
-        everybody: Everybody,
+        target: ScanTarget,
         sets: &[&FlagSet],
-        patience: Duration,
-        see: impl FnMut(&str, &Context<'_>),
+        max_duration: Duration,
+        visit: impl FnMut(&str, &Context<'_>),
     ) -> catalog::Result<bool> {
-        let until = Instant::now() + patience;
-        match everybody {
-            Everybody::Persons => scan_persons(&self.0.catalog, project, sets, until, see).await,
-            Everybody::Groups(index) => {
-                scan_groups(&self.0.catalog, project, index, until, see).await
+        let until = Instant::now() + max_duration;
+        match target {
+            ScanTarget::Persons => scan_persons(&self.0.catalog, project, sets, until, visit).await,
+            ScanTarget::Groups(index) => {
+                scan_groups(&self.0.catalog, project, index, until, visit).await
             }
         }
     }
 
-    /// What each of everybody would get from `new` in place of `old`, as `value` reads it.
+    /// Evaluates `old` and `new` for each person or group, and counts pairs of `value`s.
     pub async fn compare(
         &self,
         project: &ProjectRow,
-        everybody: Everybody,
+        target: ScanTarget,
         (old, new): (&FlagSet, &FlagSet),
-        patience: Duration,
+        max_duration: Duration,
         value: impl Fn(&FlagSet, &Context<'_>) -> String,
     ) -> catalog::Result<Comparison> {
         let mut comparison = Comparison::default();
-        let see = |name: &str, context: &Context<'_>| {
+        let visit = |name: &str, context: &Context<'_>| {
             comparison.add((value(old, context), value(new, context)), name);
         };
-        let complete = self.scan(project, everybody, &[old, new], patience, see).await?;
+        let complete = self.scan(project, target, &[old, new], max_duration, visit).await?;
         Ok(Comparison { complete, ..comparison })
     }
 }
 
-/// Some persons, and what flags need of each.
-pub(super) struct Part {
+/// A batch of persons, with the stored data that flags need.
+pub(super) struct PersonBatch {
     persons: Vec<ScannedPerson>,
     lists: HashMap<PersonNo, HashSet<CohortId>>,
     keys: HashMap<PersonNo, ByFlag>,
 }
 
-impl Part {
-    /// The next persons behind `after`; none when everybody was there.
-    pub(super) async fn behind(
+impl PersonBatch {
+    /// The next persons after `after`; `None` at the end.
+    pub(super) async fn after(
         catalog: &Catalog,
         project: &ProjectRow,
         after: Option<PersonNo>,
         sets: &[&FlagSet],
     ) -> catalog::Result<Option<Self>> {
-        let persons = catalog.flags().scan_persons(project.id, after, AT_ONCE).await?;
+        let persons = catalog.scan_persons(project.id, after, BATCH).await?;
         let (Some(first), Some(last)) = (persons.first(), persons.last()) else { return Ok(None) };
         let lists = match sets.iter().any(|set| set.needs_static_cohorts()) {
-            true => catalog.cohorts().static_of_range(project.id, first.no, last.no).await?,
+            true => catalog.static_cohorts_among(project.id, first.no, last.no).await?,
             false => HashMap::new(),
         };
         let keys = match sets.iter().any(|set| set.needs_hash_keys()) {
@@ -124,7 +124,7 @@ impl Part {
         self.persons.last().map(|person| person.no)
     }
 
-    pub(super) fn each(&self, now: Timestamp, mut see: impl FnMut(&ScannedPerson, &Context<'_>)) {
+    pub(super) fn each(&self, now: Timestamp, mut visit: impl FnMut(&ScannedPerson, &Context<'_>)) {
         let (no_keys, no_lists) = (ByFlag::new(), HashSet::new());
         for person in &self.persons {
             let context = Context {
@@ -132,9 +132,9 @@ impl Part {
                 created_at: Some(Value::String(person.created_at.to_string())),
                 hash_keys: HashKeys::Known(self.keys.get(&person.no).unwrap_or(&no_keys)),
                 cohorts: Membership::Known(self.lists.get(&person.no).unwrap_or(&no_lists)),
-                ..Context::stranger(&person.distinct_id, now)
+                ..Context::unknown_person(&person.distinct_id, now)
             };
-            see(person, &context);
+            visit(person, &context);
         }
     }
 }
@@ -144,12 +144,12 @@ async fn scan_persons(
     project: &ProjectRow,
     sets: &[&FlagSet],
     until: Instant,
-    mut see: impl FnMut(&str, &Context<'_>),
+    mut visit: impl FnMut(&str, &Context<'_>),
 ) -> catalog::Result<bool> {
     let mut after = None;
-    while let Some(part) = Part::behind(catalog, project, after, sets).await? {
+    while let Some(part) = PersonBatch::after(catalog, project, after, sets).await? {
         after = part.last();
-        part.each(catalog.clock().now(), |person, context| see(&person.distinct_id, context));
+        part.each(catalog.clock().now(), |person, context| visit(&person.distinct_id, context));
         if Instant::now() > until {
             return Ok(false);
         }
@@ -164,7 +164,7 @@ async fn hash_keys(
 ) -> catalog::Result<HashMap<PersonNo, ByFlag>> {
     let numbers: Vec<PersonNo> = persons.iter().map(|person| person.no).collect();
     let mut found: HashMap<PersonNo, ByFlag> = HashMap::new();
-    for key in catalog.flags().hash_keys(project.id, &numbers).await? {
+    for key in catalog.hash_keys(project.id, &numbers).await? {
         found.entry(key.person).or_default().insert(key.flag_key, key.hash_key);
     }
     Ok(found)
@@ -175,22 +175,22 @@ async fn scan_groups(
     project: &ProjectRow,
     index: u8,
     until: Instant,
-    mut see: impl FnMut(&str, &Context<'_>),
+    mut visit: impl FnMut(&str, &Context<'_>),
 ) -> catalog::Result<bool> {
     let mut after: Option<String> = None;
     loop {
         let groups: Vec<Group> =
-            catalog.flags().scan_groups(project.id, index, after.as_deref(), AT_ONCE).await?;
+            catalog.scan_groups(project.id, index, after.as_deref(), BATCH).await?;
         let Some(last) = groups.last() else { return Ok(true) };
         after = Some(last.key.clone());
         let now = catalog.clock().now();
         for group in &groups {
             let stored = Stored::Known(&group.properties);
-            let mut context = Context::stranger("", now);
+            let mut context = Context::unknown_person("", now);
             if let Some(slot) = context.groups.get_mut(usize::from(index)) {
                 *slot = Some(GroupSubject::new(group.key.clone(), Map::new(), stored));
             }
-            see(&group.key, &context);
+            visit(&group.key, &context);
         }
         if Instant::now() > until {
             return Ok(false);

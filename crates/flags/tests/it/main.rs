@@ -2,16 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod agreeing;
-mod deciding;
-mod depending;
-mod generating;
-mod reading;
-mod sticking;
+mod bucketing;
+mod dependencies;
+mod evaluation;
+mod generator;
+mod sdk_parity;
+mod sdk_quirks;
 mod vectors;
 
 use flags::{
-    Answer, Answers, Context, Environment, FlagSet, GroupSubject, Selection, Stored, Subject,
+    Context, Environment, FlagResult, FlagResults, FlagSet, GroupSubject, Selection, Stored,
+    Subject,
 };
 use model::flag::{BucketingIdentifier, CohortDefinition, FlagDefinition};
 use model::{FlagId, ProjectId, Timestamp};
@@ -54,8 +55,8 @@ fn with_cohorts(definitions: &[FlagDefinition], cohorts: Vec<CohortDefinition>) 
 }
 
 fn person(distinct_id: &str, properties: Value) -> Context<'_> {
-    let person = Subject::new(object(properties), Stored::Nobody);
-    Context { person, ..Context::stranger(distinct_id, now()) }
+    let person = Subject::new(object(properties), Stored::NotFound);
+    Context { person, ..Context::unknown_person(distinct_id, now()) }
 }
 
 fn in_group<'a>(
@@ -64,22 +65,22 @@ fn in_group<'a>(
     key: &str,
     properties: Value,
 ) -> Context<'a> {
-    let group = GroupSubject::new(key.into(), object(properties), Stored::Nobody);
+    let group = GroupSubject::new(key.into(), object(properties), Stored::NotFound);
     context.groups[index] = Some(group);
     context
 }
 
 /// The value an SDK would see, and the reason.
-fn shown(answer: &Answer<'_>) -> (Value, &'static str, Option<usize>) {
-    let value = match (answer.enabled, answer.variant) {
+fn shown(result: &FlagResult<'_>) -> (Value, &'static str, Option<usize>) {
+    let value = match (result.enabled, result.variant) {
         (true, Some(variant)) => json!(variant),
         (enabled, _) => json!(enabled),
     };
-    (value, answer.reason.code.as_str(), answer.reason.condition_index)
+    (value, result.reason.code.as_str(), result.reason.condition_index)
 }
 
-fn answer_of<'s>(answers: &'s Answers<'s>, key: &str) -> &'s Answer<'s> {
-    answers.answers.iter().find(|answer| answer.flag.key == key).unwrap()
+fn answer_of<'s>(results: &'s FlagResults<'s>, key: &str) -> &'s FlagResult<'s> {
+    results.results.iter().find(|result| result.flag.key == key).unwrap()
 }
 
 fn everything() -> Selection {
@@ -89,6 +90,6 @@ fn everything() -> Selection {
 /// What one flag answers.
 fn decided(filters: Value, context: &Context<'_>) -> (Value, &'static str, Option<usize>) {
     let set = compile(&[flag(1, "f", filters)]);
-    let answers = set.evaluate(context, &everything());
-    shown(&answers.answers[0])
+    let results = set.evaluate(context, &everything());
+    shown(&results.results[0])
 }

@@ -57,8 +57,8 @@ fn every_recorded_outcome_is_reproduced() {
         let outcomes = outcomes.iter().find(|rows| rows["config"] == config["name"]).unwrap();
         for row in outcomes["rows"].as_array().unwrap() {
             let context = person(text(row, "distinct_id"), row["properties"].clone());
-            let answers = set.evaluate(&context, &everything());
-            assert_eq!(shown(&answers.answers[0]).0, row["expected"], "{} {row}", config["name"]);
+            let results = set.evaluate(&context, &everything());
+            assert_eq!(shown(&results.results[0]).0, row["expected"], "{} {row}", config["name"]);
             checked += 1;
         }
     }

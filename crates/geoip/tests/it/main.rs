@@ -28,12 +28,12 @@ fn city() -> Value {
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/geoip/cities.mmdb");
 
 fn found(geoip: &GeoIp, ip: &str) -> Option<Value> {
-    let place = geoip.look_up(ip.parse::<IpAddr>().unwrap())?;
-    Some(place.properties().map(|(name, value)| (name.to_owned(), value.clone())).collect())
+    let location = geoip.lookup(ip.parse::<IpAddr>().unwrap())?;
+    Some(location.properties().map(|(name, value)| (name.to_owned(), value.clone())).collect())
 }
 
 #[test]
-fn a_database_of_cities_tells_all_it_knows() {
+fn city_database_yields_all_properties() {
     let made = database(&[("89.160.20.0", 24, city())]);
     assert_eq!(fs::read(FIXTURE).unwrap(), made, "the fixture is made by this test");
     let geoip = GeoIp::open(Path::new(FIXTURE)).unwrap();
@@ -57,7 +57,7 @@ fn a_database_of_cities_tells_all_it_knows() {
 }
 
 #[test]
-fn a_flat_database_of_countries_is_completed() {
+fn flat_country_database_is_completed_with_names_and_continents() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("countries.mmdb");
     let networks = [
@@ -77,41 +77,41 @@ fn a_flat_database_of_countries_is_completed() {
 }
 
 #[test]
-fn addresses_of_one_record_share_a_place() {
+fn addresses_of_one_record_share_a_cached_location() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("countries.mmdb");
     let of = |code: &str| json!({ "country_code": code });
     let networks = [("8.8.8.0", 24, of("US")), ("9.9.9.0", 24, of("CH"))];
     fs::write(&path, database(&networks)).unwrap();
     let geoip = GeoIp::open(&path).unwrap();
-    let place = |ip: &str| geoip.look_up(ip.parse().unwrap()).unwrap();
-    assert!(Arc::ptr_eq(&place("8.8.8.8"), &place("8.8.8.9")));
+    let location = |ip: &str| geoip.lookup(ip.parse().unwrap()).unwrap();
+    assert!(Arc::ptr_eq(&location("8.8.8.8"), &location("8.8.8.9")));
     assert_eq!(found(&geoip, "9.9.9.9").unwrap()["$geoip_country_code"], "CH");
 }
 
 #[test]
-fn a_replaced_file_is_read_and_a_broken_one_is_not_believed() {
+fn replaced_file_is_reloaded_and_a_corrupted_one_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("places.mmdb");
     let country = |code: &str| database(&[("8.8.8.0", 24, json!({ "country_code": code }))]);
     let code = |geoip: &GeoIp| found(geoip, "8.8.8.8").unwrap()["$geoip_country_code"].clone();
     fs::write(&path, country("US")).unwrap();
     let geoip = GeoIp::open(&path).unwrap();
-    assert!(!geoip.refresh().unwrap());
+    assert!(!geoip.reload_if_changed().unwrap());
     fs::write(&path, "not a database").unwrap();
-    geoip.refresh().unwrap_err();
+    geoip.reload_if_changed().unwrap_err();
     assert_eq!(code(&geoip), "US");
     let next = folder.path().join("next");
     fs::write(&next, [country("SE"), vec![0]].concat()).unwrap();
     fs::rename(&next, &path).unwrap();
-    assert!(geoip.refresh().unwrap());
+    assert!(geoip.reload_if_changed().unwrap());
     assert_eq!(code(&geoip), "SE");
     let missing = GeoIp::open(&folder.path().join("none")).err().unwrap();
     assert!(missing.to_string().contains("none"), "{missing}");
 }
 
 #[test]
-fn without_a_database_nothing_is_found() {
-    assert!(!GeoIp::off().is_on());
-    assert_eq!(found(&GeoIp::off(), "8.8.8.8"), None);
+fn disabled_geoip_finds_nothing() {
+    assert!(!GeoIp::disabled().is_enabled());
+    assert_eq!(found(&GeoIp::disabled(), "8.8.8.8"), None);
 }

@@ -1,5 +1,5 @@
-//! What people do to persons by hand. Such a change is applied alone, with every id of its persons
-//! loaded.
+//! Edits of persons through the API: delete, split, rename a property. An edit is a batch of its
+//! own, with all distinct ids of its persons loaded.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,18 +9,17 @@ use model::edit::SplitIds;
 use model::json_object::JsonObject;
 use model::person::{DistinctNo, Person, PersonNo, person_uuid};
 
-use super::{Ledger, Slot};
+use super::{IdentityCache, Slot};
 
-/// A person that comes back under a deleted one's id must look newer to whoever kept a copy.
+/// Version gap after a delete, so that a person recreated under the id replaces copies of the old.
 const DELETED_VERSIONS: i64 = 100;
-/// The same for an id that leaves its person.
+/// Version gap for an id that leaves its person.
 const SPLIT_VERSIONS: i64 = 101;
 
-impl Ledger {
-    /// Takes persons away. Their ids stay without a person. Those that are gone already are left
-    /// out.
+impl IdentityCache {
+    /// Deletes persons and detaches their distinct ids. Skips persons that no longer exist.
     pub fn delete(&mut self, persons: &[PersonNo]) {
-        self.settle();
+        self.apply_merges();
         let mut floors: HashMap<PersonNo, i64> = HashMap::with_capacity(persons.len());
         for no in persons {
             let Some(gone) = self.persons.remove(no) else { continue };
@@ -36,13 +35,12 @@ impl Ledger {
         }
     }
 
-    /// Gives ids persons of their own, without properties. Nothing happens when nobody would stay.
+    /// Moves ids to new persons without properties. Does nothing if no id would stay.
     ///
-    /// A person's uuid is always that of one of its ids. If that id leaves, the uuid goes with
-    /// it and the rest gets the uuid of its oldest id: otherwise the id's next person would have
-    /// the uuid of somebody else.
+    /// A person's uuid is always derived from one of its ids. If that id leaves, the uuid goes with
+    /// it, and the rest gets the uuid of its oldest id: otherwise two persons would share a uuid.
     pub fn split(&mut self, person: PersonNo, leaving: &SplitIds, at: Timestamp) {
-        self.settle();
+        self.apply_merges();
         let mut ids: Vec<(DistinctNo, String)> = self
             .ids
             .values()
@@ -90,7 +88,7 @@ impl Ledger {
         }
     }
 
-    /// Gives a property of all loaded persons another name, over one that has it.
+    /// Renames a property on all cached persons; overwrites an existing `to`.
     pub fn rename_property(&mut self, from: &str, to: &str) {
         for slot in self.persons.values_mut() {
             let known = &slot.row.properties;
@@ -102,11 +100,11 @@ impl Ledger {
         }
     }
 
-    /// The numbers of these persons' ids.
+    /// The dense ids of these persons' distinct ids.
     pub fn numbers_of(&self, persons: &[PersonNo]) -> Vec<DistinctNo> {
         let persons: HashSet<PersonNo> = persons.iter().copied().collect();
-        let theirs = |person: Option<PersonNo>| person.is_some_and(|no| persons.contains(&no));
-        let slots = self.ids.values().filter(|slot| theirs(slot.row.person));
+        let selected = |person: Option<PersonNo>| person.is_some_and(|no| persons.contains(&no));
+        let slots = self.ids.values().filter(|slot| selected(slot.row.person));
         let mut numbers: Vec<DistinctNo> = slots.map(|slot| slot.row.no).collect();
         numbers.sort();
         numbers

@@ -1,20 +1,20 @@
-//! Who was merged into whom since ids were last told: a union-find over persons.
+//! Pending merges of persons, as a union-find with path compression.
 //!
-//! Ids of a merged person are told when changes are asked, all at once. A merge that looked for its
-//! ids would cost as much as all ids in memory, and strangers send merges by the thousand.
+//! Distinct ids get their new person lazily, when changes are taken. Searching for the ids of each
+//! merged person would cost O(cached ids) per merge, and clients can send thousands of merges.
 
 use std::collections::HashMap;
 
 use ahash::RandomState;
 use model::person::PersonNo;
 
-use super::Ledger;
+use super::IdentityCache;
 
 #[derive(Debug, Default)]
 pub(super) struct MergeForest {
-    /// Whom a person was merged into, and over how many merges.
+    /// The person that a person was merged into, and over how many merges.
     into: HashMap<PersonNo, (PersonNo, i64), RandomState>,
-    /// Persons looked at, which is what this costs.
+    /// Links followed, which is what a lookup costs.
     #[cfg(test)]
     pub(super) steps: u64,
 }
@@ -24,8 +24,8 @@ impl MergeForest {
         self.into.insert(gone, (into, 1));
     }
 
-    /// Who a person became, and over how many merges. Shortens the way of everybody on it, so that a
-    /// chain of merges is walked once.
+    /// The root of a person, and over how many merges. Compresses the path, so that a chain of
+    /// merges is walked once.
     pub(super) fn survivor(&mut self, person: PersonNo) -> (PersonNo, i64) {
         let (mut end, mut hops) = (person, 0);
         while let Some((into, more)) = self.into.get(&end) {
@@ -43,9 +43,9 @@ impl MergeForest {
     }
 }
 
-impl Ledger {
-    /// Tells ids who their persons became.
-    pub(super) fn settle(&mut self) {
+impl IdentityCache {
+    /// Moves distinct ids to the survivors of pending merges.
+    pub(super) fn apply_merges(&mut self) {
         if self.forest.into.is_empty() {
             return;
         }
@@ -66,8 +66,8 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    /// Persons looked at while `count` persons are merged one after the other, and the first of
-    /// them is asked for each time.
+    /// Links followed while `count` persons are merged in a chain, with a lookup of the first person
+    /// after each merge.
     fn steps(count: u32) -> u64 {
         let mut merges = MergeForest::default();
         for no in 0..count {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_times_the_merges_take_ten_times_the_steps() {
+    fn merge_lookups_are_linear_in_the_number_of_merges() {
         let (few, many) = (steps(1_000), steps(10_000));
         assert!(many <= 11 * few, "{few} {many}");
         assert!(many <= 5 * 10_000, "{many}");

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::*;
 
-/// A project that keeps its rows from one batch to the next, like the catalog does.
+/// A project that stores its rows from batch to batch, like the catalog.
 #[derive(Default)]
-struct World {
+struct Project {
     ids: HashMap<String, DistinctId>,
     persons: HashMap<PersonNo, Person>,
     next: (u32, u32),
@@ -15,7 +15,7 @@ struct World {
     warnings: Vec<WarningKind>,
 }
 
-impl World {
+impl Project {
     fn send(&mut self, event: &str, id: &str, properties: Value) -> &mut Self {
         let object = |name: &str| {
             properties.get(name).and_then(Value::as_object).cloned().unwrap_or_default()
@@ -25,14 +25,14 @@ impl World {
         let merge = other.map(|other| Merge { other, dangerously: event == "$merge_dangerously" });
         let unset: Vec<String> = text("unset").into_iter().collect();
         let person = match text("person").as_deref() {
-            Some("off") => PersonStep::Personless,
-            Some("known") => PersonStep::OnlyIfKnown,
-            _ => PersonStep::Full,
+            Some("off") => PersonProcessing::Personless,
+            Some("known") => PersonProcessing::OnlyIfKnown,
+            _ => PersonProcessing::Full,
         };
         self.clock += 1_000_000;
-        let mut ledger = self.ledger();
+        let mut identities = self.identities();
         let changes = PersonChanges { set: object("set"), set_once: object("once"), unset };
-        let (_, warnings) = ledger.apply(&Request {
+        let (_, warnings) = identities.apply(&Request {
             event,
             event_uuid: Uuid::from_u128(7),
             distinct_id: id,
@@ -40,10 +40,10 @@ impl World {
             person,
             merge: merge.as_ref(),
             changes: &changes,
-            copies: Copies::default(),
+            copies: CopiedProperties::default(),
         });
         self.warnings = warnings;
-        let changes = ledger.take_changes();
+        let changes = identities.take_changes();
         self.next = (changes.next_distinct, changes.next_person);
         for person in &changes.persons {
             let is_known = self.persons.contains_key(&person.no);
@@ -61,12 +61,12 @@ impl World {
         self
     }
 
-    fn ledger(&self) -> Ledger {
-        let mut ledger = Ledger::new(ProjectId(1), self.next.0, self.next.1);
+    fn identities(&self) -> IdentityCache {
+        let mut identities = IdentityCache::new(ProjectId(1), self.next.0, self.next.1);
         let persons = self.persons.values().cloned();
         let persons = persons.map(|person| person.map(|properties| JsonObject::from(&properties)));
-        ledger.load(self.ids.values().cloned().collect(), persons.collect());
-        ledger
+        identities.load(self.ids.values().cloned().collect(), persons.collect());
+        identities
     }
 
     fn keep(&mut self, person: &Person<JsonObject>) {
@@ -91,127 +91,131 @@ impl World {
 // contract: ingestion 77-80, 82
 #[test]
 fn properties_are_set_once_set_and_unset_in_that_order() {
-    let mut world = World::default();
-    world.send("e", "u", json!({"set": {"a": 1, "o": {"j": 2}}, "once": {"a": 2, "b": 3}}));
-    assert_eq!(world.facts("u"), json!({"a": 1, "b": 3, "o": {"j": 2}}));
-    let person = world.person("u").unwrap();
+    let mut project = Project::default();
+    project.send("e", "u", json!({"set": {"a": 1, "o": {"j": 2}}, "once": {"a": 2, "b": 3}}));
+    assert_eq!(project.facts("u"), json!({"a": 1, "b": 3, "o": {"j": 2}}));
+    let person = project.person("u").unwrap();
     assert_eq!(person.properties["$creator_event_uuid"], json!(Uuid::from_u128(7).to_string()));
     assert_eq!((person.version, person.is_identified), (0, false));
     assert_eq!(person.created_at, Timestamp::from_micros(1_000_000));
-    world.send("e", "u", json!({"once": {"a": 9}}));
-    assert_eq!(world.person("u").unwrap().version, 0);
-    world.send("e", "u", json!({"set": {"o": {"k": 1}, "a": null}}));
-    assert_eq!(world.facts("u"), json!({"a": null, "b": 3, "o": {"k": 1}}));
-    world.send("e", "u", json!({"once": {"a": 9}, "unset": "b"}));
-    assert_eq!(world.facts("u"), json!({"a": null, "o": {"k": 1}}));
-    assert_eq!(world.person("u").unwrap().version, 2);
+    project.send("e", "u", json!({"once": {"a": 9}}));
+    assert_eq!(project.person("u").unwrap().version, 0);
+    project.send("e", "u", json!({"set": {"o": {"k": 1}, "a": null}}));
+    assert_eq!(project.facts("u"), json!({"a": null, "b": 3, "o": {"k": 1}}));
+    project.send("e", "u", json!({"once": {"a": 9}, "unset": "b"}));
+    assert_eq!(project.facts("u"), json!({"a": null, "o": {"k": 1}}));
+    assert_eq!(project.person("u").unwrap().version, 2);
 }
 
 // contract: ingestion 83-85
 #[test]
-fn noise_alone_is_not_worth_a_write() {
-    let mut world = World::default();
-    world.send("e", "u", json!({"set": {"$current_url": "1", "utm_source": "g"}}));
-    world.send("$pageview", "u", json!({"set": {"$current_url": "2"}}));
+fn volatile_properties_alone_do_not_update_a_person() {
+    let mut project = Project::default();
+    project.send("e", "u", json!({"set": {"$current_url": "1", "utm_source": "g"}}));
+    project.send("$pageview", "u", json!({"set": {"$current_url": "2"}}));
     assert_eq!(
-        (world.facts("u")["$current_url"].clone(), world.person("u").unwrap().version),
+        (project.facts("u")["$current_url"].clone(), project.person("u").unwrap().version),
         (json!("1"), 0)
     );
-    world.send("$pageview", "u", json!({"set": {"$current_url": "3", "utm_source": "h"}}));
+    project.send("$pageview", "u", json!({"set": {"$current_url": "3", "utm_source": "h"}}));
     assert_eq!(
-        (world.facts("u")["$current_url"].clone(), world.person("u").unwrap().version),
+        (project.facts("u")["$current_url"].clone(), project.person("u").unwrap().version),
         (json!("3"), 1)
     );
-    world.send("$identify", "u", json!({"set": {"$current_url": "4"}}));
+    project.send("$identify", "u", json!({"set": {"$current_url": "4"}}));
     assert_eq!(
-        (world.facts("u")["$current_url"].clone(), world.person("u").unwrap().version),
+        (project.facts("u")["$current_url"].clone(), project.person("u").unwrap().version),
         (json!("4"), 2)
     );
 }
 
 // contract: ingestion 91, 95, 97-99, 103, 105, 106, 108, 109
 #[test]
-fn ids_meet_their_person() {
-    let mut world = World::default();
-    world.send("$identify", "u", json!({"anon": "a"}));
-    assert!(world.same("u", "a"));
-    let person = world.person("u").unwrap();
+fn identify_links_distinct_ids_to_one_person() {
+    let mut project = Project::default();
+    project.send("$identify", "u", json!({"anon": "a"}));
+    assert!(project.same("u", "a"));
+    let person = project.person("u").unwrap();
     assert_eq!((person.uuid, person.is_identified), (person_uuid(ProjectId(1), "u"), true));
-    world.send("$identify", "u", json!({"anon": "a2"}));
-    assert!(world.same("a", "a2"));
+    project.send("$identify", "u", json!({"anon": "a2"}));
+    assert!(project.same("a", "a2"));
 
-    let mut world = World::default();
-    world.send("e", "a", json!({})).send("$identify", "u", json!({"anon": "a"}));
-    assert_eq!(world.person("u").unwrap().uuid, person_uuid(ProjectId(1), "a"));
-    assert!(world.person("u").unwrap().is_identified);
+    let mut project = Project::default();
+    project.send("e", "a", json!({})).send("$identify", "u", json!({"anon": "a"}));
+    assert_eq!(project.person("u").unwrap().uuid, person_uuid(ProjectId(1), "a"));
+    assert!(project.person("u").unwrap().is_identified);
 
-    let mut world = World::default();
-    world.send("e", "u", json!({})).send("$identify", "u", json!({"anon": "a"}));
-    assert_eq!(world.person("a").unwrap().uuid, person_uuid(ProjectId(1), "u"));
+    let mut project = Project::default();
+    project.send("e", "u", json!({})).send("$identify", "u", json!({"anon": "a"}));
+    assert_eq!(project.person("a").unwrap().uuid, person_uuid(ProjectId(1), "u"));
 
-    let mut world = World::default();
-    world.send("e", "a", json!({"person": "off"}));
-    assert!(world.person("a").is_none());
-    world.send("$feature_flag_called", "a", json!({"person": "known"}));
-    assert!(world.person("a").is_none());
-    world.send("$identify", "u", json!({"anon": "a"}));
-    assert!(world.same("u", "a"));
-    assert_eq!(world.person("u").unwrap().uuid, person_uuid(ProjectId(1), "a"));
+    let mut project = Project::default();
+    project.send("e", "a", json!({"person": "off"}));
+    assert!(project.person("a").is_none());
+    project.send("$feature_flag_called", "a", json!({"person": "known"}));
+    assert!(project.person("a").is_none());
+    project.send("$identify", "u", json!({"anon": "a"}));
+    assert!(project.same("u", "a"));
+    assert_eq!(project.person("u").unwrap().uuid, person_uuid(ProjectId(1), "a"));
 
-    let mut world = World::default();
-    world.send("e", "a", json!({"person": "off"})).send("e", "a", json!({}));
-    assert_eq!(world.person("a").unwrap().uuid, person_uuid(ProjectId(1), "a"));
-    world.send("$create_alias", "a", json!({"alias": "a"}));
-    world.send("$identify", "a", json!({}));
-    world.send("$create_alias", "a", json!({}));
-    assert!(!world.person("a").unwrap().is_identified);
+    let mut project = Project::default();
+    project.send("e", "a", json!({"person": "off"})).send("e", "a", json!({}));
+    assert_eq!(project.person("a").unwrap().uuid, person_uuid(ProjectId(1), "a"));
+    project.send("$create_alias", "a", json!({"alias": "a"}));
+    project.send("$identify", "a", json!({}));
+    project.send("$create_alias", "a", json!({}));
+    assert!(!project.person("a").unwrap().is_identified);
 }
 
 // contract: ingestion 100-102
 #[test]
 fn persons_merge_unless_the_other_is_identified() {
-    let mut world = World::default();
-    world.send("e", "a", json!({"set": {"x": 1, "y": 1}})).send("e", "u", json!({"set": {"y": 2}}));
-    let gone = world.person("a").unwrap().no;
-    world.send("$identify", "u", json!({"anon": "a"}));
-    assert!(world.same("u", "a") && !world.persons.contains_key(&gone));
-    assert_eq!(world.facts("u"), json!({"x": 1, "y": 2}));
-    let person = world.person("u").unwrap();
+    let mut project = Project::default();
+    project.send("e", "a", json!({"set": {"x": 1, "y": 1}})).send(
+        "e",
+        "u",
+        json!({"set": {"y": 2}}),
+    );
+    let gone = project.person("a").unwrap().no;
+    project.send("$identify", "u", json!({"anon": "a"}));
+    assert!(project.same("u", "a") && !project.persons.contains_key(&gone));
+    assert_eq!(project.facts("u"), json!({"x": 1, "y": 2}));
+    let person = project.person("u").unwrap();
     assert_eq!((person.created_at, person.version), (Timestamp::from_micros(1_000_000), 1));
 
-    world.send("$identify", "v", json!({"anon": "b"}));
-    world.send("$identify", "v", json!({"anon": "u", "set": {"z": 1}}));
-    assert!(!world.same("u", "v"));
-    assert_eq!(world.warnings, [WarningKind::CannotMergeAlreadyIdentified]);
-    assert_eq!(world.facts("v"), json!({"z": 1}));
-    world.send("$merge_dangerously", "v", json!({"alias": "u"}));
-    assert!(world.same("u", "v") && world.same("a", "b"));
+    project.send("$identify", "v", json!({"anon": "b"}));
+    project.send("$identify", "v", json!({"anon": "u", "set": {"z": 1}}));
+    assert!(!project.same("u", "v"));
+    assert_eq!(project.warnings, [WarningKind::CannotMergeAlreadyIdentified]);
+    assert_eq!(project.facts("v"), json!({"z": 1}));
+    project.send("$merge_dangerously", "v", json!({"alias": "u"}));
+    assert!(project.same("u", "v") && project.same("a", "b"));
 }
 
 // contract: ingestion 96
 #[test]
-fn an_update_that_is_too_large_is_refused_alone() {
-    let mut world = World::default();
-    world.send("e", "u", json!({"set": {"a": 1}}));
-    world.send("e", "u", json!({"set": {"big": "x".repeat(PROPERTIES_BYTES_MAX)}}));
-    assert_eq!(world.warnings, [WarningKind::PersonPropertiesSizeViolation]);
-    assert_eq!(world.facts("u"), json!({"a": 1}));
+fn oversized_property_update_is_rejected_with_a_warning() {
+    let mut project = Project::default();
+    project.send("e", "u", json!({"set": {"a": 1}}));
+    project.send("e", "u", json!({"set": {"big": "x".repeat(PROPERTIES_BYTES_MAX)}}));
+    assert_eq!(project.warnings, [WarningKind::PersonPropertiesSizeViolation]);
+    assert_eq!(project.facts("u"), json!({"a": 1}));
 }
 
 #[test]
-fn an_illegal_id_is_never_merged() {
-    let mut world = World::default();
-    world.send("$identify", "u", json!({"anon": "null", "set": {"a": 1}}));
-    assert_eq!(world.warnings, [WarningKind::CannotMergeWithIllegalDistinctId]);
-    assert_eq!(world.facts("u"), json!({"a": 1}));
-    assert!(world.person("null").is_none() && !world.person("u").unwrap().is_identified);
+fn illegal_distinct_id_is_never_merged() {
+    let mut project = Project::default();
+    project.send("$identify", "u", json!({"anon": "null", "set": {"a": 1}}));
+    assert_eq!(project.warnings, [WarningKind::CannotMergeWithIllegalDistinctId]);
+    assert_eq!(project.facts("u"), json!({"a": 1}));
+    assert!(project.person("null").is_none() && !project.person("u").unwrap().is_identified);
 }
 
-impl World {
-    fn edit(&mut self, edit: impl FnOnce(&mut Ledger)) -> &mut Self {
-        let mut ledger = self.ledger();
-        edit(&mut ledger);
-        let changes = ledger.take_changes();
+impl Project {
+    fn edit(&mut self, edit: impl FnOnce(&mut IdentityCache)) -> &mut Self {
+        let mut identities = self.identities();
+        edit(&mut identities);
+        let changes = identities.take_changes();
         self.next = (changes.next_distinct, changes.next_person);
         changes.deleted.iter().for_each(|gone| drop(self.persons.remove(gone)));
         self.ids.extend(changes.ids.into_iter().map(|id| (id.text.clone(), id)));
@@ -222,48 +226,48 @@ impl World {
 
 // contract: ingestion 110
 #[test]
-fn a_deleted_persons_id_comes_back_as_somebody_new_with_the_same_uuid() {
-    let mut world = World::default();
-    world.send("$set", "u", json!({"set": {"a": 1}}));
-    world.send("$set", "u", json!({"set": {"a": 2}}));
-    let (old, number) = (world.person("u").unwrap().clone(), world.ids["u"].no);
-    world.edit(|ledger| {
-        assert_eq!(ledger.numbers_of(&[old.no]), [number]);
-        ledger.delete(&[old.no, PersonNo(99)]);
+fn id_of_a_deleted_person_gets_a_new_person_with_the_same_uuid() {
+    let mut project = Project::default();
+    project.send("$set", "u", json!({"set": {"a": 1}}));
+    project.send("$set", "u", json!({"set": {"a": 2}}));
+    let (old, number) = (project.person("u").unwrap().clone(), project.ids["u"].no);
+    project.edit(|identities| {
+        assert_eq!(identities.numbers_of(&[old.no]), [number]);
+        identities.delete(&[old.no, PersonNo(99)]);
     });
-    assert!(world.person("u").is_none() && world.persons.is_empty());
-    world.send("e", "u", json!({"set": {"b": 1}}));
-    let new = world.person("u").unwrap();
-    assert_eq!((new.uuid, world.ids["u"].no), (old.uuid, number));
+    assert!(project.person("u").is_none() && project.persons.is_empty());
+    project.send("e", "u", json!({"set": {"b": 1}}));
+    let new = project.person("u").unwrap();
+    assert_eq!((new.uuid, project.ids["u"].no), (old.uuid, number));
     assert!(new.no != old.no && new.version > old.version + 100, "{new:?}");
-    assert_eq!(world.facts("u"), json!({"b": 1}));
+    assert_eq!(project.facts("u"), json!({"b": 1}));
 }
 
 #[test]
-fn a_split_gives_each_leaving_id_a_person_of_its_own() {
+fn split_gives_each_leaving_id_a_person_of_its_own() {
     let together = || {
-        let mut world = World::default();
-        world.send("$identify", "a", json!({"anon": "b", "set": {"x": 1}}));
-        world.send("$identify", "a", json!({"anon": "c"}));
-        world
+        let mut project = Project::default();
+        project.send("$identify", "a", json!({"anon": "b", "set": {"x": 1}}));
+        project.send("$identify", "a", json!({"anon": "c"}));
+        project
     };
     for (leaving, stay, uuid_of) in [
         (SplitIds::AllExcept("a".into()), vec!["a"], "a"),
-        // The uuid goes with the id it was made of.
+        // The uuid goes with the id that it is derived from.
         (SplitIds::AllExcept("b".into()), vec!["b"], "b"),
         (SplitIds::Only(vec!["c".into(), "stranger".into()]), vec!["a", "b"], "a"),
-        // Somebody must stay.
+        // At least one id must stay.
         (SplitIds::AllExcept("stranger".into()), vec!["a", "b", "c"], "a"),
         (SplitIds::Only(vec!["a".into(), "b".into(), "c".into()]), vec!["a", "b", "c"], "a"),
     ] {
-        let mut world = together();
-        let (whole, at) = (world.person("a").unwrap().clone(), Timestamp::from_micros(9));
-        world.edit(|ledger| ledger.split(whole.no, &leaving, at));
-        let kept = world.person(stay[0]).unwrap();
+        let mut project = together();
+        let (whole, at) = (project.person("a").unwrap().clone(), Timestamp::from_micros(9));
+        project.edit(|identities| identities.split(whole.no, &leaving, at));
+        let kept = project.person(stay[0]).unwrap();
         assert_eq!((kept.no, kept.uuid), (whole.no, person_uuid(ProjectId(1), uuid_of)));
         assert_eq!(kept.properties, whole.properties, "{leaving:?}");
         for id in ["a", "b", "c"] {
-            let person = world.person(id).unwrap();
+            let person = project.person(id).unwrap();
             assert_eq!(person.no == whole.no, stay.contains(&id), "{leaving:?}: {id}");
             if person.no != whole.no {
                 assert_eq!(person.uuid, person_uuid(ProjectId(1), id));
@@ -271,51 +275,52 @@ fn a_split_gives_each_leaving_id_a_person_of_its_own() {
                 assert!(person.properties.is_empty() && !person.is_identified);
             }
         }
-        let uuids: HashSet<Uuid> = world.persons.values().map(|person| person.uuid).collect();
-        assert_eq!(uuids.len(), world.persons.len(), "{leaving:?}");
+        let uuids: HashSet<Uuid> = project.persons.values().map(|person| person.uuid).collect();
+        assert_eq!(uuids.len(), project.persons.len(), "{leaving:?}");
     }
 }
 
 #[test]
-fn a_name_that_is_set_and_set_once_counts_once() {
-    let mut world = World::default();
+fn property_in_set_and_set_once_counts_once_against_the_size_limit() {
+    let mut project = Project::default();
     let large = "x".repeat(PROPERTIES_BYTES_MAX / 2 + 1);
-    world.send("e", "u", json!({"set": {"a": large}, "once": {"a": large}}));
-    assert_eq!((world.facts("u"), world.warnings.len()), (json!({"a": large}), 0));
-    world.send("e", "v", json!({"set": {"a": large}, "once": {"b": large}}));
-    assert_eq!(world.warnings, [WarningKind::PersonPropertiesSizeViolation]);
-    assert_eq!(world.facts("v"), json!({}));
+    project.send("e", "u", json!({"set": {"a": large}, "once": {"a": large}}));
+    assert_eq!((project.facts("u"), project.warnings.len()), (json!({"a": large}), 0));
+    project.send("e", "v", json!({"set": {"a": large}, "once": {"b": large}}));
+    assert_eq!(project.warnings, [WarningKind::PersonPropertiesSizeViolation]);
+    assert_eq!(project.facts("v"), json!({}));
 }
 
 #[test]
-fn a_chain_of_merges_in_one_batch_moves_every_id_to_its_end() {
-    let mut world = World::default();
+fn chain_of_merges_in_one_batch_moves_every_id_to_the_survivor() {
+    let mut project = Project::default();
     for nth in 0..50 {
-        world.send("e", &format!("u{nth}"), json!({}));
+        project.send("e", &format!("u{nth}"), json!({}));
     }
-    let (mut one_by_one, mut at_once) = (world.ledger(), world.ledger());
+    let (mut one_by_one, mut at_once) = (project.identities(), project.identities());
     let mut moves = Vec::new();
     for nth in 1..50 {
-        for ledger in [&mut one_by_one, &mut at_once] {
+        for identities in [&mut one_by_one, &mut at_once] {
             let (into, other) = (format!("u{nth}"), format!("u{}", nth - 1));
             let merge = Merge { other, dangerously: true };
-            ledger.apply(&Request {
+            identities.apply(&Request {
                 event: "$merge_dangerously",
                 event_uuid: Uuid::from_u128(7),
                 distinct_id: &into,
                 time: Timestamp::from_micros(1),
-                person: PersonStep::Full,
+                person: PersonProcessing::Full,
                 merge: Some(&merge),
                 changes: &PersonChanges::default(),
-                copies: Copies::default(),
+                copies: CopiedProperties::default(),
             });
         }
         moves.extend(one_by_one.take_changes().merges);
     }
     let all = at_once.take_changes();
     assert_eq!(all.merges, moves);
-    let ids = |ledger: &Ledger| {
-        let mut ids: Vec<DistinctId> = ledger.ids.values().map(|slot| slot.row.clone()).collect();
+    let ids = |identities: &IdentityCache| {
+        let mut ids: Vec<DistinctId> =
+            identities.ids.values().map(|slot| slot.row.clone()).collect();
         ids.sort_by_key(|id| id.no);
         ids
     };

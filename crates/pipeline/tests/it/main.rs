@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
-mod any_order;
 mod applying;
-mod killing;
-mod model_of_persons;
+mod crash_recovery;
+mod harness;
 mod random_streams;
-mod world;
+mod reference_model;
+mod reordering;
 
 /// Expands each case for every engine; a case that is not listed is dead code.
 macro_rules! contract {
@@ -15,13 +15,13 @@ macro_rules! contract {
         mod sqlite {$($(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                crate::$module::$case(crate::world::Database::sqlite()).await;
+                crate::$module::$case(crate::harness::Database::sqlite()).await;
             }
         )+)+}
         mod postgres {$($(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                if let Some(database) = crate::world::Database::postgres().await {
+                if let Some(database) = crate::harness::Database::postgres().await {
                     crate::$module::$case(database).await;
                 }
             }
@@ -30,19 +30,19 @@ macro_rules! contract {
 }
 
 contract! {
-    any_order:
-        batches_in_any_order_and_again_give_the_same_answer;
+    reordering:
+        reordered_and_repeated_batches_converge;
     applying:
-        an_event_becomes_a_row_a_person_and_definitions,
-        records_that_cannot_be_applied_are_set_aside_and_stop_nobody,
-        a_catalog_in_trouble_sets_nothing_aside,
-        groups_become_columns_and_a_sixth_type_none,
-        stores_that_do_not_belong_together_are_refused,
-        a_deleted_definition_comes_back_with_its_event,
-        a_property_takes_another_name_for_everybody;
-    killing:
-        killed_anywhere_it_ends_as_if_it_had_never_been;
+        event_becomes_a_row_a_person_and_definitions,
+        poison_records_are_dead_lettered_and_the_rest_applied,
+        catalog_failure_dead_letters_nothing,
+        groups_become_columns_up_to_five_types,
+        pipeline_refuses_stores_of_another_journal,
+        deleted_definition_is_recreated_by_its_event,
+        rename_property_edit_changes_all_persons;
+    crash_recovery:
+        killed_process_recovers_to_the_uninterrupted_state;
     random_streams:
-        any_stream_gives_what_the_model_says,
-        a_run_with_crashes_equals_one_without;
+        random_event_streams_agree_with_the_reference_model,
+        random_streams_with_crashes_agree_with_uninterrupted_runs;
 }

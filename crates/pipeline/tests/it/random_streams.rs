@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::edit::{DeleteScope, Edit, SplitIds};
 use serde_json::{Map, Value, json};
 
-use crate::model_of_persons::{MergeKind, Model, Step};
-use crate::world::{Database, Sent, World, event};
+use crate::harness::{Database, Harness, Sent, event};
+use crate::reference_model::{MergeKind, Model, Step};
 
 const STEPS: usize = 160;
 const IDS: usize = 8;
@@ -68,7 +68,7 @@ impl Dice {
 }
 
 /// The record of a step. An edit names its person by number, as the API does when it is asked.
-async fn record(world: &World, step: &Step) -> Option<Sent> {
+async fn record(harness: &Harness, step: &Step) -> Option<Sent> {
     Some(match step {
         Step::Set { id, set, once, unset } => {
             let unset: Vec<&String> = unset.iter().collect();
@@ -91,23 +91,23 @@ async fn record(world: &World, step: &Step) -> Option<Sent> {
                 (true, false) => DeleteScope::Person,
                 _ => DeleteScope::Events,
             };
-            let persons = vec![world.person(id).await?.no];
+            let persons = vec![harness.person(id).await?.no];
             Sent::Edit(Edit::DeletePersons { persons, scope: what })
         }
         Step::Split { id } => {
-            let person = world.person(id).await?.no;
+            let person = harness.person(id).await?.no;
             Sent::Edit(Edit::SplitPerson { person, ids: SplitIds::AllExcept(id.clone()) })
         }
     })
 }
 
 /// What the stores say, in the model's words.
-async fn told(world: &World) -> BTreeSet<String> {
+async fn told(harness: &Harness) -> BTreeSet<String> {
     let texts: Vec<String> = (0..IDS).map(|n| format!("d{n}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let (ids, persons) = world.catalog.persons().identities(world.project, &texts).await.unwrap();
+    let (ids, persons) = harness.catalog.identities(harness.project, &texts).await.unwrap();
     let mut events: BTreeMap<u32, usize> = BTreeMap::new();
-    world.rows().iter().for_each(|row| *events.entry(row.distinct_no).or_default() += 1);
+    harness.rows().iter().for_each(|row| *events.entry(row.distinct_no).or_default() += 1);
     let count = |no: u32| events.get(&no).copied().unwrap_or(0);
     let mut told = BTreeSet::new();
     for person in persons {
@@ -124,46 +124,46 @@ async fn told(world: &World) -> BTreeSet<String> {
         told.insert(format!("{} {}", id.text, count(id.no.0)));
     }
     let keys: Vec<(u8, &str)> = vec![(0, "g0"), (0, "g1"), (0, "g2")];
-    for group in world.catalog.groups().by_key(world.project, &keys).await.unwrap() {
+    for group in harness.catalog.groups_by_key(harness.project, &keys).await.unwrap() {
         told.insert(format!("group {} {}", group.key, Value::Object(group.properties)));
     }
     told
 }
 
 // contract: ingestion 97-102, 105-110
-pub async fn any_stream_gives_what_the_model_says(database: Database) {
+pub async fn random_event_streams_agree_with_the_reference_model(database: Database) {
     let mut next = Some(database);
     for seed in SEEDS {
         let database = next.take().unwrap();
         next = Some(database.another().await);
-        let mut world = World::new(database).await;
+        let mut harness = Harness::new(database).await;
         let (mut dice, mut model) = (Dice(seed * 7_919), Model::default());
         for number in 0..STEPS {
             let step = dice.step();
             // Edits are asked for by people who see what is applied; events come in between.
             if matches!(step, Step::Delete { .. } | Step::Split { .. }) {
-                world.catch_up(1 + dice.roll(40)).await;
+                harness.catch_up(1 + dice.roll(40)).await;
             }
-            let Some(record) = record(&world, &step).await else { continue };
+            let Some(record) = record(&harness, &step).await else { continue };
             model.apply(&step);
-            world.send(&[record]).await;
+            harness.send(&[record]).await;
             if dice.roll(10) == 0 {
-                world.catch_up(1 + dice.roll(40)).await;
-                assert_eq!(told(&world).await, model.told(), "seed {seed}, step {number}");
+                harness.catch_up(1 + dice.roll(40)).await;
+                assert_eq!(told(&harness).await, model.told(), "seed {seed}, step {number}");
             }
             if dice.roll(25) == 0 {
-                world.flush();
+                harness.flush();
             }
         }
-        world.catch_up(64).await;
-        assert_eq!(told(&world).await, model.told(), "seed {seed}");
-        assert!(model.persons.len() > 1 && !world.rows().is_empty());
+        harness.catch_up(64).await;
+        assert_eq!(told(&harness).await, model.told(), "seed {seed}");
+        assert!(model.persons.len() > 1 && !harness.rows().is_empty());
     }
 }
 
-pub async fn a_run_with_crashes_equals_one_without(database: Database) {
-    let mut whole = World::new(database.another().await).await;
-    let mut broken = World::new(database).await;
+pub async fn random_streams_with_crashes_agree_with_uninterrupted_runs(database: Database) {
+    let mut whole = Harness::new(database.another().await).await;
+    let mut broken = Harness::new(database).await;
     let mut dice = Dice(104_729);
     let (mut crashes, mut sent) = (0, 0);
     while sent < STEPS {

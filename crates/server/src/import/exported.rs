@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::normalise::parse_time;
+use pipeline::normalize::parse_time;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use flags::{Answer, Answers};
+use flags::{FlagResult, FlagResults};
 use model::Timestamp;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -46,10 +46,10 @@ impl Envelope {
 
     /// A response without flags.
     pub(super) fn empty(self) -> String {
-        self.of(&Answers::default())
+        self.of(&FlagResults::default())
     }
 
-    pub(super) fn of(self, answers: &Answers<'_>) -> String {
+    pub(super) fn of(self, answers: &FlagResults<'_>) -> String {
         match self.format {
             ResponseFormat::Flags => self.details(answers),
             _ => serde_json::to_string(&Body { envelope: &self, answers }).unwrap_or_default(),
@@ -57,7 +57,7 @@ impl Envelope {
     }
 
     /// The format of current SDKs, written without an intermediate tree.
-    fn details(self, answers: &Answers<'_>) -> String {
+    fn details(self, answers: &FlagResults<'_>) -> String {
         let mut json = format!(r#"{{"errorsWhileComputingFlags":{},"flags":"#, answers.errors);
         answers.write_details(&mut json);
         let Self { request_id, evaluated_at, .. } = self;
@@ -77,7 +77,7 @@ fn new_id() -> Uuid {
 
 struct Body<'a> {
     envelope: &'a Envelope,
-    answers: &'a Answers<'a>,
+    answers: &'a FlagResults<'a>,
 }
 
 impl Serialize for Body<'_> {
@@ -94,7 +94,7 @@ impl Serialize for Body<'_> {
         if both {
             map.serialize_entry("errorComputingFlags", &answers.errors)?;
         }
-        let all = &answers.answers;
+        let all = &answers.results;
         match envelope.format {
             ResponseFormat::Keys => map.serialize_entry("featureFlags", &EnabledKeys(all))?,
             ResponseFormat::EnabledMap => {
@@ -116,7 +116,7 @@ impl Serialize for Body<'_> {
     }
 }
 
-struct EnabledKeys<'a>(&'a [Answer<'a>]);
+struct EnabledKeys<'a>(&'a [FlagResult<'a>]);
 
 impl Serialize for EnabledKeys<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -129,7 +129,7 @@ impl Serialize for EnabledKeys<'_> {
 }
 
 struct Values<'a> {
-    all: &'a [Answer<'a>],
+    all: &'a [FlagResult<'a>],
     only_enabled: bool,
 }
 
@@ -142,7 +142,7 @@ pub(crate) enum FlagValue<'a> {
 }
 
 impl<'a> FlagValue<'a> {
-    pub(crate) fn of(answer: &Answer<'a>) -> Self {
+    pub(crate) fn of(answer: &FlagResult<'a>) -> Self {
         match answer.variant.filter(|_| answer.enabled) {
             Some(variant) => Self::Variant(Cow::Borrowed(variant)),
             None => Self::Boolean(answer.enabled),
@@ -164,7 +164,7 @@ impl Serialize for Values<'_> {
     }
 }
 
-struct Payloads<'a>(&'a [Answer<'a>]);
+struct Payloads<'a>(&'a [FlagResult<'a>]);
 
 impl Serialize for Payloads<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -27,8 +27,8 @@ fn a_dependency_is_compared_by_its_result() {
         let mut base = flag(1, "z-base", base);
         base.active = active;
         let set = compile(&[flag(2, "a-top", on_flag(json!("1"), value.clone())), base]);
-        let answers = set.evaluate(&person("u", json!({})), &everything());
-        assert_eq!(answer_of(&answers, "a-top").enabled, expected, "{active} {value}");
+        let results = set.evaluate(&person("u", json!({})), &everything());
+        assert_eq!(answer_of(&results, "a-top").enabled, expected, "{active} {value}");
     }
 }
 
@@ -43,13 +43,13 @@ fn a_missing_or_circular_dependency_turns_off_all_that_need_it() {
         flag(6, "f", json!({"groups": [{}]})),
         flag(7, "g", on_flag(json!("7"), json!(false))),
     ]);
-    let answers = set.evaluate(&person("u", json!({})), &everything());
+    let results = set.evaluate(&person("u", json!({})), &everything());
     for key in ["a", "b", "c", "d", "e", "g"] {
-        let (value, reason, _) = shown(answer_of(&answers, key));
+        let (value, reason, _) = shown(answer_of(&results, key));
         assert_eq!((value, reason), (json!(false), "missing_dependency"), "{key}");
     }
-    assert!(answer_of(&answers, "f").enabled);
-    assert!(answers.errors, "a circle is an error");
+    assert!(answer_of(&results, "f").enabled);
+    assert!(results.errors, "a circle is an error");
     assert!(set.chain(FlagId(2)).is_empty() && set.chain(FlagId(3)).is_empty());
 }
 
@@ -62,10 +62,10 @@ fn what_is_asked_for_brings_its_dependencies() {
         flag(4, "other", json!({"groups": [{}]})),
     ]);
     let selection = Selection { keys: Some(vec!["a".into()]), ..Selection::default() };
-    let answers = set.evaluate(&person("u", json!({})), &selection);
-    let found: Vec<&str> = answers.answers.iter().map(|one| one.flag.key.as_str()).collect();
+    let results = set.evaluate(&person("u", json!({})), &selection);
+    let found: Vec<&str> = results.results.iter().map(|one| one.flag.key.as_str()).collect();
     assert_eq!(found, ["a", "m", "z"]);
-    assert!(answers.answers.iter().all(|answer| answer.enabled));
+    assert!(results.results.iter().all(|result| result.enabled));
     assert_eq!(set.chain(FlagId(3)), ["z", "m", "a"]);
 }
 
@@ -78,6 +78,6 @@ fn a_chain_as_long_as_a_project_is_still_answered() {
         definitions.push(flag(id, &format!("f{id}"), on_flag(json!(below), json!(true))));
     }
     let set = compile(&definitions);
-    let answers = set.evaluate(&person("u", json!({})), &everything());
-    assert_eq!(answers.answers.iter().filter(|answer| answer.enabled).count(), FLAGS as usize);
+    let results = set.evaluate(&person("u", json!({})), &everything());
+    assert_eq!(results.results.iter().filter(|result| result.enabled).count(), FLAGS as usize);
 }

@@ -1,10 +1,10 @@
-//! What an event says about its person.
+//! Person properties of an event: `$set`, `$set_once`, `$unset`, and properties copied from the event.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 
 use ahash::RandomState;
-use geoip::Place;
+use geoip::Location;
 use model::WarningKind;
 use model::event::AcceptedEvent;
 use model::json::to_value;
@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 
 use super::names::{self, Name, name};
 use super::properties::Properties;
-use super::{PersonStep, Rules};
+use super::{PersonProcessing, Rules};
 
-/// What the sender itself says about the person.
+/// The explicit changes: `$set`, `$set_once` and `$unset`.
 #[derive(Debug, Default)]
 pub struct PersonChanges {
     pub set: Map<String, Value>,
@@ -23,29 +23,29 @@ pub struct PersonChanges {
     pub unset: Vec<String>,
 }
 
-/// What describes the person on the event: device, campaign and place. Nearly every event has these
-/// and nearly none says anything new, so they are looked at where they are.
+/// The event's properties that are copied to its person: device, campaign and location. Nearly every
+/// event has them with unchanged values, so they are compared in place, without a copy.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Copies<'e> {
+pub struct CopiedProperties<'e> {
     properties: Option<&'e Properties<'e>>,
-    place: Option<&'e Place>,
+    location: Option<&'e Location>,
 }
 
-/// A property of the event that is set on the person too, and its first value once more under a
-/// name of its own. What the sender set by these names itself wins.
+/// An event property that is also set on the person, and its initial value as `$initial_…`. Explicit
+/// `$set` and `$set_once` win.
 #[derive(Clone, Copy, Debug)]
-pub struct Copied<'e> {
+pub struct CopiedProperty<'e> {
     pub name: Name,
-    /// None for what is cleared.
+    /// `None` clears the property.
     json: Option<&'e str>,
 }
 
-impl<'e> Copied<'e> {
+impl<'e> CopiedProperty<'e> {
     fn json(&self) -> &'e str {
         self.json.unwrap_or("null")
     }
 
-    /// The name of its first value; what is cleared has none.
+    /// The property of its initial value; `None` when it is cleared.
     pub fn initial(&self) -> Option<&'static str> {
         self.json.and_then(|_| self.name.initial())
     }
@@ -58,15 +58,15 @@ impl<'e> Copied<'e> {
         canonical(self.json())
     }
 
-    /// Whether it says what is known already.
-    pub fn is(&self, known: &str) -> bool {
+    /// Whether it equals stored JSON.
+    pub fn equals(&self, known: &str) -> bool {
         self.json() == known || self.canonical() == known
     }
 }
 
-impl<'e> Copies<'e> {
+impl<'e> CopiedProperties<'e> {
     pub(super) fn new(properties: &'e Properties<'e>) -> Self {
-        Self { properties: Some(properties), place: properties.place() }
+        Self { properties: Some(properties), location: properties.location() }
     }
 
     fn present(self) -> u128 {
@@ -75,48 +75,53 @@ impl<'e> Copies<'e> {
 
     pub fn len(self) -> usize {
         let own = self.present() & (names::DEVICES | names::CAMPAIGNS);
-        own.count_ones() as usize + self.place.map_or(0, Place::len)
+        own.count_ones() as usize + self.location.map_or(0, Location::len)
     }
 
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    pub fn all(self) -> impl Iterator<Item = Copied<'e>> {
-        self.among(names::DEVICES | names::CAMPAIGNS, self.place)
+    pub fn all(self) -> impl Iterator<PreparedRecord = CopiedProperty<'e>> {
+        self.among(names::DEVICES | names::CAMPAIGNS, self.location)
     }
 
-    /// Those that a person may not have whose last event had the same routine.
-    pub fn beside_routine(self) -> impl Iterator<Item = Copied<'e>> {
+    /// The properties that [`Self::copied_hash`] does not cover.
+    pub fn outside_hash(self) -> impl Iterator<PreparedRecord = CopiedProperty<'e>> {
         self.among(names::CAMPAIGNS, None)
     }
 
-    fn among(self, set: u128, place: Option<&'e Place>) -> impl Iterator<Item = Copied<'e>> {
+    fn among(
+        self,
+        set: u128,
+        location: Option<&'e Location>,
+    ) -> impl Iterator<PreparedRecord = CopiedProperty<'e>> {
         let json = move |name| self.properties.and_then(|all| all.json(name));
-        let own =
-            Name::all_of(self.present() & set).map(move |name| Copied { name, json: json(name) });
-        // A place that is no longer known is cleared, not kept from an earlier address.
-        let place =
-            place.into_iter().flat_map(names::of_place).map(|(name, json)| Copied { name, json });
-        own.chain(place)
+        let own = Name::all_of(self.present() & set)
+            .map(move |name| CopiedProperty { name, json: json(name) });
+        // Unknown GeoIP properties are cleared, not kept from an earlier address.
+        let location = location
+            .into_iter()
+            .flat_map(names::of_location)
+            .map(|(name, json)| CopiedProperty { name, json });
+        own.chain(location)
     }
 
-    /// Equal for two events that copy the same names but for the campaign's, and the same values but
-    /// for what changes with every page.
-    pub fn routine(self, hasher: &RandomState) -> u64 {
+    /// Hash of the copied names and non-volatile values, without campaign properties. Equal for most
+    /// consecutive events of a visitor.
+    pub fn copied_hash(self, hasher: &RandomState) -> u64 {
         let mut hash = hasher.build_hasher();
         let devices = self.present() & names::DEVICES;
-        let steady = self.among(names::STEADY_DEVICES, None);
+        let steady = self.among(names::STABLE_DEVICES, None);
         steady.for_each(|copied| copied.json.hash(&mut hash));
-        (devices, self.place.map(Place::fingerprint)).hash(&mut hash);
+        (devices, self.location.map(Location::fingerprint)).hash(&mut hash);
         hash.finish()
     }
 
-    /// Equal for two events that copy the same names, given that their properties have the same
-    /// names and are of the same types.
+    /// Equal for events that copy the same names, given that their properties have the same shape.
     pub fn shape(self) -> (bool, usize, u32) {
-        let known = self.place.map_or(0, Place::known);
-        (self.properties.is_some(), self.place.map_or(0, Place::len), known)
+        let known = self.location.map_or(0, Location::known);
+        (self.properties.is_some(), self.location.map_or(0, Location::len), known)
     }
 }
 
@@ -130,57 +135,59 @@ impl PersonChanges {
         *self = Self::default();
     }
 
-    /// Whether the sender itself set or cleared nothing by a name that is also copied.
-    pub fn copies_are_apart(&self) -> bool {
+    /// Whether no explicit change names a property that may also be copied.
+    pub fn sets_no_copied_property(&self) -> bool {
         let apart = |name: &str| !name.starts_with('$') && Name::find(name).is_none();
         self.set.keys().chain(self.set_once.keys()).chain(&self.unset).all(|name| apart(name))
     }
 
-    /// Whether it is copied, as far as the sender did not set its name.
-    pub fn is_now(&self, copied: &Copied<'_>) -> bool {
+    /// Whether a copied property is set; an explicit `$set` overrides it.
+    pub fn copies_current(&self, copied: &CopiedProperty<'_>) -> bool {
         !self.set.contains_key(copied.name.text())
     }
 
-    /// The name of its first value, unless the sender set that.
-    pub fn once(&self, copied: &Copied<'_>) -> Option<&'static str> {
+    /// The property of a copied property's initial value, unless it is set explicitly.
+    pub fn initial_name(&self, copied: &CopiedProperty<'_>) -> Option<&'static str> {
         let free = |initial: &&str| {
             !self.set_once.contains_key(*initial) && !self.set.contains_key(*initial)
         };
         copied.initial().filter(free)
     }
 
-    /// The first properties of a person; the last of a name counts.
-    pub fn all<'e>(&'e self, copies: Copies<'e>) -> Vec<(&'e str, Cow<'e, str>)> {
+    /// The properties of a new person, in order of precedence: the last of a name wins.
+    pub fn all<'e>(&'e self, copies: CopiedProperties<'e>) -> Vec<(&'e str, Cow<'e, str>)> {
         let said = |(name, value): (&'e String, &Value)| (name.as_str(), value.to_string().into());
-        let once =
-            copies.all().filter_map(|copied| Some((self.once(&copied)?, copied.canonical())));
-        let now = copies.all().filter(|copied| self.is_now(copied));
+        let once = copies
+            .all()
+            .filter_map(|copied| Some((self.initial_name(&copied)?, copied.canonical())));
+        let now = copies.all().filter(|copied| self.copies_current(copied));
         let now = now.map(|copied| (copied.name.text(), copied.canonical()));
         let set_once = self.set_once.iter().map(said);
         once.chain(set_once).chain(now).chain(self.set.iter().map(said)).collect()
     }
 }
 
-/// Takes the instructions out of the properties; those beside them win, key by key.
-pub(super) fn lift<'a>(
+/// Removes `$set`, `$set_once` and `$unset` from the properties and merges them with the top-level
+/// ones, which win key by key.
+pub(super) fn take_changes<'a>(
     event: &AcceptedEvent<'a>,
     properties: &mut Properties<'a>,
 ) -> PersonChanges {
-    let object = |inside: Option<Value>, beside: Option<&str>| {
+    let object = |inside: Option<Value>, top_level: Option<&str>| {
         let mut merged = match inside {
             Some(Value::Object(members)) => members,
             _ => Map::new(),
         };
-        if let Some(Value::Object(members)) = beside.and_then(to_value) {
+        if let Some(Value::Object(members)) = top_level.and_then(to_value) {
             merged.extend(members);
         }
         merged
     };
-    let beside_unset = event.unset.and_then(to_value);
+    let top_level_unset = event.unset.and_then(to_value);
     let changes = PersonChanges {
         set: object(properties.value(name!("$set")), event.set),
         set_once: object(properties.value(name!("$set_once")), event.set_once),
-        unset: [properties.value(name!("$unset")), beside_unset]
+        unset: [properties.value(name!("$unset")), top_level_unset]
             .into_iter()
             .flatten()
             .flat_map(unset_names)
@@ -202,15 +209,15 @@ fn unset_names(value: Value) -> Vec<String> {
     }
 }
 
-/// Decides whether there is a person; an error drops the event.
-pub(super) fn step(
+/// Decides whether the event has a person profile; an error drops the event.
+pub(super) fn processing(
     event: &AcceptedEvent<'_>,
     properties: &mut Properties<'_>,
     rules: &Rules,
-) -> Result<(PersonStep, Option<WarningKind>), WarningKind> {
+) -> Result<(PersonProcessing, Option<WarningKind>), WarningKind> {
     const NAME: Name = name!("$process_person_profile");
     let sent = properties.json(NAME).map(str::to_owned);
-    let finding = match sent.as_deref() {
+    let warning = match sent.as_deref() {
         None | Some("true" | "false") => None,
         Some(_) => Some(WarningKind::InvalidProcessPersonProfile),
     };
@@ -227,21 +234,21 @@ pub(super) fn step(
             return Err(WarningKind::InvalidEventWhenProcessPersonProfileIsFalse);
         }
         properties.set_value(NAME, &false.into());
-        return Ok((PersonStep::Personless, finding));
+        return Ok((PersonProcessing::Personless, warning));
     }
     properties.remove(NAME);
     let grouped = matches!(properties.value(name!("$groups")), Some(Value::Object(groups)) if !groups.is_empty());
     let step = match event.name {
         "$feature_flag_called" if sent.as_deref() != Some("true") && !grouped => {
-            PersonStep::OnlyIfKnown
+            PersonProcessing::OnlyIfKnown
         }
-        _ => PersonStep::Full,
+        _ => PersonProcessing::Full,
     };
-    Ok((step, finding))
+    Ok((step, warning))
 }
 
-/// Some SDKs name the operating system elsewhere.
-pub(super) fn name_system(properties: &mut Properties<'_>) {
+/// Copies `$os_name`, which some SDKs send, to `$os`.
+pub(super) fn fill_os(properties: &mut Properties<'_>) {
     if !properties.contains(name!("$os"))
         && let Some(os) = properties.value(name!("$os_name"))
     {

@@ -1,21 +1,21 @@
-//! Lists of the persons for whom a flag is on.
+//! Fills static cohorts with the persons that a flag is enabled for.
 
-use catalog::CohortFromFlag;
+use catalog::CohortToFill;
 use model::person::PersonNo;
 
-use super::scan::Part;
+use super::scan::PersonBatch;
 use super::{Flags, projects};
 use crate::Selection;
 
 impl Flags {
-    /// Fills one list that waits for a flag's persons; false when none does.
+    /// Fills the next queued cohort; false if the queue is empty.
     pub async fn fill_due_cohort(&self) -> catalog::Result<bool> {
         let catalog = &self.0.catalog;
         let Some(list) = catalog.cohorts().next_to_fill().await? else { return Ok(false) };
         match self.fill(&list).await {
             Ok(()) => catalog.cohorts().finish_fill(&list).await?,
             Err(error @ catalog::Error::Unavailable(_)) => return Err(error),
-            // One that cannot be filled must not keep the others waiting.
+            // A cohort that cannot be filled must not block the queue.
             Err(error) => {
                 tracing::warn!(cohort.id = %list.cohort, %error, "cannot fill a cohort");
                 catalog.cohorts().fail_fill(&list, "The cohort could not be filled.").await?;
@@ -24,8 +24,8 @@ impl Flags {
         Ok(true)
     }
 
-    /// A flag that is off, gone, or about groups reaches nobody.
-    async fn fill(&self, list: &CohortFromFlag) -> catalog::Result<()> {
+    /// A flag that is disabled, deleted or on groups adds no persons.
+    async fn fill(&self, list: &CohortToFill) -> catalog::Result<()> {
         let catalog = &self.0.catalog;
         let project = catalog.projects().get(list.project).await?;
         let flags = projects::load(catalog, &project).await?;
@@ -34,14 +34,14 @@ impl Flags {
         };
         let selection = Selection { keys: Some(vec![flag.key.clone()]), ..Selection::default() };
         let mut after = None;
-        while let Some(part) = Part::behind(catalog, &project, after, &[&flags.set]).await? {
+        while let Some(part) = PersonBatch::after(catalog, &project, after, &[&flags.set]).await? {
             after = part.last();
             let mut found: Vec<PersonNo> = Vec::new();
             part.each(catalog.clock().now(), |person, context| {
-                let answers = flags.set.evaluate(context, &selection);
-                let answer = answers.answers.iter().find(|answer| answer.flag.id == list.flag);
-                // Without an id nobody can ask for flags.
-                if answer.is_some_and(|answer| answer.enabled) && !person.distinct_id.is_empty() {
+                let results = flags.set.evaluate(context, &selection);
+                let result = results.results.iter().find(|result| result.flag.id == list.flag);
+                // A person without a distinct id cannot evaluate flags.
+                if result.is_some_and(|result| result.enabled) && !person.distinct_id.is_empty() {
                     found.push(person.no);
                 }
             });

@@ -1,4 +1,4 @@
-//! Definitions as SDKs evaluate them themselves.
+//! Flag definitions for local evaluation in SDKs.
 
 use model::flag::FlagDefinition;
 use model::flag::filters::{flag_id, is_of, properties_mut};
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::FlagSet;
 
 impl FlagSet {
-    /// Names dependencies by key, and says in which order they are evaluated; an empty order
-    /// tells the SDK that it cannot.
-    pub fn localised(&self, definition: &FlagDefinition) -> FlagDefinition {
+    /// Replaces dependency ids by keys and adds `dependency_chain`, the evaluation order. An empty
+    /// chain tells the SDK that it cannot evaluate the flag.
+    pub fn for_local_evaluation(&self, definition: &FlagDefinition) -> FlagDefinition {
         let mut local = definition.clone();
         let conditions = properties_mut(&mut local.filters);
         for property in conditions.filter(|property| is_of(property, "flag")) {

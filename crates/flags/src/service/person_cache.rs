@@ -1,4 +1,4 @@
-//! What is stored of those who ask, remembered until the pipeline applies something new.
+//! Cache of stored persons, invalidated when the pipeline applies a batch.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,44 +8,49 @@ use model::person::PersonNo;
 use model::{CohortId, ProjectId};
 use serde_json::Value;
 
-use super::{Asked, ByFlag};
+use super::{ByFlag, EvaluationRequest};
 use crate::FlagSet;
 
-/// All are forgotten when there are more,
-const REMEMBERED_MAX: usize = 10_000;
-/// or when they take more: anybody may send events that give a person half a megabyte.
-const REMEMBERED_BYTES_MAX: usize = 16 << 20;
-/// What an id, an entry and a value take beside their texts.
+/// Cached persons; beyond it, all are evicted.
+const CACHED_MAX: usize = 10_000;
+/// Cached bytes; beyond it, all are evicted. Anonymous clients can give a person 512 KiB.
+const CACHED_BYTES_MAX: usize = 16 << 20;
+/// Overhead of an entry or a value, besides its strings.
 const ENTRY_BYTES: usize = 128;
 
-/// Persons by distinct id, as they were at one position of the journal.
+/// Persons by distinct id, as of one journal position.
 #[derive(Default)]
-pub(super) struct People(RwLock<Remembered>);
+pub(super) struct PersonCache(RwLock<CachedPersons>);
 
 #[derive(Default)]
-struct Remembered {
+struct CachedPersons {
     position: u64,
     bytes: usize,
     persons: HashMap<(ProjectId, Box<str>), Option<Arc<FlagPerson>>>,
 }
 
-impl Remembered {
-    fn keep(&mut self, position: u64, key: (ProjectId, Box<str>), found: Option<Arc<FlagPerson>>) {
-        let properties = found.iter().flat_map(|person| &person.properties);
+impl CachedPersons {
+    fn insert(
+        &mut self,
+        position: u64,
+        key: (ProjectId, Box<str>),
+        person: Option<Arc<FlagPerson>>,
+    ) {
+        let properties = person.iter().flat_map(|person| &person.properties);
         let properties = properties.map(|(name, value)| name.len() + value_bytes(value));
         let bytes = ENTRY_BYTES + 2 * key.1.len() + properties.sum::<usize>();
-        let full = self.persons.len() >= REMEMBERED_MAX
-            || self.bytes.saturating_add(bytes) > REMEMBERED_BYTES_MAX;
+        let full =
+            self.persons.len() >= CACHED_MAX || self.bytes.saturating_add(bytes) > CACHED_BYTES_MAX;
         if self.position != position || full {
             *self = Self { position, ..Self::default() };
         }
-        if bytes <= REMEMBERED_BYTES_MAX && self.persons.insert(key, found).is_none() {
+        if bytes <= CACHED_BYTES_MAX && self.persons.insert(key, person).is_none() {
             self.bytes += bytes;
         }
     }
 }
 
-/// About what a value takes. It was parsed from a text of bounded depth.
+/// Estimated memory of a value. Its depth is bounded, so recursion is safe.
 fn value_bytes(value: &Value) -> usize {
     ENTRY_BYTES
         + match value {
@@ -58,46 +63,46 @@ fn value_bytes(value: &Value) -> usize {
         }
 }
 
-/// What an answer may use.
+/// The stored data that an evaluation uses.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct StoredPerson {
     pub person: Option<Arc<FlagPerson>>,
     pub hash_keys: ByFlag,
     pub static_cohorts: HashSet<CohortId>,
     pub unavailable: bool,
 }
 
-impl Known {
+impl StoredPerson {
     pub(super) fn unavailable() -> Self {
         Self { unavailable: true, ..Self::default() }
     }
 }
 
-impl People {
+impl PersonCache {
     pub(super) async fn find(
         &self,
         catalog: &Catalog,
         project: ProjectId,
         set: &FlagSet,
-        asked: &Asked,
-    ) -> catalog::Result<Known> {
-        let person = self.person(catalog, project, &asked.distinct_id).await?;
+        request: &EvaluationRequest,
+    ) -> catalog::Result<StoredPerson> {
+        let person = self.person(catalog, project, &request.distinct_id).await?;
         let static_cohorts = match &person {
             Some(person) if set.needs_static_cohorts() => {
-                Box::pin(catalog.cohorts().static_of_person(project, person.no)).await?
+                Box::pin(catalog.static_cohorts_of(project, person.no)).await?
             }
             _ => HashSet::new(),
         };
         if !set.needs_hash_keys() {
-            return Ok(Known { person, static_cohorts, ..Known::default() });
+            return Ok(StoredPerson { person, static_cohorts, ..StoredPerson::default() });
         }
-        let anonymous = match &asked.anon_distinct_id {
-            Some(id) if *id != asked.distinct_id => self.person(catalog, project, id).await?,
+        let anonymous = match &request.anon_distinct_id {
+            Some(id) if *id != request.distinct_id => self.person(catalog, project, id).await?,
             _ => None,
         };
         let persons = [person.as_deref(), anonymous.as_deref()];
-        let hash_keys = Box::pin(hash_keys(catalog, project, set, asked, persons)).await?;
-        Ok(Known { person, hash_keys, static_cohorts, unavailable: false })
+        let hash_keys = Box::pin(hash_keys(catalog, project, set, request, persons)).await?;
+        Ok(StoredPerson { person, hash_keys, static_cohorts, unavailable: false })
     }
 
     async fn person(
@@ -106,31 +111,31 @@ impl People {
         project: ProjectId,
         distinct_id: &str,
     ) -> catalog::Result<Option<Arc<FlagPerson>>> {
-        // Before the question: an answer that is older than a change must not outlive it.
-        let position = catalog.ingest().applied_position();
+        // Read before the query: a result that predates a change must not be cached after it.
+        let position = catalog.applied_position();
         let key = (project, Box::from(distinct_id));
         {
-            let remembered = self.0.read().unwrap_or_else(PoisonError::into_inner);
-            if remembered.position == position
-                && let Some(known) = remembered.persons.get(&key)
+            let cached = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            if cached.position == position
+                && let Some(known) = cached.persons.get(&key)
             {
                 return Ok(known.clone());
             }
         }
-        let found = Box::pin(catalog.flags().persons(project, &[distinct_id])).await?;
+        let found = Box::pin(catalog.flag_persons(project, &[distinct_id])).await?;
         let found = found.into_iter().next().map(Arc::new);
-        let mut remembered = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        remembered.keep(position, key, found.clone());
+        let mut cached = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        cached.insert(position, key, found.clone());
         Ok(found)
     }
 }
 
-/// The stored keys, and new ones for an anonymous id that becomes somebody.
+/// Loads the stored hash keys; stores new ones when an anonymous id is identified.
 async fn hash_keys(
     catalog: &Catalog,
     project: ProjectId,
     set: &FlagSet,
-    asked: &Asked,
+    request: &EvaluationRequest,
     persons: [Option<&FlagPerson>; 2],
 ) -> catalog::Result<ByFlag> {
     let mut numbers: Vec<PersonNo> = persons.iter().flatten().map(|person| person.no).collect();
@@ -138,8 +143,8 @@ async fn hash_keys(
     if numbers.is_empty() {
         return Ok(ByFlag::new());
     }
-    let mut stored = catalog.flags().hash_keys(project, &numbers).await?;
-    if let Some(anonymous) = &asked.anon_distinct_id {
+    let mut stored = catalog.hash_keys(project, &numbers).await?;
+    if let Some(anonymous) = &request.anon_distinct_id {
         let missing: Vec<HashKey> = set
             .continuous()
             .flat_map(|flag| numbers.iter().map(move |person| (flag, *person)))
@@ -151,13 +156,13 @@ async fn hash_keys(
             })
             .collect();
         if !missing.is_empty() {
-            catalog.flags().add_hash_keys(project, &missing).await?;
-            stored = catalog.flags().hash_keys(project, &numbers).await?;
+            catalog.add_hash_keys(project, &missing).await?;
+            stored = catalog.hash_keys(project, &numbers).await?;
         }
     }
-    // The row of whoever owns the distinct id wins, so it comes last.
-    let own = persons[0].map(|person| person.no);
-    stored.sort_by_key(|key| Some(key.person) == own);
+    // The rows of the distinct id's person win, so they come last.
+    let current = persons[0].map(|person| person.no);
+    stored.sort_by_key(|key| Some(key.person) == current);
     Ok(stored.into_iter().map(|key| (key.flag_key, key.hash_key)).collect())
 }
 
@@ -169,8 +174,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remembered_persons_are_bounded_by_their_bytes() {
-        let mut remembered = Remembered::default();
+    fn person_cache_is_bounded_in_bytes() {
+        let mut cached = CachedPersons::default();
         for number in 0..200 {
             let large =
                 json!({ "a": vec!["x".repeat(100); 1_000], "b": { "c": "y".repeat(100_000) } });
@@ -182,12 +187,12 @@ mod tests {
                 created_at: Timestamp::from_micros(0),
             };
             let key = (ProjectId(1), number.to_string().into());
-            remembered.keep(7, key, Some(Arc::new(person)));
-            assert!(remembered.bytes <= REMEMBERED_BYTES_MAX);
-            assert!(remembered.bytes >= 200_000 * remembered.persons.len());
+            cached.insert(7, key, Some(Arc::new(person)));
+            assert!(cached.bytes <= CACHED_BYTES_MAX);
+            assert!(cached.bytes >= 200_000 * cached.persons.len());
         }
-        assert!((1..=80).contains(&remembered.persons.len()), "{}", remembered.persons.len());
-        remembered.keep(8, (ProjectId(1), "d".into()), None);
-        assert_eq!((remembered.persons.len(), remembered.position), (1, 8));
+        assert!((1..=80).contains(&cached.persons.len()), "{}", cached.persons.len());
+        cached.insert(8, (ProjectId(1), "d".into()), None);
+        assert_eq!((cached.persons.len(), cached.position), (1, 8));
     }
 }

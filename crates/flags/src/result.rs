@@ -1,26 +1,26 @@
-//! What comes out, and why.
+//! Evaluation results and their reasons.
 
 use std::borrow::Cow;
 
 use crate::flag::Flag;
 
-/// One flag's answer.
+/// One flag's evaluation result.
 #[derive(Clone, Debug)]
-pub struct Answer<'s> {
+pub struct FlagResult<'s> {
     pub flag: &'s Flag,
     pub enabled: bool,
     pub variant: Option<&'s str>,
-    /// JSON text.
+    /// Serialized JSON.
     pub payload: Option<&'s str>,
     pub reason: Reason,
-    /// Set when the flag could not be evaluated; the answer is then off.
+    /// Set when the flag could not be evaluated; the result is then off.
     pub failure: Option<Failure>,
 }
 
-/// The answers of one request, in the order of the flags' keys.
+/// The results of one request, sorted by flag key.
 #[derive(Clone, Debug, Default)]
-pub struct Answers<'s> {
-    pub answers: Vec<Answer<'s>>,
+pub struct FlagResults<'s> {
+    pub results: Vec<FlagResult<'s>>,
     pub errors: bool,
 }
 
@@ -28,7 +28,7 @@ pub struct Answers<'s> {
 pub struct Reason {
     pub code: ReasonCode,
     pub condition_index: Option<usize>,
-    /// Conditions on groups were skipped beside those that failed.
+    /// Conditions on groups were skipped, too.
     pub skipped_groups: bool,
 }
 
@@ -38,14 +38,14 @@ impl Reason {
     }
 
     pub fn description(&self) -> Cow<'static, str> {
-        match self.told() {
+        match self.description_parts() {
             (text, Some(number)) => format!("{text} {number}").into(),
             (text, None) => text.into(),
         }
     }
 
-    /// The description, and the number that ends it.
-    pub(crate) const fn told(&self) -> (&'static str, Option<usize>) {
+    /// The description, and the number that is appended to it.
+    pub(crate) const fn description_parts(&self) -> (&'static str, Option<usize>) {
         match (self.code, self.condition_index) {
             (ReasonCode::ConditionMatch, Some(index)) => (self.code.description(), Some(index + 1)),
             (ReasonCode::NoConditionMatch, _) if self.skipped_groups => {
@@ -56,7 +56,7 @@ impl Reason {
     }
 }
 
-/// In rising rank: of several conditions that failed, the highest is told.
+/// In ascending rank: of several failed conditions, the highest reason is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReasonCode {
     NoGroupType,
@@ -100,10 +100,10 @@ impl ReasonCode {
 /// Why a flag could not be evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Stored properties, cohorts or bucketing were needed and cannot be read now.
+    /// The catalog is unavailable, and evaluation needs stored properties, cohorts or hash keys.
     DatabaseError,
     CohortNotFound,
-    /// Stored filters that nobody can read.
+    /// The stored filters are malformed.
     InvalidFilters,
 }
 

@@ -20,8 +20,8 @@ use tempfile::TempDir;
 use uuid::Uuid;
 use warehouse::{CompactionKind, FaultInjector, FaultPoint, Warehouse};
 
+use crate::harness::{Database, Harness, START_MICROS, Sent, bootstrap, open};
 use crate::random_streams::Dice;
-use crate::world::{Database, START_MICROS, Sent, World, bootstrap, open};
 
 /// Where the process keeps things, when this one is it.
 const PLACE: &str = "PIPELINE_KILLED_CATALOG";
@@ -30,7 +30,7 @@ const STORES: &str = "PIPELINE_KILLED_STORES";
 const POINT: &str = "PIPELINE_KILLED_AT";
 /// It sends records up to this position, applies all of them and ends by itself.
 const LAST: &str = "PIPELINE_KILLED_LAST";
-const TEST: &str = "sqlite::killed_anywhere_it_ends_as_if_it_had_never_been";
+const TEST: &str = "sqlite::killed_process_recovers_to_the_uninterrupted_state";
 
 /// The catalog has a batch, the warehouse does not.
 const COMMITTED: &str = "Committed";
@@ -46,7 +46,7 @@ const IDS: usize = 12;
 /// Until PostgreSQL has noticed that the owner of a catalog is gone.
 const OWNED_PAUSE: Duration = Duration::from_millis(5);
 
-pub async fn killed_anywhere_it_ends_as_if_it_had_never_been(database: Database) {
+pub async fn killed_process_recovers_to_the_uninterrupted_state(database: Database) {
     if let Ok(place) = std::env::var(PLACE) {
         live(&place).await;
         std::process::exit(0);
@@ -71,7 +71,7 @@ pub async fn killed_anywhere_it_ends_as_if_it_had_never_been(database: Database)
     assert!(records > 1_000, "only {records} records");
     assert!(whole.start(&[(LAST, records.to_string())]).run(None).ended);
 
-    let (killed, whole) = (killed.world().await, whole.world().await);
+    let (killed, whole) = (killed.harness().await, whole.harness().await);
     let (found, expected) = (killed.facts().await, whole.facts().await);
     for (what, expected) in &expected {
         assert_eq!(&found[what], expected, "{what} of {records} records");
@@ -103,8 +103,8 @@ impl Place {
         Life(command.spawn().unwrap())
     }
 
-    async fn world(self) -> World {
-        World::at(self.database, self.stores).await
+    async fn harness(self) -> Harness {
+        Harness::at(self.database, self.stores).await
     }
 }
 
@@ -320,7 +320,7 @@ async fn stores_of(
         catalog: catalog.clone(),
         warehouse: warehouse.clone(),
         journal: id,
-        geoip: GeoIp::off(),
+        geoip: GeoIp::disabled(),
     };
     (warehouse, Pipeline::open(parts).await.unwrap())
 }

@@ -1,62 +1,62 @@
-//! The property names that mean something on their way in.
+//! Property names that ingestion interprets.
 
-use geoip::Place;
+use geoip::Location;
 
-/// A property name that means something here, found once when an event is read. The first ones are
-/// copied to persons.
+/// Index of an interpreted property name, looked up once when an event is parsed. The first
+/// [`COPIED`] names are copied to persons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name(u8);
 
-/// `name!("$ip")` is the [`Name`] of that text, found while compiling.
+/// `name!("$ip")` is the [`Name`] of that string, resolved at compile time.
 macro_rules! name {
     ($text:literal) => {
-        const { $crate::normalise::Name::of($text) }
+        const { $crate::normalize::Name::of($text) }
     };
 }
 pub(crate) use name;
 
-/// A name, the one its first value is kept under (`$browser` and `$initial_browser`, `_kx` and
-/// `$initial__kx`), and whether its value changes with every page.
+/// A name, the name of its initial value (`$browser` and `$initial_browser`, `_kx` and
+/// `$initial__kx`), and whether it is volatile.
 type Copy = (&'static str, &'static str, bool);
 
-const STEADY: bool = false;
-/// Alone not worth a write.
-const NOISE: bool = true;
+const STABLE: bool = false;
+/// Changes with every page view; a new value alone does not update the person.
+const VOLATILE: bool = true;
 
-macro_rules! ours {
+macro_rules! dollar_names {
     ($($name:literal $noise:ident),* $(,)?) => {
         &[$((concat!("$", $name), concat!("$initial_", $name), $noise)),*]
     };
 }
 
-macro_rules! theirs {
-    ($($name:literal),* $(,)?) => { &[$(($name, concat!("$initial_", $name), STEADY)),*] };
+macro_rules! plain_names {
+    ($($name:literal),* $(,)?) => { &[$(($name, concat!("$initial_", $name), STABLE)),*] };
 }
 
-/// Copied from an event to its person: what describes the device and the page,
-const DEVICE: &[Copy] = ours![
-    "app_build" STEADY,
-    "app_name" STEADY,
-    "app_namespace" STEADY,
-    "app_version" STEADY,
-    "browser" NOISE,
-    "browser_version" NOISE,
-    "device_type" NOISE,
-    "current_url" NOISE,
-    "pathname" NOISE,
-    "os" NOISE,
-    "os_version" NOISE,
-    "referring_domain" NOISE,
-    "referrer" NOISE,
-    "screen_height" NOISE,
-    "screen_width" NOISE,
-    "viewport_height" NOISE,
-    "viewport_width" NOISE,
-    "raw_user_agent" NOISE,
+/// Copied from an event to its person: device and page.
+const DEVICE: &[Copy] = dollar_names![
+    "app_build" STABLE,
+    "app_name" STABLE,
+    "app_namespace" STABLE,
+    "app_version" STABLE,
+    "browser" VOLATILE,
+    "browser_version" VOLATILE,
+    "device_type" VOLATILE,
+    "current_url" VOLATILE,
+    "pathname" VOLATILE,
+    "os" VOLATILE,
+    "os_version" VOLATILE,
+    "referring_domain" VOLATILE,
+    "referrer" VOLATILE,
+    "screen_height" VOLATILE,
+    "screen_width" VOLATILE,
+    "viewport_height" VOLATILE,
+    "viewport_width" VOLATILE,
+    "raw_user_agent" VOLATILE,
 ];
 
-/// what describes the campaign,
-const CAMPAIGN: &[Copy] = theirs![
+/// Copied from an event to its person: campaign.
+const CAMPAIGN: &[Copy] = plain_names![
     "utm_source",
     "utm_medium",
     "utm_campaign",
@@ -84,28 +84,28 @@ const CAMPAIGN: &[Copy] = theirs![
     "sccid",
 ];
 
-/// and what describes the place.
-const PLACE: &[Copy] = ours![
-    "geoip_accuracy_radius" NOISE,
-    "geoip_city_confidence" NOISE,
-    "geoip_city_name" STEADY,
-    "geoip_continent_code" STEADY,
-    "geoip_continent_name" STEADY,
-    "geoip_country_code" STEADY,
-    "geoip_country_name" STEADY,
-    "geoip_latitude" NOISE,
-    "geoip_longitude" NOISE,
-    "geoip_postal_code" NOISE,
-    "geoip_subdivision_1_code" NOISE,
-    "geoip_subdivision_1_name" NOISE,
-    "geoip_subdivision_2_code" NOISE,
-    "geoip_subdivision_2_name" NOISE,
-    "geoip_subdivision_3_code" NOISE,
-    "geoip_subdivision_3_name" NOISE,
-    "geoip_time_zone" NOISE,
+/// Copied from an event to its person: GeoIP location.
+const GEOIP: &[Copy] = dollar_names![
+    "geoip_accuracy_radius" VOLATILE,
+    "geoip_city_confidence" VOLATILE,
+    "geoip_city_name" STABLE,
+    "geoip_continent_code" STABLE,
+    "geoip_continent_name" STABLE,
+    "geoip_country_code" STABLE,
+    "geoip_country_name" STABLE,
+    "geoip_latitude" VOLATILE,
+    "geoip_longitude" VOLATILE,
+    "geoip_postal_code" VOLATILE,
+    "geoip_subdivision_1_code" VOLATILE,
+    "geoip_subdivision_1_name" VOLATILE,
+    "geoip_subdivision_2_code" VOLATILE,
+    "geoip_subdivision_2_name" VOLATILE,
+    "geoip_subdivision_3_code" VOLATILE,
+    "geoip_subdivision_3_name" VOLATILE,
+    "geoip_time_zone" VOLATILE,
 ];
 
-/// What SDKs send along for themselves; never stored.
+/// SDK-internal properties; never stored.
 const REMOVED: &[&str] = &[
     "ph_product_tours",
     "$session_recording_remote_config",
@@ -150,23 +150,23 @@ const OTHERS: &[&str] = &[
 ];
 
 const CAMPAIGN_FIRST: usize = DEVICE.len();
-const PLACE_FIRST: usize = CAMPAIGN_FIRST + CAMPAIGN.len();
-/// How many are copied to persons: the first ones.
-pub(crate) const COPIED: usize = PLACE_FIRST + PLACE.len();
+const GEOIP_FIRST: usize = CAMPAIGN_FIRST + CAMPAIGN.len();
+/// Number of names that are copied to persons; they come first.
+pub(crate) const COPIED: usize = GEOIP_FIRST + GEOIP.len();
 const REMOVED_FIRST: usize = COPIED;
 const GROUPS_FIRST: usize = REMOVED_FIRST + REMOVED.len();
 const OTHERS_FIRST: usize = GROUPS_FIRST + GROUPS.len();
 pub(super) const NAMES: usize = OTHERS_FIRST + OTHERS.len();
 
-/// All of them, so that a name's number is its place.
+/// All names, by index.
 const ALL: [&str; NAMES] = {
     let mut all = [""; NAMES];
     let mut at = 0;
     while at < NAMES {
         all[at] = match at {
             0..CAMPAIGN_FIRST => DEVICE[at].0,
-            CAMPAIGN_FIRST..PLACE_FIRST => CAMPAIGN[at - CAMPAIGN_FIRST].0,
-            PLACE_FIRST..COPIED => PLACE[at - PLACE_FIRST].0,
+            CAMPAIGN_FIRST..GEOIP_FIRST => CAMPAIGN[at - CAMPAIGN_FIRST].0,
+            GEOIP_FIRST..COPIED => GEOIP[at - GEOIP_FIRST].0,
             REMOVED_FIRST..GROUPS_FIRST => REMOVED[at - REMOVED_FIRST],
             GROUPS_FIRST..OTHERS_FIRST => GROUPS[at - GROUPS_FIRST],
             _ => OTHERS[at - OTHERS_FIRST],
@@ -176,7 +176,7 @@ const ALL: [&str; NAMES] = {
     all
 };
 
-/// Of the longest one.
+/// Length of the longest name.
 pub(super) const BYTES_MAX: usize = {
     let (mut most, mut at) = (0, 0);
     while at < NAMES {
@@ -188,11 +188,12 @@ pub(super) const BYTES_MAX: usize = {
     most
 };
 
-/// Some four times the names, so that most other names meet an empty place at once.
+/// Slots of the hash table: about four times the names, so that most lookups of other names hit an
+/// empty slot at once.
 const TABLE: usize = 512;
 const EMPTY: u8 = u8::MAX;
 
-/// Numbers of the names by [`slot_of`], each at the first free place from there.
+/// Open-addressing hash table of name indexes, keyed by [`slot_of`] with linear probing.
 static BY_TEXT: [u8; TABLE] = {
     assert!(NAMES < EMPTY as usize);
     let mut table = [EMPTY; TABLE];
@@ -208,7 +209,7 @@ static BY_TEXT: [u8; TABLE] = {
     table
 };
 
-/// By its length and three of its bytes.
+/// Hash of a name's length and three of its bytes.
 const fn slot_of(text: &[u8]) -> usize {
     let length = text.len();
     if length == 0 {
@@ -220,7 +221,7 @@ const fn slot_of(text: &[u8]) -> usize {
 
 impl Name {
     /// # Panics
-    /// Of a text that is none of the names; only asked while compiling.
+    /// If the string is not one of the names; only called at compile time.
     pub(crate) const fn of(text: &str) -> Self {
         let mut number = 0;
         while number < NAMES {
@@ -243,8 +244,8 @@ impl Name {
         }
     }
 
-    /// The name of a [`Name::number`].
-    pub(super) const fn numbered(number: usize) -> Self {
+    /// The inverse of [`Name::number`].
+    pub(super) const fn from_index(number: usize) -> Self {
         Self(number as u8)
     }
 
@@ -259,38 +260,38 @@ impl Name {
     fn copy(self) -> Option<&'static Copy> {
         match self.number() {
             at @ 0..CAMPAIGN_FIRST => DEVICE.get(at),
-            at @ CAMPAIGN_FIRST..PLACE_FIRST => CAMPAIGN.get(at - CAMPAIGN_FIRST),
-            at @ PLACE_FIRST..COPIED => PLACE.get(at - PLACE_FIRST),
+            at @ CAMPAIGN_FIRST..GEOIP_FIRST => CAMPAIGN.get(at - CAMPAIGN_FIRST),
+            at @ GEOIP_FIRST..COPIED => GEOIP.get(at - GEOIP_FIRST),
             _ => None,
         }
     }
 
-    /// The name under which the first value is kept on the person.
+    /// The person property that holds the initial value.
     pub fn initial(self) -> Option<&'static str> {
         self.copy().map(|(_, initial, _)| *initial)
     }
 
-    /// Whether it changes with every page; alone that is not worth a write.
-    pub fn is_noise(self) -> bool {
+    /// Whether it changes with every page view, so that it alone does not update the person.
+    pub fn is_volatile(self) -> bool {
         self.copy().is_some_and(|(_, _, noise)| *noise)
     }
 
     pub fn is_campaign(self) -> bool {
-        (CAMPAIGN_FIRST..PLACE_FIRST).contains(&self.number())
+        (CAMPAIGN_FIRST..GEOIP_FIRST).contains(&self.number())
     }
 
-    /// Its bit in a set of names.
+    /// Its bit in a bit set of names.
     pub fn bit(self) -> u128 {
         const { assert!(NAMES <= u128::BITS as usize) };
         1 << self.number()
     }
 
-    /// The names of a set, in their order.
-    pub(super) fn all_of(set: u128) -> impl Iterator<Item = Self> {
+    /// The names of a bit set, in order.
+    pub(super) fn all_of(set: u128) -> impl Iterator<PreparedRecord = Self> {
         let mut left = set;
         std::iter::from_fn(move || {
             let number = left.trailing_zeros();
-            // Of an empty set there are more zeros than bits to take away.
+            // Clears the lowest bit; wraps for the empty set.
             left &= left.wrapping_sub(1);
             (number < u128::BITS).then_some(Self(number as u8))
         })
@@ -301,10 +302,10 @@ const fn set_of(from: usize, to: usize) -> u128 {
     (1 << to) - (1 << from)
 }
 
-/// Sets of names: the device's, those of them that do not change with every page, the campaign's.
+/// Bit sets of names: device, campaign, and non-volatile device.
 pub(super) const DEVICES: u128 = set_of(0, CAMPAIGN_FIRST);
-pub(super) const CAMPAIGNS: u128 = set_of(CAMPAIGN_FIRST, PLACE_FIRST);
-pub(super) const STEADY_DEVICES: u128 = {
+pub(super) const CAMPAIGNS: u128 = set_of(CAMPAIGN_FIRST, GEOIP_FIRST);
+pub(super) const STABLE_DEVICES: u128 = {
     let (mut set, mut at) = (0, 0);
     while at < DEVICE.len() {
         if !DEVICE[at].2 {
@@ -323,47 +324,51 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && at == a.len()
 }
 
-fn numbered(from: usize, to: usize) -> impl Iterator<Item = Name> {
+fn numbered(from: usize, to: usize) -> impl Iterator<PreparedRecord = Name> {
     (from..to).map(|number| Name(number as u8))
 }
 
-/// By what [`geoip::NAMES`] has at the same place.
-const OF_PLACE: [Name; geoip::NAMES.len()] = {
-    let (mut all, mut at) = ([Name(0); geoip::NAMES.len()], 0);
+/// The names of [`geoip::PROPERTY_NAMES`], by the same index.
+const OF_LOCATION: [Name; geoip::PROPERTY_NAMES.len()] = {
+    let (mut all, mut at) = ([Name(0); geoip::PROPERTY_NAMES.len()], 0);
     while at < all.len() {
-        all[at] = Name::of(geoip::NAMES[at]);
+        all[at] = Name::of(geoip::PROPERTY_NAMES[at]);
         at += 1;
     }
     all
 };
 
-/// What is said of a place, in the order that it has there; none for what is not known.
-pub(super) fn of_place(place: &Place) -> impl Iterator<Item = (Name, Option<&str>)> {
-    OF_PLACE.into_iter().zip(place.json())
+/// A location's properties in the order of [`geoip::PROPERTY_NAMES`]; `None` for unknown ones.
+pub(super) fn of_location(
+    location: &Location,
+) -> impl Iterator<PreparedRecord = (Name, Option<&str>)> {
+    OF_LOCATION.into_iter().zip(location.json())
 }
 
-/// What is known of a place, and where it stands there.
-pub(super) fn known_of_place(place: &Place) -> impl Iterator<Item = (Name, usize)> {
-    let known = place.known();
-    OF_PLACE.into_iter().zip(0..).filter(move |(_, at)| known >> at & 1 == 1)
+/// A location's known properties and their indexes.
+pub(super) fn known_of_location(
+    location: &Location,
+) -> impl Iterator<PreparedRecord = (Name, usize)> {
+    let known = location.known();
+    OF_LOCATION.into_iter().zip(0..).filter(move |(_, at)| known >> at & 1 == 1)
 }
 
-/// The set of the names of groups.
+/// Bit set of `$group_0` … `$group_4`.
 pub(crate) const ANY_GROUP: u128 = set_of(GROUPS_FIRST, OTHERS_FIRST);
 
-pub(super) fn removed() -> impl Iterator<Item = Name> {
+pub(super) fn removed() -> impl Iterator<PreparedRecord = Name> {
     numbered(REMOVED_FIRST, GROUPS_FIRST)
 }
 
-/// The properties that hold the keys of an event's groups, by the index of their types.
-pub(crate) fn groups() -> impl Iterator<Item = Name> {
+/// `$group_0` … `$group_4`, by group type index.
+pub(crate) fn groups() -> impl Iterator<PreparedRecord = Name> {
     const { assert!(GROUPS.len() == model::group::GROUP_TYPES_MAX as usize) };
     numbered(GROUPS_FIRST, OTHERS_FIRST)
 }
 
-/// Person properties that are known to change with every page, whoever sets them; alone they are not
-/// worth a write.
-pub(crate) fn is_noise(name: &str) -> bool {
+/// Whether a person property is volatile: a new value alone does not update the person, even if it
+/// came by `$set`.
+pub(crate) fn is_volatile(name: &str) -> bool {
     const NEVER_COPIED: [&str; 5] = [
         "$geoip_country_confidence",
         "$geoip_postal_code_confidence",
@@ -371,10 +376,10 @@ pub(crate) fn is_noise(name: &str) -> bool {
         "$geoip_subdivision_2_confidence",
         "$os_name",
     ];
-    Name::find(name).is_some_and(Name::is_noise) || NEVER_COPIED.contains(&name)
+    Name::find(name).is_some_and(Name::is_volatile) || NEVER_COPIED.contains(&name)
 }
 
-/// Ids that say nothing about who somebody is; they never take part in a merge.
+/// Whether a distinct id is a placeholder; such ids are never merged.
 pub(crate) fn is_illegal(id: &str) -> bool {
     const ANY_CASE: &[&str] = &[
         "anonymous",
@@ -404,7 +409,7 @@ mod tests {
 
     // contract: ingestion 104
     #[test]
-    fn ids_that_say_nothing_are_illegal_in_their_own_case() {
+    fn placeholder_distinct_ids_are_illegal() {
         for id in [
             "null",
             "'null'",
@@ -426,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_found_by_its_text_and_no_other() {
+    fn name_lookup_finds_every_name_and_no_other() {
         for (number, text) in ALL.iter().enumerate() {
             assert_eq!(Name::find(text), Some(Name(number as u8)), "{text}");
             assert_eq!(Name::find(&format!("{text}x")), None);
@@ -438,8 +443,16 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_what_changes_with_every_page() {
-        assert!(is_noise("$current_url") && is_noise("$os_name") && is_noise("$geoip_latitude"));
-        assert!(!is_noise("$geoip_country_name") && !is_noise("utm_source") && !is_noise("plan"));
+    fn properties_that_change_with_every_page_are_volatile() {
+        assert!(
+            is_volatile("$current_url")
+                && is_volatile("$os_name")
+                && is_volatile("$geoip_latitude")
+        );
+        assert!(
+            !is_volatile("$geoip_country_name")
+                && !is_volatile("utm_source")
+                && !is_volatile("plan")
+        );
     }
 }

@@ -295,7 +295,8 @@ pub fn any_world(dice: &mut Dice) -> World {
         .collect();
     flags.extend(probes(&flags, &trees));
     let set = with_cohorts(&flags, cohorts);
-    let local: Vec<FlagDefinition> = flags.iter().map(|flag| set.localised(flag)).collect();
+    let local: Vec<FlagDefinition> =
+        flags.iter().map(|flag| set.for_local_evaluation(flag)).collect();
     let definitions = json!({"flags": local, "cohorts": trees,
         "group_type_mapping": {"0": "company"}, "property_matching_version": 1});
     let held = |dice: &mut Dice| -> Map<String, Value> {

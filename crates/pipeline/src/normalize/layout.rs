@@ -1,5 +1,5 @@
-//! The names of the event before. One SDK sends the same names in the same order, event after event,
-//! and comparing a name is cheaper than reading it and looking for it.
+//! Predicts property names from the previous event. An SDK sends the same names in the same order in
+//! each event, and comparing a name is cheaper than scanning it and looking it up.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use model::json::{MemberSpan, Members, Result};
 
 use super::names::Name;
 
-/// Names that are remembered, and the bytes of one.
+/// Cached names, and the bytes of one.
 const NAMES_MAX: usize = 256;
 const NAME_BYTES_MAX: usize = 64;
 
-/// What is expected of the next event.
+/// The names that are expected in the next event.
 #[derive(Debug, Default)]
 pub struct Layout {
     expected: Vec<Expected>,
@@ -21,13 +21,12 @@ pub struct Layout {
 
 #[derive(Debug, Default)]
 struct Expected {
-    /// The name with its quotes and colon, as it stood in the text; empty for one that is not
-    /// remembered.
+    /// The quoted name and colon as they appear in JSON; empty if not cached.
     text: String,
     key: Key,
 }
 
-/// A name that is known, or the hash of one that is not.
+/// A [`Name`], or the hash of any other name.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Key {
     Known(Name),
@@ -41,7 +40,7 @@ impl Default for Key {
 }
 
 impl Layout {
-    /// The next member, if it is the one that stood at `at` in the event before.
+    /// The next member, if its name is that of member `at` of the previous event.
     #[inline]
     pub(super) fn next_if(
         &self,
@@ -53,7 +52,7 @@ impl Layout {
         Some(found.map(|next| (*key, next)))
     }
 
-    /// The next member, whatever it is, and its name if that has escapes.
+    /// The next member, and its unescaped name if it has escapes. Caches the name.
     pub(super) fn next(
         &mut self,
         at: usize,
@@ -71,7 +70,7 @@ impl Layout {
                 self.expect(at, Some(name), key);
                 (key, MemberSpan { name: members.span_of(name), value, plain: false }, None)
             }
-            // One that has escapes does not stand in the text as it is.
+            // A name with escapes is not a slice of the text.
             Cow::Owned(name) => {
                 self.expect(at, None, key);
                 (key, MemberSpan { name: 0..0, value, plain: false }, Some(name))

@@ -1,10 +1,10 @@
-//! An event's properties as sent: names are read, values stay JSON text until somebody asks.
+//! An event's properties: parsed names, and values as JSON that is parsed on demand.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use geoip::Place;
+use geoip::Location;
 use model::event::RecordError;
 use model::json::{JsonError, MemberSpan, Members, compact, to_value};
 use serde_json::Value;
@@ -14,64 +14,65 @@ use super::GroupKey;
 use super::layout::{Key, Layout};
 use super::names::{self, NAMES, Name};
 
-/// A short member, so that room for all of them is made at once; a huge text has longer ones.
+/// Bytes of a short member, to estimate the capacity; bounded, as large objects have longer ones.
 const MEMBER_BYTES: usize = 24;
 const EXPECTED_MAX: usize = 256;
-/// What is added on the way: the address and the place.
+/// Properties that enrichment adds: IP address and GeoIP.
 const ADDED: usize = 16;
 
-/// Keeps the order and the number literals of the sender. Of a repeated [`Name`] the last counts; of
-/// any other name both are here, and whoever reads them all lets the last one count.
+/// Keeps the order and the number literals as sent. The last of a repeated [`Name`] replaces the
+/// others; other repeated names are all here, and readers let the last one win.
 #[derive(Debug)]
 pub struct Properties<'a> {
     sent: &'a str,
     members: Vec<Member>,
-    /// Texts that were not sent.
-    made: Vec<String>,
-    place: Option<Arc<Place>>,
-    /// Where the names stand, counted from one; zero for those that do not.
+    /// Strings that are not slices of `sent`.
+    owned: Vec<String>,
+    location: Option<Arc<Location>>,
+    /// One-based index into `members` of each [`Name`]; zero if absent.
     known: [u32; NAMES],
-    /// The names that are there, and those whose values have no type.
+    /// Bit set of the names that are present.
     present: u128,
+    /// Bit set of the names whose values have no inferable type.
     untyped: u128,
-    /// Of the other names, and whether their values have types: equal ones are equal.
+    /// Hash of the other names and whether their values have an inferable type.
     others: u64,
 }
 
-/// Name and JSON of its value. Small: those of a whole batch are made before any is stored.
+/// Name and JSON of its value. Compact, as those of a whole batch are in memory at once.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     name: Text,
     json: Text,
-    /// Whether it is known that nothing is escaped in the value.
+    /// The value is known to hold no escapes.
     plain: bool,
 }
 
-/// The value of a known name.
+/// The value of a [`Name`].
 struct Json {
     text: Text,
     plain: bool,
-    /// Whether definitions say what type it has.
+    /// Whether definitions infer a type for it.
     typed: bool,
 }
 
-/// A piece of what was sent, from `at` on, or `len` is the number of something else.
+/// A slice of `sent`, or a tag in `at` and an index in `len`.
 #[derive(Clone, Copy, Debug)]
 struct Text {
     at: u32,
     len: u32,
 }
 
-/// `len` is a [`Name`], or of [`Properties::made`], or of the place's properties, or there is none:
-/// it was taken out. No text is so long.
+/// Tags in [`Text::at`]: `len` is the index of a [`Name`], of an owned string, or of a GeoIP property;
+/// `NONE` is a removed value. Sent texts are shorter than the smallest tag.
 const KNOWN: u32 = u32::MAX;
-const MADE: u32 = u32::MAX - 1;
-const PLACE: u32 = u32::MAX - 2;
+const OWNED: u32 = u32::MAX - 1;
+const GEOIP: u32 = u32::MAX - 2;
 const NONE: u32 = u32::MAX - 3;
 
 impl Text {
-    fn sent(place: &Range<usize>) -> Self {
-        Self { at: place.start as u32, len: place.len() as u32 }
+    fn sent(location: &Range<usize>) -> Self {
+        Self { at: location.start as u32, len: location.len() as u32 }
     }
 }
 
@@ -86,8 +87,8 @@ impl<'a> Properties<'a> {
             let mut all = Self {
                 sent: json,
                 members: Vec::with_capacity(expected),
-                made: Vec::new(),
-                place: None,
+                owned: Vec::new(),
+                location: None,
                 known: [0; NAMES],
                 present: 0,
                 untyped: 0,
@@ -121,18 +122,18 @@ impl<'a> Properties<'a> {
         let first = self.sent.as_bytes().get(next.value.start);
         let typed = !matches!(first, Some(b'{' | b'[' | b'n'));
         let mut json = Text::sent(&next.value);
-        // These are compared as texts, so equal ones must look alike.
+        // Arrays and objects are compared as bytes, so they are compacted.
         if let Some(b'{' | b'[') = first
-            && let Cow::Owned(made) = compact(&self.sent[next.value.clone()])?
+            && let Cow::Owned(compacted) = compact(&self.sent[next.value.clone()])?
         {
-            json = self.make(made);
+            json = self.push_owned(compacted);
         }
         match key {
             Key::Known(name) => self.put(name, Json { text: json, plain: next.plain, typed }),
             Key::Other(hash) => {
                 let name = match unescaped {
                     None => Text::sent(&next.name),
-                    Some(name) => self.make(name),
+                    Some(name) => self.push_owned(name),
                 };
                 self.members.push(Member { name, json, plain: next.plain });
                 let mixed = self.others.rotate_left(23) ^ hash ^ u64::from(typed);
@@ -142,16 +143,16 @@ impl<'a> Properties<'a> {
         Ok(())
     }
 
-    fn make(&mut self, text: String) -> Text {
-        self.made.push(text);
-        Text { at: MADE, len: self.made.len() as u32 - 1 }
+    fn push_owned(&mut self, text: String) -> Text {
+        self.owned.push(text);
+        Text { at: OWNED, len: self.owned.len() as u32 - 1 }
     }
 
     #[inline(always)]
     fn text_of(&self, text: Text) -> Option<&str> {
         let (at, number) = (text.at as usize, text.len as usize);
         match text.at {
-            KNOWN => Some(Name::numbered(number).text()),
+            KNOWN => Some(Name::from_index(number).text()),
             ..NONE => self.sent.get(at..at + number),
             _ => self.text_elsewhere(text),
         }
@@ -160,21 +161,21 @@ impl<'a> Properties<'a> {
     fn text_elsewhere(&self, text: Text) -> Option<&str> {
         let number = text.len as usize;
         match text.at {
-            MADE => self.made.get(number).map(String::as_str),
-            PLACE => self.place.as_ref()?.json_at(number),
+            OWNED => self.owned.get(number).map(String::as_str),
+            GEOIP => self.location.as_ref()?.json_at(number),
             _ => None,
         }
     }
 
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
-        self.all().map(|own| (own.name, own.json))
+    pub fn iter(&self) -> impl DoubleEndedIterator<PreparedRecord = (&str, &str)> {
+        self.all().map(|property| (property.name, property.json))
     }
 
-    fn all(&self) -> impl DoubleEndedIterator<Item = Property<'_>> {
+    fn all(&self) -> impl DoubleEndedIterator<PreparedRecord = Property<'_>> {
         self.members.iter().filter_map(|member| self.property(*member))
     }
 
-    /// None of what was taken out. Inlined, as it is too large to be returned but through memory.
+    /// `None` if it was removed. Inlined, as the result is too large to return in registers.
     #[inline(always)]
     fn property(&self, member: Member) -> Option<Property<'_>> {
         const { assert!(NAMES <= WELL_KNOWN_PROPERTIES_MAX) };
@@ -188,7 +189,7 @@ impl<'a> Properties<'a> {
         })
     }
 
-    /// Two of one shape have the same names, and values whose types are found or not alike.
+    /// Equal for properties with the same names whose values have an inferable type or not alike.
     pub(crate) fn shape(&self) -> (u128, u128, u64) {
         (self.present, self.untyped & self.present, self.others)
     }
@@ -201,26 +202,26 @@ impl<'a> Properties<'a> {
         (self.known[name.number()] as usize).checked_sub(1)
     }
 
-    /// Where the sender is.
-    pub(super) fn place(&self) -> Option<&Place> {
-        self.place.as_deref()
+    /// The client's GeoIP location.
+    pub(super) fn location(&self) -> Option<&Location> {
+        self.location.as_deref()
     }
 
-    /// Adds what is known of the place.
-    pub(super) fn set_place(&mut self, place: Arc<Place>) {
-        let plain = place.is_plain();
-        for (name, at) in names::known_of_place(&place) {
-            let text = Text { at: PLACE, len: at as u32 };
+    /// Adds the GeoIP properties.
+    pub(super) fn set_location(&mut self, location: Arc<Location>) {
+        let plain = location.is_plain();
+        for (name, at) in names::known_of_location(&location) {
+            let text = Text { at: GEOIP, len: at as u32 };
             self.put(name, Json { text, plain, typed: true });
         }
-        self.place = Some(place);
+        self.location = Some(location);
     }
 
     pub(super) fn contains(&self, name: Name) -> bool {
         self.present & name.bit() != 0
     }
 
-    /// The set of names that are there.
+    /// Bit set of the names that are present.
     pub(crate) fn present(&self) -> u128 {
         self.present
     }
@@ -233,7 +234,7 @@ impl<'a> Properties<'a> {
         to_value(self.json(name)?)
     }
 
-    /// None as well for what is no text.
+    /// The value if it is a string.
     pub(crate) fn text(&self, name: Name) -> Option<Cow<'_, str>> {
         let json = self.json(name)?;
         match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
@@ -247,7 +248,7 @@ impl<'a> Properties<'a> {
         self.json(name) == Some("true")
     }
 
-    /// As JavaScript has it: null, false, zero and empty text are not.
+    /// JavaScript's truthiness: null, false, zero and the empty string are falsy.
     pub(super) fn is_truthy(&self, name: Name) -> bool {
         match self.json(name) {
             None | Some("null" | "false" | "\"\"") => false,
@@ -267,7 +268,7 @@ impl<'a> Properties<'a> {
     pub(super) fn set_value(&mut self, name: Name, value: &Value) {
         let json = value.to_string();
         let typed = !matches!(value, Value::Object(_) | Value::Array(_) | Value::Null);
-        let text = self.make(json);
+        let text = self.push_owned(json);
         self.put(name, Json { text, plain: false, typed });
     }
 
@@ -290,30 +291,31 @@ impl<'a> Properties<'a> {
         }
     }
 
-    /// An upper bound of the text of the whole object, found without looking at its members.
+    /// Upper bound of the serialized size, computed without visiting the members.
     pub(crate) fn bytes_max(&self) -> usize {
-        let made = self.made.iter().map(|text| text.len() + names::BYTES_MAX + 4);
-        let place = self.place.as_ref().map_or(0, |place| place.bytes());
-        // One more, for the comma that the last member does not have.
-        self.sent.len() + 1 + made.sum::<usize>() + place
+        let owned = self.owned.iter().map(|text| text.len() + names::BYTES_MAX + 4);
+        let location = self.location.as_ref().map_or(0, |location| location.bytes());
+        // Plus one: the last sent member has no comma.
+        self.sent.len() + 1 + owned.sum::<usize>() + location
     }
 
-    /// Whether the text of the whole object and `more` have at most so many bytes.
+    /// Whether the serialized size plus `more` is at most `bytes_max`.
     pub(super) fn fit(&self, more: usize, bytes_max: usize) -> bool {
         let members = || self.iter().map(|(name, json)| name.len() + json.len() + 4).sum::<usize>();
         self.bytes_max() + more <= bytes_max || members() + 2 + more <= bytes_max
     }
 
-    /// Shows them all, with the keys of the event's groups in place of those that were sent.
+    /// Visits all properties, with the resolved group keys in place of sent `$group_n`.
     pub(crate) fn with_groups(
         &self,
         groups: &[(u8, &GroupKey)],
         show: &mut dyn FnMut(Property<'_>),
     ) {
-        let own = |name: &str| groups.iter().any(|(index, _)| group_name(*index) == Some(name));
+        let is_replaced =
+            |name: &str| groups.iter().any(|(index, _)| group_name(*index) == Some(name));
         for member in &self.members {
             if let Some(sent) = self.property(*member)
-                && (groups.is_empty() || !own(sent.name))
+                && (groups.is_empty() || !is_replaced(sent.name))
             {
                 show(sent);
             }
@@ -326,7 +328,7 @@ impl<'a> Properties<'a> {
     }
 }
 
-/// The property that holds the key of the event's group of a type.
+/// The property `$group_n` of a type index.
 fn group_name(index: u8) -> Option<&'static str> {
     names::groups().nth(usize::from(index)).map(Name::text)
 }

@@ -1,9 +1,8 @@
-//! Several hashes at once.
+//! Four SHA-1 hashes at once, in SIMD lanes.
 //!
-//! An answer about all flags of a project hashes one id after each flag's key, and without
-//! instructions for SHA-1 those hashes are a quarter of its time. What the processor does with one
-//! number it can do with four side by side. SSE2 is all that takes, which every x86-64 has; other
-//! processors hash one by one.
+//! Evaluating all flags of a project hashes the distinct id once per flag. On CPUs without SHA
+//! instructions those hashes are a quarter of the evaluation time. SSE2, which is part of x86-64,
+//! computes four of them in parallel; other architectures hash one by one.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
@@ -12,15 +11,15 @@ use std::arch::x86_64::{
     _mm_unpacklo_epi32, _mm_xor_si128,
 };
 
-/// Hashed together.
+/// Hashes per call.
 pub(crate) const LANES: usize = 4;
-/// A text that fits into one block, with the byte and the length that end it.
+/// The longest message that fits into one block with its padding and length.
 const TEXT_BYTES_MAX: usize = BLOCK - 9;
 const BLOCK: usize = 64;
 #[cfg(target_arch = "x86_64")]
 const ROUNDS: usize = 80;
 
-/// Texts of at most [`TEXT_BYTES_MAX`] bytes, each in its block.
+/// One padded block per lane, for messages of at most [`TEXT_BYTES_MAX`] bytes.
 pub(crate) struct Blocks([[u8; BLOCK]; LANES]);
 
 impl Blocks {
@@ -28,7 +27,7 @@ impl Blocks {
         Self([[0; BLOCK]; LANES])
     }
 
-    /// Puts a text into a lane; false when it is too long.
+    /// Writes a message into a lane; false if it is too long.
     pub(crate) fn set(&mut self, lane: usize, parts: [&str; 4]) -> bool {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         if bytes > TEXT_BYTES_MAX {
@@ -46,11 +45,11 @@ impl Blocks {
         true
     }
 
-    /// The first eight bytes of each lane's SHA-1, as a number; none where that is not faster.
+    /// The first eight bytes of each lane's SHA-1; `None` on architectures without this code.
     #[cfg(target_arch = "x86_64")]
-    #[allow(unsafe_code, reason = "the compiler does not know what every such processor has")]
+    #[allow(unsafe_code, reason = "calling a target_feature function; SSE2 is part of x86-64")]
     pub(crate) fn heads(&self) -> Option<[u64; LANES]> {
-        // SAFETY: SSE2 is a part of x86-64.
+        // SAFETY: SSE2 is part of x86-64.
         Some(unsafe { self.compress() })
     }
 
@@ -105,7 +104,7 @@ fn all(value: u32) -> __m128i {
     _mm_set1_epi32(value.cast_signed())
 }
 
-/// The two numbers make 32.
+/// Rotates left; `BITS + REST` is 32.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "sse2")]
@@ -141,13 +140,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_lane_is_the_hash_of_its_text() {
+    fn sha1_lanes_agree_with_scalar_sha1() {
         let text = "an id that is somewhat longer than any that fits into one block";
         for first in 0..=TEXT_BYTES_MAX + 1 - LANES {
             let mut blocks = Blocks::new();
             for lane in 0..LANES {
-                let own = &text[..first + lane];
-                let (key, id) = own.split_at(own.len() / 3);
+                let message = &text[..first + lane];
+                let (key, id) = message.split_at(message.len() / 3);
                 assert!(blocks.set(lane, ["", key, id, ""]));
             }
             for (lane, head) in blocks.heads().into_iter().flatten().enumerate() {

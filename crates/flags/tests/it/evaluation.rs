@@ -1,6 +1,6 @@
 //! One flag, one context: what is answered and why.
 
-use flags::{Failure, RequestRuntime, Selection, Step, Steps, Stored, Subject};
+use flags::{Failure, RecordedSteps, RequestRuntime, Selection, Step, Stored, Subject};
 use model::CohortId;
 use model::flag::{CohortDefinition, CohortKind, EvaluationRuntime};
 use serde_json::{Value, json};
@@ -67,12 +67,12 @@ fn a_flag_among_many_answers_as_if_it_were_alone() {
     for id in ["u", "user_123456", "0190f3a2-7b1c-7000-8000-1234567890ab", &"long ".repeat(20), ""]
     {
         let context = person(id, json!({"plan": "pro"}));
-        let answers = set.evaluate(&context, &everything());
+        let results = set.evaluate(&context, &everything());
         for one in &all {
             let alone = compile(std::slice::from_ref(one));
             let alone = alone.evaluate(&context, &everything());
-            let among = answer_of(&answers, &one.key);
-            assert_eq!(shown(among), shown(&alone.answers[0]), "{} for {id}", one.key);
+            let among = answer_of(&results, &one.key);
+            assert_eq!(shown(among), shown(&alone.results[0]), "{} for {id}", one.key);
             on += usize::from(among.enabled);
         }
     }
@@ -92,10 +92,10 @@ fn the_first_match_decides_the_variant_and_only_its_payload_is_given() {
         let filters = json!({"groups": groups, "multivariate": variants,
             "payloads": {"a": "1", "b": "2", "true": "3"}});
         let set = compile(&[flag(1, "f", filters)]);
-        let answers = set.evaluate(&person("u", json!({})), &everything());
-        let answer = &answers.answers[0];
-        assert_eq!(answer.variant, Some(expected), "{groups}");
-        assert_eq!(answer.payload, Some(if expected == "a" { "1" } else { "2" }));
+        let results = set.evaluate(&person("u", json!({})), &everything());
+        let result = &results.results[0];
+        assert_eq!(result.variant, Some(expected), "{groups}");
+        assert_eq!(result.payload, Some(if expected == "a" { "1" } else { "2" }));
     }
 }
 
@@ -203,17 +203,17 @@ fn cohorts_are_lists_or_conditions_and_may_name_each_other() {
         if member {
             context.cohorts = flags::Membership::Known(&listed);
         }
-        let answers = set.evaluate(&context, &everything());
+        let results = set.evaluate(&context, &everything());
         let case = format!("{operator} {id} {properties} {member}");
-        assert_eq!(answers.answers[0].enabled, expected, "{case}");
-        assert!(!answers.errors, "{case}");
+        assert_eq!(results.results[0].enabled, expected, "{case}");
+        assert!(!results.errors, "{case}");
     }
     let set =
         with_cohorts(&[flag(1, "f", on("in", 9)), flag(2, "g", json!({"groups": [{}]}))], cohorts);
-    let answers = set.evaluate(&person("u", json!({})), &everything());
-    assert!(answers.errors, "a cohort that is gone is an error");
-    assert_eq!(answer_of(&answers, "f").failure, Some(Failure::CohortNotFound));
-    assert!(answer_of(&answers, "g").enabled, "and only its flag fails");
+    let results = set.evaluate(&person("u", json!({})), &everything());
+    assert!(results.errors, "a cohort that is gone is an error");
+    assert_eq!(answer_of(&results, "f").failure, Some(Failure::CohortNotFound));
+    assert!(answer_of(&results, "g").enabled, "and only its flag fails");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn cohorts_that_name_each_other_in_a_ring_describe_nobody() {
     let filters =
         json!({"groups": [{"properties": [{"key": "id", "type": "cohort", "value": 1}]}]});
     let set = with_cohorts(&[flag(1, "f", filters)], ring);
-    assert!(!set.evaluate(&person("u", json!({})), &everything()).answers[0].enabled);
+    assert!(!set.evaluate(&person("u", json!({})), &everything()).results[0].enabled);
 }
 
 // contract: flags 66-67
@@ -235,7 +235,7 @@ fn what_the_request_says_lies_over_what_is_stored() {
     let stored = object(json!({"email": "a", "plan": "pro"}));
     let context = |overrides: Value| Context {
         person: Subject::new(object(overrides), Stored::Known(&stored)),
-        ..Context::stranger("u", now())
+        ..Context::unknown_person("u", now())
     };
     let wants = |key: &str, value: &str| json!({"groups": [{"properties": [is(key, value)]}]});
     assert_eq!(decided(wants("email", "b"), &context(json!({"email": "b"}))).0, json!(true));
@@ -257,21 +257,21 @@ fn without_the_store_only_flags_that_need_it_fail() {
     ]);
     let context = Context {
         person: Subject::new(object(json!({"email": "x"})), Stored::Unavailable),
-        ..Context::stranger("u", now())
+        ..Context::unknown_person("u", now())
     };
-    let answers = set.evaluate(&context, &everything());
-    assert!(answers.errors);
-    assert_eq!(answer_of(&answers, "a").failure, Some(Failure::DatabaseError));
-    assert!(answer_of(&answers, "b").enabled);
-    assert!(answer_of(&answers, "c").enabled, "what was sent needs no store");
+    let results = set.evaluate(&context, &everything());
+    assert!(results.errors);
+    assert_eq!(answer_of(&results, "a").failure, Some(Failure::DatabaseError));
+    assert!(answer_of(&results, "b").enabled);
+    assert!(answer_of(&results, "c").enabled, "what was sent needs no store");
 }
 
 #[test]
 fn a_flag_that_cannot_be_read_fails_alone() {
     let set = compile(&[flag(1, "a", json!({"groups": 5})), flag(2, "b", json!({"groups": [{}]}))]);
-    let answers = set.evaluate(&person("u", json!({})), &everything());
-    assert_eq!(answer_of(&answers, "a").failure, Some(Failure::InvalidFilters));
-    assert!(answer_of(&answers, "b").enabled && answers.errors);
+    let results = set.evaluate(&person("u", json!({})), &everything());
+    assert_eq!(answer_of(&results, "a").failure, Some(Failure::InvalidFilters));
+    assert!(answer_of(&results, "b").enabled && results.errors);
 }
 
 #[test]
@@ -306,8 +306,8 @@ fn requests_choose_flags_by_key_context_and_runtime() {
         (keys(&["web", "nope", "inactive"]), vec!["web"]),
         (Selection { only_surveys: true, ..Selection::default() }, vec![]),
     ] {
-        let answers = set.evaluate(&person("u", json!({})), &selection);
-        let found: Vec<&str> = answers.answers.iter().map(|one| one.flag.key.as_str()).collect();
+        let results = set.evaluate(&person("u", json!({})), &selection);
+        let found: Vec<&str> = results.results.iter().map(|one| one.flag.key.as_str()).collect();
         assert_eq!(found, expected, "{selection:?}");
     }
 }
@@ -319,7 +319,7 @@ fn a_trace_tells_each_comparison_and_each_hash() {
         {"properties": [], "rollout_percentage": 50},
     ]});
     let set = compile(&[flag(1, "f", filters)]);
-    let mut steps = Steps::default();
+    let mut steps = RecordedSteps::default();
     set.evaluate_with(&person("u", json!({"plan": "x"})), &everything(), &mut steps);
     let value = flags::bucket("f", "u", "");
     assert_eq!(
@@ -345,6 +345,6 @@ fn a_trace_tells_each_comparison_and_each_hash() {
 #[test]
 fn an_empty_identifier_is_in_every_rollout() {
     let none = json!({"groups": [{"rollout_percentage": 0}]});
-    let context = Context::stranger("", now());
+    let context = Context::unknown_person("", now());
     assert_eq!(decided(none, &context).0, json!(true));
 }

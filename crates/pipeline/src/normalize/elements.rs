@@ -1,4 +1,4 @@
-//! Autocaptured elements as one line of text, the form queries and the API read.
+//! Serializes autocaptured elements to `elements_chain`, the form that queries and the API use.
 
 use std::fmt::Write as _;
 
@@ -97,7 +97,7 @@ mod tests {
 
     // contract: ingestion 134
     #[test]
-    fn writes_the_chain_a_real_sdk_writes() {
+    fn elements_chain_matches_that_of_an_sdk() {
         let elements = [
             json!({"tag_name": "button", "$el_text": "Buy now", "attr__class": "btn primary",
                    "attr__id": "buy", "nth_child": 1, "nth_of_type": 1}),

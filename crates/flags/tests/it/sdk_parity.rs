@@ -10,8 +10,8 @@ use std::thread;
 use model::flag::filters::groups;
 use serde_json::{Map, Value, json};
 
-use crate::generating::{CASES, Dice, World, any_world, probe_of_cohort, probe_of_flag};
-use crate::reading::{Reading, Sdk, ours, reading};
+use crate::generator::{CASES, Dice, World, any_world, probe_of_cohort, probe_of_flag};
+use crate::sdk_quirks::{Reading, Sdk, ours, reading};
 use crate::*;
 
 const WORLDS: usize = 20;
@@ -24,8 +24,8 @@ fn answered(set: &FlagSet, case: &Value) -> Map<String, Value> {
     if let Some(key) = case["groups"]["company"].as_str() {
         context = in_group(context, 0, key, case["group_properties"]["company"].clone());
     }
-    let answers = set.evaluate(&context, &everything());
-    answers.answers.iter().map(|one| (one.flag.key.clone(), shown(one).0)).collect()
+    let results = set.evaluate(&context, &everything());
+    results.results.iter().map(|one| (one.flag.key.clone(), shown(one).0)).collect()
 }
 
 /// Where `tools/install-test-deps` puts the SDKs.
@@ -90,7 +90,7 @@ impl Comparison<'_> {
         }
     }
 
-    fn answer(&self, probe: &str) -> Option<bool> {
+    fn result(&self, probe: &str) -> Option<bool> {
         self.theirs.get(probe).map(|value| *value != json!(false))
     }
 
@@ -103,7 +103,7 @@ impl Comparison<'_> {
             Some("flag") => self.depends(property),
             _ => return self.reads_value(property, probe),
         };
-        match self.answer(probe) {
+        match self.result(probe) {
             theirs if theirs == read => Ok(read),
             theirs => Err(format!("{probe} is {theirs:?}, but {read:?} follows: {property}")),
         }
@@ -114,7 +114,7 @@ impl Comparison<'_> {
             Some("group") => &self.case["group_properties"]["company"],
             _ => &self.case["person_properties"],
         };
-        let Some(theirs) = self.answer(probe) else { return Ok(None) };
+        let Some(theirs) = self.result(probe) else { return Ok(None) };
         // Without its group a condition is passed over, whatever it asks.
         let Some(held) = of.get(property["key"].as_str().unwrap()) else { return Ok(Some(theirs)) };
         let (operator, wanted) = (property["operator"].as_str().unwrap(), &property["value"]);
@@ -123,7 +123,7 @@ impl Comparison<'_> {
         }
         let dates = self.theirs.get("$dates").unwrap_or(&Value::Null);
         match reading(self.sdk, operator, wanted, held, dates) {
-            Some(Reading { answer, .. }) if answer == theirs => Ok(Some(theirs)),
+            Some(Reading { result, .. }) if result == theirs => Ok(Some(theirs)),
             other => Err(format!("{held} read as {theirs}, not {other:?}: {property}")),
         }
     }

@@ -1,4 +1,4 @@
-//! Which flags a request asks for.
+//! Selection of the flags that a request evaluates.
 
 use std::collections::HashSet;
 
@@ -6,10 +6,10 @@ use model::flag::EvaluationRuntime;
 
 use crate::flag::Flag;
 
-/// Survey targeting flags are internal; some requests ask for nothing else.
+/// Key prefix of survey targeting flags, which some requests select exclusively.
 const SURVEY_PREFIX: &str = "survey-targeting-";
 
-/// Absent filters let everything through.
+/// Filters on flags; an absent filter selects all.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     pub keys: Option<Vec<String>>,
@@ -18,7 +18,7 @@ pub struct Selection {
     pub only_surveys: bool,
 }
 
-/// Where a request comes from.
+/// The runtime that a request comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RequestRuntime {
     Client,
@@ -39,7 +39,7 @@ impl RequestRuntime {
 }
 
 impl Selection {
-    /// Whether a flag is evaluated, apart from being asked for by its key.
+    /// Whether a flag passes all filters but `keys`.
     pub(crate) fn admits(&self, flag: &Flag) -> bool {
         flag.active
             && !flag.encrypted

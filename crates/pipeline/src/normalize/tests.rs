@@ -28,38 +28,38 @@ fn event<'a>(name: &'a str, properties: &'a str) -> AcceptedEvent<'a> {
     }
 }
 
-fn stored<'a>(event: &AcceptedEvent<'a>) -> Box<Normalised<'a>> {
-    match normalise(event, &Rules::default(), &GeoIp::off(), &mut Layout::default()).unwrap() {
+fn stored<'a>(event: &AcceptedEvent<'a>) -> Box<NormalizedEvent<'a>> {
+    match normalize(event, &Rules::default(), &GeoIp::disabled(), &mut Layout::default()).unwrap() {
         Outcome::Store(stored) => stored,
-        Outcome::Drop(findings) => panic!("dropped: {findings:?}"),
+        Outcome::Drop(warnings) => panic!("dropped: {warnings:?}"),
     }
 }
 
 fn dropped(event: &AcceptedEvent<'_>) -> Vec<WarningKind> {
-    match normalise(event, &Rules::default(), &GeoIp::off(), &mut Layout::default()).unwrap() {
+    match normalize(event, &Rules::default(), &GeoIp::disabled(), &mut Layout::default()).unwrap() {
         Outcome::Store(stored) => panic!("stored: {stored:?}"),
-        Outcome::Drop(findings) => findings.into_iter().map(|finding| finding.kind).collect(),
+        Outcome::Drop(warnings) => warnings.into_iter().map(|warning| warning.kind).collect(),
     }
 }
 
-fn properties(event: &Normalised<'_>) -> Value {
+fn properties(event: &NormalizedEvent<'_>) -> Value {
     let read = |json: &str| serde_json::from_str::<Value>(json).unwrap();
     event.properties.iter().map(|(name, json)| (name.to_owned(), read(json))).collect()
 }
 
-/// The properties of a person that the event makes.
-fn first(event: &Normalised<'_>) -> Value {
+/// The properties of a person that the event creates.
+fn first(event: &NormalizedEvent<'_>) -> Value {
     let all = event.changes.all(event.copies());
     Value::Object(model::json_object::JsonObject::default().changed(all, []).to_map())
 }
 
-fn says_nothing(event: &Normalised<'_>) -> bool {
+fn changes_no_person(event: &NormalizedEvent<'_>) -> bool {
     event.changes.is_empty() && event.copies().is_empty()
 }
 
 // contract: ingestion 64-71, 75
 #[test]
-fn the_sender_s_clock_is_corrected_by_when_it_sent() {
+fn timestamp_is_corrected_for_clock_skew() {
     let text = |text| Some(RawTime::Text(Cow::Borrowed(text)));
     let sent = |text| Some(SentAt::Text(Cow::Borrowed(text)));
     let plain = || event("e", "{}");
@@ -121,14 +121,14 @@ fn the_sender_s_clock_is_corrected_by_when_it_sent() {
     for (event, expected, warning) in cases {
         let stored = stored(&event);
         assert_eq!(stored.time.to_string(), expected, "{event:?}");
-        let kinds: Vec<WarningKind> = stored.warnings.iter().map(|finding| finding.kind).collect();
+        let kinds: Vec<WarningKind> = stored.warnings.iter().map(|warning| warning.kind).collect();
         assert_eq!(kinds, warning.into_iter().collect::<Vec<_>>(), "{event:?}");
     }
 }
 
 // contract: ingestion 81, 86, 87
 #[test]
-fn what_describes_the_person_goes_to_the_person() {
+fn event_properties_are_copied_to_the_person() {
     let lifted = AcceptedEvent {
         set: Some(r#"{"x":1}"#),
         ..event("e", r#"{"$set":{"x":2,"y":3},"$unset":{"z":1}}"#)
@@ -151,7 +151,7 @@ fn what_describes_the_person_goes_to_the_person() {
 
 // contract: ingestion 88-90, 93-95, 118, 119
 #[test]
-fn instructions_are_not_stored_and_some_events_have_no_person() {
+fn person_processing_follows_the_event_and_removes_set_properties() {
     let noisy = event(
         "e",
         r#"{"$set":{"a":1},"$set_once":{"b":1},"$unset":["c"],"$feature_flag_payloads":{},"$elements":[],"$elements_chain":"","n":1.50}"#,
@@ -163,8 +163,8 @@ fn instructions_are_not_stored_and_some_events_have_no_person() {
         r#"{"$process_person_profile":false,"$set":{"a":1},"$groups":{"company":"c"},"$group_0":"c"}"#,
     );
     let off = stored(&off);
-    assert_eq!(off.person, PersonStep::Personless);
-    assert!(says_nothing(&off) && off.groups.is_empty());
+    assert_eq!(off.person, PersonProcessing::Personless);
+    assert!(changes_no_person(&off) && off.groups.is_empty());
     assert_eq!(
         properties(&off),
         json!({"$process_person_profile": false, "$groups": {"company": "c"}})
@@ -172,29 +172,29 @@ fn instructions_are_not_stored_and_some_events_have_no_person() {
 
     let odd = event("e", r#"{"$process_person_profile":"false"}"#);
     let odd = stored(&odd);
-    assert_eq!(odd.person, PersonStep::Full);
+    assert_eq!(odd.person, PersonProcessing::Full);
     assert_eq!(odd.warnings[0].kind, WarningKind::InvalidProcessPersonProfile);
 
     let refused = event("$identify", r#"{"$process_person_profile":false}"#);
     assert_eq!(dropped(&refused), [WarningKind::InvalidEventWhenProcessPersonProfileIsFalse]);
 
     for (json, expected) in [
-        ("{}", PersonStep::OnlyIfKnown),
-        (r#"{"$process_person_profile":true}"#, PersonStep::Full),
-        (r#"{"$groups":{"company":"c"}}"#, PersonStep::Full),
+        ("{}", PersonProcessing::OnlyIfKnown),
+        (r#"{"$process_person_profile":true}"#, PersonProcessing::Full),
+        (r#"{"$groups":{"company":"c"}}"#, PersonProcessing::Full),
     ] {
         assert_eq!(stored(&event("$feature_flag_called", json)).person, expected, "{json}");
     }
     let exception = event("$exception", r#"{"$set":{"a":1}}"#);
     let exception = stored(&exception);
-    assert!(says_nothing(&exception));
+    assert!(changes_no_person(&exception));
     assert_eq!(exception.warnings[0].kind, WarningKind::SetOnException);
-    assert!(says_nothing(&stored(&event("$groupidentify", r#"{"$set":{"a":1}}"#))));
+    assert!(changes_no_person(&stored(&event("$groupidentify", r#"{"$set":{"a":1}}"#))));
 }
 
 // contract: ingestion 117, 135-140
 #[test]
-fn special_events_are_taken_apart_or_left_out() {
+fn special_events_are_transformed_or_dropped() {
     let chain = event("$autocapture", r#"{"$elements_chain":"a:nth-child=\"1\""}"#);
     assert_eq!(stored(&chain).elements_chain, "a:nth-child=\"1\"");
     assert!(dropped(&event("$$heatmap", "{}")).is_empty());
@@ -223,7 +223,7 @@ fn special_events_are_taken_apart_or_left_out() {
 }
 
 #[test]
-fn the_client_s_address_is_the_event_s_unless_it_sent_one() {
+fn ip_property_defaults_to_the_client_address() {
     let from =
         |json| AcceptedEvent { client_ip: Some([203, 0, 113, 9].into()), ..event("e", json) };
     for (json, expected) in [
@@ -236,7 +236,7 @@ fn the_client_s_address_is_the_event_s_unless_it_sent_one() {
     }
     let rules = Rules { anonymize_ips: true, ..Rules::default() };
     let Outcome::Store(hidden) =
-        normalise(&from("{}"), &rules, &GeoIp::off(), &mut Layout::default()).unwrap()
+        normalize(&from("{}"), &rules, &GeoIp::disabled(), &mut Layout::default()).unwrap()
     else {
         panic!()
     };
@@ -244,7 +244,7 @@ fn the_client_s_address_is_the_event_s_unless_it_sent_one() {
 }
 
 #[test]
-fn an_event_is_read_alike_whatever_came_before_it() {
+fn parsing_does_not_depend_on_the_previous_event() {
     let texts = [
         r#"{"$ip":"1.2.3.4","a":1,"$os":"X"}"#,
         r#"{"$ip":"1.2.3.5","a":2,"$os":"Y"}"#,
@@ -278,7 +278,7 @@ fn an_event_is_read_alike_whatever_came_before_it() {
     {
         let properties = Properties::parse(text, &mut layout).unwrap();
         let mut found = Vec::new();
-        properties.with_groups(&[], &mut |own| found.push(own.unescaped));
+        properties.with_groups(&[], &mut |property| found.push(property.plain));
         assert_eq!(found[..3], plain, "{at}");
         read(texts[0], &mut layout);
     }
@@ -288,7 +288,7 @@ fn an_event_is_read_alike_whatever_came_before_it() {
 }
 
 #[test]
-fn a_number_without_end_takes_nothing_with_it() {
+fn out_of_range_number_becomes_null_alone() {
     let sent = r#"{"$set":{"x":[1e400],"z":1},"$set_once":{"o":-1e999,"y":2},"utm_term":1e400}"#;
     let expected = json!({"x": [null], "z": 1, "o": null, "y": 2, "utm_term": null,
         "$initial_utm_term": null});
@@ -301,7 +301,7 @@ fn a_number_without_end_takes_nothing_with_it() {
 }
 
 #[test]
-fn equal_lists_are_stored_alike() {
+fn equal_arrays_are_stored_as_equal_bytes() {
     let sent = r#"{"tags":[ "\u00e9cole", 1.0 ],"n":"\u00e9 x","m":1.0}"#;
     let stored = stored(&event("e", sent));
     let all: Vec<_> = stored.properties.iter().collect();
@@ -310,7 +310,7 @@ fn equal_lists_are_stored_alike() {
 
 // contract: management 114
 #[test]
-fn groups_come_in_the_order_sent_and_numbers_stay_numbers() {
+fn group_keys_keep_order_and_number_type() {
     let sent = r#"{"$groups":{"team":"t","a":7,"gone":null,"team2":1.0,"a":8}}"#;
     let stored = stored(&event("e", sent));
     let all: Vec<_> = stored
@@ -322,7 +322,7 @@ fn groups_come_in_the_order_sent_and_numbers_stay_numbers() {
 }
 
 #[test]
-fn what_is_too_large_is_told_to_the_byte() {
+fn event_size_limit_is_exact_to_the_byte() {
     for (name, most) in [("e", EVENT_BYTES_MAX), ("$ai_trace", AI_EVENT_BYTES_MAX)] {
         // `{"a":"…"}`, and a comma that counts as well.
         let sent = |bytes: usize| format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - 9));
@@ -330,7 +330,7 @@ fn what_is_too_large_is_told_to_the_byte() {
         assert_eq!(stored(&event(name, &sent(most))).properties.len(), 1);
         assert_eq!(dropped(&event(name, &sent(most + 1))), [WarningKind::MessageSizeTooLarge]);
     }
-    // What is taken out does not count, however long it is.
+    // Removed properties do not count.
     let removed = format!(r#"{{"$heatmap_data":"{}","a":1}}"#, "x".repeat(EVENT_BYTES_MAX));
     assert_eq!(stored(&event("e", &removed)).properties.iter().count(), 1);
     let blanks = format!(r#"{{"a":{}1}}"#, " ".repeat(EVENT_BYTES_MAX));

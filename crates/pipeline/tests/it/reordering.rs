@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::harness::{Database, Harness, Sent, event};
 use crate::random_streams::Dice;
-use crate::world::{Database, Sent, World, event};
 
 const USERS: usize = 6;
 const ORDERS: u64 = 4;
@@ -45,12 +45,12 @@ fn batches() -> Vec<Vec<Sent>> {
 }
 
 /// What does not depend on when and in which order things came.
-async fn answer(world: &World) -> BTreeMap<&'static str, Vec<String>> {
+async fn answer(harness: &Harness) -> BTreeMap<&'static str, Vec<String>> {
     let ids = |name: &'static str| (0..USERS).map(move |user| format!("{name} {user}"));
     let texts: Vec<String> =
         ["user", "stranger", "alias", "quiet"].into_iter().flat_map(ids).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let (ids, persons) = world.catalog.persons().identities(world.project, &texts).await.unwrap();
+    let (ids, persons) = harness.catalog.identities(harness.project, &texts).await.unwrap();
     let mut told = BTreeMap::new();
     told.insert("persons", Vec::new());
     for person in persons {
@@ -66,11 +66,11 @@ async fn answer(world: &World) -> BTreeMap<&'static str, Vec<String>> {
             .push(format!("{own:?} {shown:?} {}", person.is_identified));
     }
     let keys = [(0, "company 0"), (0, "company 1")];
-    for group in world.catalog.groups().by_key(world.project, &keys).await.unwrap() {
+    for group in harness.catalog.groups_by_key(harness.project, &keys).await.unwrap() {
         let shown: BTreeMap<String, Value> = group.properties.into_iter().collect();
         told.entry("groups").or_default().push(format!("{} {shown:?}", group.key));
     }
-    for row in world.rows() {
+    for row in harness.rows() {
         let properties: BTreeMap<String, Value> = serde_json::from_str(&row.properties).unwrap();
         let shown = format!("{} {} {} {properties:?}", row.uuid, row.event, row.distinct_id);
         told.entry("events").or_default().push(shown);
@@ -83,16 +83,16 @@ async fn answer(world: &World) -> BTreeMap<&'static str, Vec<String>> {
         ),
         ("pairs", "SELECT event || property FROM event_properties"),
     ] {
-        told.insert(what, world.database.sql(sql).await);
+        told.insert(what, harness.database.sql(sql).await);
     }
     told.values_mut().for_each(|lines| lines.sort());
     told
 }
 
 // contract: ingestion section 8, order
-pub async fn batches_in_any_order_and_again_give_the_same_answer(database: Database) {
+pub async fn reordered_and_repeated_batches_converge(database: Database) {
     let batches = batches();
-    let mut straight = World::new(database.another().await).await;
+    let mut straight = Harness::new(database.another().await).await;
     for batch in &batches {
         straight.send(batch).await;
     }
@@ -101,7 +101,7 @@ pub async fn batches_in_any_order_and_again_give_the_same_answer(database: Datab
     assert_eq!(expected["persons"].len(), USERS);
     assert_eq!(expected["events"].len(), batches.iter().map(Vec::len).sum::<usize>());
     for order in 1..=ORDERS {
-        let mut world = World::new(database.another().await).await;
+        let mut harness = Harness::new(database.another().await).await;
         let mut dice = Dice(order * 7_919);
         let mut arriving: Vec<&Vec<Sent>> = batches
             .iter()
@@ -111,16 +111,16 @@ pub async fn batches_in_any_order_and_again_give_the_same_answer(database: Datab
             arriving.swap(at, dice.roll(at + 1));
         }
         for batch in arriving {
-            world.send(batch).await;
+            harness.send(batch).await;
             match dice.roll(12) {
-                0 => world.flush(),
-                1..4 => world.catch_up(1 + dice.roll(20)).await,
-                4 => _ = world.crash_within(1 + dice.roll(20), dice.roll(40)).await,
+                0 => harness.flush(),
+                1..4 => harness.catch_up(1 + dice.roll(20)).await,
+                4 => _ = harness.crash_within(1 + dice.roll(20), dice.roll(40)).await,
                 _ => {}
             }
         }
-        world.catch_up(100).await;
-        let found = answer(&world).await;
+        harness.catch_up(100).await;
+        let found = answer(&harness).await;
         for (what, expected) in &expected {
             assert_eq!(&found[what], expected, "{what} in order {order}");
         }

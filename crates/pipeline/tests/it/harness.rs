@@ -113,7 +113,7 @@ pub async fn bootstrap(catalog: &Catalog) -> ProjectId {
     made.map_or(ProjectId(1), |made| made.project)
 }
 
-pub struct World {
+pub struct Harness {
     pub database: Database,
     pub catalog: Catalog,
     pub project: ProjectId,
@@ -176,7 +176,7 @@ impl Sent {
     }
 }
 
-impl World {
+impl Harness {
     pub async fn new(database: Database) -> Self {
         Self::at(database, tempfile::tempdir().unwrap()).await
     }
@@ -188,9 +188,10 @@ impl World {
         let project = bootstrap(&catalog).await;
         let settings = journal::Settings { segment_bytes: 1 << 20, ..Default::default() };
         let journal = Journal::open(stores.path().join("journal"), settings).await.unwrap();
-        let mut world = Self { database, catalog, project, journal, stores, clock, running: None };
-        world.start().await;
-        world
+        let mut harness =
+            Self { database, catalog, project, journal, stores, clock, running: None };
+        harness.start().await;
+        harness
     }
 
     /// Opens the warehouse and the pipeline again, from what is on disk.
@@ -209,7 +210,7 @@ impl World {
             catalog: self.catalog.clone(),
             warehouse: warehouse.clone(),
             journal: id,
-            geoip: GeoIp::off(),
+            geoip: GeoIp::disabled(),
         };
         let pipeline = Pipeline::open(parts).await?;
         let position = pipeline.start();

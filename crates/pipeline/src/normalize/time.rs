@@ -1,4 +1,4 @@
-//! When an event happened: the sender's clock, corrected by when it sent.
+//! The event's timestamp: the client's clock, corrected for skew by `sent_at`.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
@@ -6,9 +6,9 @@ use model::Timestamp;
 use model::WarningKind;
 use model::event::{AcceptedEvent, RawTime, SentAt};
 
-/// Clocks run a little ahead; further than this into the future is a mistake.
+/// Timestamps further in the future than this are replaced by the receive time.
 const FUTURE_SECONDS_MAX: i64 = 23 * 3_600;
-/// A send time from the query string before this instant is in seconds, or nonsense.
+/// A `sent_at` from the query string before this instant is not in milliseconds, and ignored.
 const MILLIS_AFTER_2020: i64 = 1_609_459_200_000;
 const MICROS_PER_MILLI: i64 = 1_000;
 /// 9999-12-31T23:59:59Z; jiff ends there, and so do four-digit years.
@@ -16,14 +16,14 @@ const LAST_SECOND: i64 = 253_402_300_799;
 /// 0000-01-01T00:00:00Z
 const FIRST_SECOND: i64 = -62_167_219_200;
 
-/// The event's time and what was wrong with the one it was sent with.
+/// The event's timestamp, and a warning if the sent one was unusable.
 pub(super) fn event_time(
     event: &AcceptedEvent<'_>,
     ignore_sent_at: bool,
 ) -> (Timestamp, Option<WarningKind>) {
     let now = event.received_at;
     if let Some(offset_ms) = event.offset_ms {
-        return settle(
+        return validated(
             now.as_micros().checked_sub(offset_ms.saturating_mul(MICROS_PER_MILLI)),
             now,
         );
@@ -32,21 +32,21 @@ pub(super) fn event_time(
     let Some(timestamp) = read(raw) else {
         return (now, Some(WarningKind::IgnoredInvalidTimestamp));
     };
-    let as_it_is =
+    let uncorrected =
         event.v1.as_ref().is_some_and(|v1| v1.options.disable_skew_correction == Some(true));
-    if as_it_is {
+    if uncorrected {
         return (timestamp, None);
     }
     let sent_at = event.sent_at.as_ref().and_then(read_sent_at).filter(|_| !ignore_sent_at);
     match sent_at {
-        None => settle(Some(timestamp.as_micros()), now),
+        None => validated(Some(timestamp.as_micros()), now),
         Some(sent_at) => {
-            settle(timestamp.as_micros().checked_add(now.as_micros() - sent_at.as_micros()), now)
+            validated(timestamp.as_micros().checked_add(now.as_micros() - sent_at.as_micros()), now)
         }
     }
 }
 
-fn settle(micros: Option<i64>, now: Timestamp) -> (Timestamp, Option<WarningKind>) {
+fn validated(micros: Option<i64>, now: Timestamp) -> (Timestamp, Option<WarningKind>) {
     let readable =
         |micros: &i64| (FIRST_SECOND..=LAST_SECOND).contains(&micros.div_euclid(1_000_000));
     match micros.filter(readable).map(Timestamp::from_micros) {
@@ -77,19 +77,19 @@ fn read(raw: &RawTime<'_>) -> Option<Timestamp> {
 
 /// Seconds or milliseconds since 1970, by magnitude.
 fn epoch(number: f64) -> Option<Timestamp> {
-    /// As seconds it would lie in the year 5138; as milliseconds in 1973.
+    /// The year 5138 in seconds; 1973 in milliseconds.
     const MILLIS_FROM: f64 = 1e11;
     let micros = if number.abs() >= MILLIS_FROM { number * 1e3 } else { number * 1e6 };
     (micros.abs() < 9e18).then(|| Timestamp::from_micros(micros as i64))
 }
 
-/// Every spelling of a time that SDKs and their users send; without a zone it is UTC.
+/// Parses every timestamp format that SDKs and their users send; UTC without a zone.
 pub fn parse(text: &str) -> Option<Timestamp> {
-    usual(text.as_bytes()).or_else(|| any_spelling(text.trim()))
+    parse_common(text.as_bytes()).or_else(|| parse_any(text.trim()))
 }
 
-/// `2026-01-31T12:00:00Z` with or without a fraction, as nearly every SDK writes it.
-fn usual(text: &[u8]) -> Option<Timestamp> {
+/// Fast path: `2026-01-31T12:00:00Z` with or without a fraction, as nearly all SDKs send it.
+fn parse_common(text: &[u8]) -> Option<Timestamp> {
     let number = |digits: &[u8]| {
         digits.iter().try_fold(0, |all: i32, digit| {
             digit.is_ascii_digit().then(|| all * 10 + i32::from(digit - b'0'))
@@ -113,7 +113,7 @@ fn usual(text: &[u8]) -> Option<Timestamp> {
     at_offset(date, time, 0)
 }
 
-fn any_spelling(text: &str) -> Option<Timestamp> {
+fn parse_any(text: &str) -> Option<Timestamp> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return match text.len() {
             10 => Some(Timestamp::from_micros(text.parse::<i64>().ok()? * 1_000_000)),
@@ -167,7 +167,7 @@ fn clock(text: &str) -> Option<(Time, i64)> {
             Some((whole, fraction)) => (number(whole)?, nanoseconds(fraction)?),
         },
     };
-    // A leap second has no place of its own in Unix time.
+    // Unix time has no leap seconds.
     let second = if second == 60 { 59 } else { second };
     Some((Time::new(hour, minute, second, nanos).ok()?, zone_seconds(zone)?))
 }
@@ -210,7 +210,7 @@ mod tests {
 
     // contract: ingestion 72-74, 76
     #[test]
-    fn reads_every_spelling_of_a_time() {
+    fn timestamp_parser_accepts_every_sdk_format() {
         for (text, expected) in [
             ("2025-09-17T14:05:04.805+03", "2025-09-17T11:05:04.805000Z"),
             ("2025-09-17T14:05:04.805+03:30", "2025-09-17T10:35:04.805000Z"),
@@ -244,9 +244,9 @@ mod tests {
     }
 
     proptest! {
-        /// The quick way reads nothing that the long one reads otherwise.
+        /// The fast path agrees with the general parser.
         #[test]
-        fn the_usual_spelling_is_read_as_any_other(
+        fn timestamp_fast_path_agrees_with_general_parser(
             (year, month, day) in (0..10_000u32, 0..14u32, 0..33u32),
             (hour, minute, second) in (0..26u32, 0..62u32, 0..62u32),
             fraction in prop_oneof!["", "\\.[0-9]{1,9}", "[.,][0-9]{0,11}"],
@@ -256,16 +256,16 @@ mod tests {
             let text = format!(
                 "{year:04}-{month:02}-{day:02}{between}{hour:02}:{minute:02}:{second:02}{fraction}{zone}"
             );
-            prop_assert_eq!(parse(&text), any_spelling(&text), "{}", text);
+            prop_assert_eq!(parse(&text), parse_any(&text), "{}", text);
         }
     }
 
     #[test]
-    fn the_usual_spelling_is_read_quickly() {
+    fn common_timestamps_take_the_fast_path() {
         for text in
             ["2026-01-31T12:00:00Z", "2026-01-31T12:00:00.5Z", "2024-02-29T23:59:59.999999Z"]
         {
-            assert!(usual(text.as_bytes()).is_some(), "{text}");
+            assert!(parse_common(text.as_bytes()).is_some(), "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! From an accepted event to what is stored: pure, so that a replay gives the same row.
+//! Normalizes and enriches an accepted event. Pure, so that replay gives the same row.
 //!
-//! The order follows the contract: time, what SDKs leave elsewhere, address and place, what
-//! goes to the person, whether there is a person at all, groups, elements, size.
+//! The order follows the contract: timestamp, cleanup, elements, GeoIP, person properties, person
+//! processing, groups, size limit.
 
 mod elements;
 mod layout;
@@ -27,19 +27,19 @@ use uuid::Uuid;
 
 pub use layout::Layout;
 pub use names::Name;
-pub(crate) use names::{ANY_GROUP, COPIED, groups as group_names, is_illegal, is_noise, name};
-pub use person::{Copied, Copies, PersonChanges};
+pub(crate) use names::{ANY_GROUP, COPIED, groups as group_names, is_illegal, is_volatile, name};
+pub use person::{CopiedProperties, CopiedProperty, PersonChanges};
 pub use properties::Properties;
 pub use time::parse as parse_time;
 
-/// One event after enrichment, in bytes of JSON.
+/// JSON bytes of an event after enrichment.
 const EVENT_BYTES_MAX: usize = 1_000_000;
-/// Traces of language models carry whole conversations.
+/// The limit of `$ai_…` events: LLM traces carry whole conversations.
 const AI_EVENT_BYTES_MAX: usize = 8 << 20;
 const DISTINCT_ID_CHARS_MAX: usize = 200;
 const GROUP_KEY_CHARS_MAX: usize = 400;
 
-/// What a project decided about its events.
+/// Project settings that affect ingestion.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     pub anonymize_ips: bool,
@@ -47,9 +47,9 @@ pub struct Rules {
     pub drop_events_older_than_seconds: Option<i64>,
 }
 
-/// An event ready to meet its person.
+/// An event ready for identity resolution.
 #[derive(Debug)]
-pub struct Normalised<'a> {
+pub struct NormalizedEvent<'a> {
     pub project: ProjectId,
     pub uuid: Uuid,
     pub name: &'a str,
@@ -59,44 +59,44 @@ pub struct Normalised<'a> {
     pub historical: bool,
     pub properties: Properties<'a>,
     pub elements_chain: String,
-    pub person: PersonStep,
+    pub person: PersonProcessing,
     pub changes: PersonChanges,
-    /// Whether something is copied to the person.
+    /// Whether properties are copied to the person.
     copies: bool,
     pub merge: Option<Merge>,
-    /// By their types, in the order sent.
+    /// (type, key), in the order sent.
     pub groups: Vec<(String, GroupKey)>,
     pub group_identify: Option<GroupIdentify>,
-    pub warnings: Vec<Finding>,
+    pub warnings: Vec<EventWarning>,
 }
 
-impl Normalised<'_> {
-    pub fn copies(&self) -> Copies<'_> {
+impl NormalizedEvent<'_> {
+    pub fn copies(&self) -> CopiedProperties<'_> {
         match self.copies {
-            true => Copies::new(&self.properties),
-            false => Copies::default(),
+            true => CopiedProperties::new(&self.properties),
+            false => CopiedProperties::default(),
         }
     }
 }
 
-/// Whether an event makes, or belongs to, a person with a profile.
+/// Whether an event creates or updates a person profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PersonStep {
+pub enum PersonProcessing {
     Full,
-    /// The sender asked for none.
+    /// `$process_person_profile` is false, or the project opted out.
     Personless,
-    /// A flag was checked: worth a profile only for somebody who has one already.
+    /// `$feature_flag_called`: updates an existing profile but creates none.
     OnlyIfKnown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
     pub other: String,
-    /// Merges even somebody who is identified already.
+    /// Merges even a person that is already identified.
     pub dangerously: bool,
 }
 
-/// A group's key as it is compared, and as the event has it: a number stays one.
+/// A group's key as a string for comparison, and as JSON for the event, where a number stays one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupKey {
     pub text: String,
@@ -122,14 +122,14 @@ pub struct GroupIdentify {
     pub set: Map<String, Value>,
 }
 
-/// Something to tell the project about an event.
+/// An ingestion warning about an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct EventWarning {
     pub kind: WarningKind,
     pub message: Option<String>,
 }
 
-impl From<WarningKind> for Finding {
+impl From<WarningKind> for EventWarning {
     fn from(kind: WarningKind) -> Self {
         Self { kind, message: None }
     }
@@ -137,61 +137,61 @@ impl From<WarningKind> for Finding {
 
 #[derive(Debug)]
 pub enum Outcome<'a> {
-    Store(Box<Normalised<'a>>),
-    /// Not stored, and why; an empty list is an event that is never meant to be stored.
-    Drop(Vec<Finding>),
+    Store(Box<NormalizedEvent<'a>>),
+    /// Dropped, with warnings; without any, the event is one that is never stored.
+    Drop(Vec<EventWarning>),
 }
 
-/// Normalises one event. An error means that the record itself cannot be read.
-pub fn normalise<'a>(
+/// Normalizes one event. An error means that the record is corrupted.
+pub fn normalize<'a>(
     event: &AcceptedEvent<'a>,
     rules: &Rules,
     geoip: &GeoIp,
     layout: &mut Layout,
 ) -> Result<Outcome<'a>, RecordError> {
     let mut properties = Properties::parse(event.properties, layout)?;
-    if let Some(dropped) = refused_by_name(event, &properties) {
+    if let Some(dropped) = dropped_by_name(event, &properties) {
         return Ok(Outcome::Drop(dropped));
     }
     add_v1(event, &mut properties);
     if properties.is_true(name!("$cookieless_mode")) {
         return Ok(Outcome::Drop(vec![WarningKind::CookielessDisabled.into()]));
     }
-    let mut warnings: Vec<Finding> = Vec::new();
+    let mut warnings: Vec<EventWarning> = Vec::new();
     let ignore_sent_at = properties.is_true(name!("$ignore_sent_at"));
-    let (time, finding) = time::event_time(event, ignore_sent_at);
-    warnings.extend(finding.map(Finding::from));
+    let (time, warning) = time::event_time(event, ignore_sent_at);
+    warnings.extend(warning.map(EventWarning::from));
     if let Some(seconds) = rules.drop_events_older_than_seconds.filter(|seconds| *seconds > 0)
         && event.received_at.seconds_since(time) > seconds
     {
         return Ok(Outcome::Drop(vec![WarningKind::EventDroppedTooOld.into()]));
     }
-    tidy(event, &mut properties);
+    clean(event, &mut properties);
     let elements_chain = take_elements(&mut properties);
-    let place = locate(event, &mut properties, geoip);
+    let location = locate(event, &mut properties, geoip);
     if rules.anonymize_ips {
         properties.remove(name!("$ip"));
     }
-    let mut changes = person::lift(event, &mut properties);
+    let mut changes = person::take_changes(event, &mut properties);
     if event.name == "$exception" && !changes.is_empty() {
         warnings.push(WarningKind::SetOnException.into());
     }
-    let person = match person::step(event, &mut properties, rules) {
-        Ok((person, finding)) => {
-            warnings.extend(finding.map(Finding::from));
+    let person = match person::processing(event, &mut properties, rules) {
+        Ok((person, warning)) => {
+            warnings.extend(warning.map(EventWarning::from));
             person
         }
         Err(kind) => return Ok(Outcome::Drop(vec![kind.into()])),
     };
-    if let Some(place) = place {
-        properties.set_place(place);
+    if let Some(location) = location {
+        properties.set_location(location);
     }
     let copies = !matches!(
         (person, event.name),
-        (PersonStep::Personless, _) | (_, "$exception" | "$groupidentify")
+        (PersonProcessing::Personless, _) | (_, "$exception" | "$groupidentify")
     );
     match copies {
-        true => person::name_system(&mut properties),
+        true => person::fill_os(&mut properties),
         false => changes.clear(),
     }
     let group_identify = match group_identify(event, &properties) {
@@ -199,7 +199,7 @@ pub fn normalise<'a>(
         Err(kind) => return Ok(Outcome::Drop(vec![kind.into()])),
     };
     let groups = match person {
-        PersonStep::Personless => {
+        PersonProcessing::Personless => {
             group_names().for_each(|name| properties.remove(name));
             Vec::new()
         }
@@ -211,7 +211,7 @@ pub fn normalise<'a>(
         return Ok(Outcome::Drop(vec![WarningKind::MessageSizeTooLarge.into()]));
     }
     let merge = merge(event, &properties);
-    Ok(Outcome::Store(Box::new(Normalised {
+    Ok(Outcome::Store(Box::new(NormalizedEvent {
         project: event.project,
         uuid: event.uuid.at(time),
         name: event.name,
@@ -231,13 +231,16 @@ pub fn normalise<'a>(
     })))
 }
 
-/// Names that are never stored as events.
-fn refused_by_name(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Option<Vec<Finding>> {
+/// Drops events that are never stored, by name.
+fn dropped_by_name(
+    event: &AcceptedEvent<'_>,
+    properties: &Properties<'_>,
+) -> Option<Vec<EventWarning>> {
     match event.name {
         "$$heatmap" => Some(Vec::new()),
         "$snapshot" => Some(vec![WarningKind::ReplayNotStored.into()]),
         "$performance_event" => Some(vec![WarningKind::PerformanceEventNotStored.into()]),
-        "$$client_ingestion_warning" => Some(vec![Finding {
+        "$$client_ingestion_warning" => Some(vec![EventWarning {
             kind: WarningKind::ClientIngestionWarning,
             message: properties
                 .text(name!("$$client_ingestion_warning_message"))
@@ -247,7 +250,7 @@ fn refused_by_name(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Op
     }
 }
 
-/// What capture v1 carries beside the properties wins over what stands inside them.
+/// Adds the fields of capture v1; they override properties.
 fn add_v1(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) {
     let Some(v1) = &event.v1 else { return };
     let mut put = |name: Name, value: Value| properties.set_value(name, &value);
@@ -273,15 +276,15 @@ fn add_v1(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) {
     }
 }
 
-fn tidy(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) {
+fn clean(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) {
     names::removed().for_each(|name| properties.remove(name));
     if let Some(SentAt::Text(sent_at)) = &event.sent_at {
         properties.set_value(name!("$sent_at"), &Value::from(sent_at.as_ref()));
     }
-    // Of all bytes, whatever the first ones are: so many are looked at at once.
-    let shouted =
+    // No early exit, so that the compiler vectorizes the loop.
+    let has_uppercase =
         |json: &str| json.bytes().fold(false, |any, byte| any | byte.is_ascii_uppercase());
-    if properties.json(name!("$session_id")).is_some_and(shouted)
+    if properties.json(name!("$session_id")).is_some_and(has_uppercase)
         && let Some(session) = properties.text(name!("$session_id"))
         && Uuid::parse_str(&session).is_ok()
     {
@@ -312,12 +315,12 @@ fn locate(
     event: &AcceptedEvent<'_>,
     properties: &mut Properties<'_>,
     geoip: &GeoIp,
-) -> Option<Arc<geoip::Place>> {
+) -> Option<Arc<geoip::Location>> {
     if properties.is_truthy(name!("$geoip_disable")) {
         return None;
     }
     let sent = properties.text(name!("$ip")).and_then(|text| text.trim().parse::<IpAddr>().ok());
-    geoip.look_up(sent.or(event.client_ip)?)
+    geoip.lookup(sent.or(event.client_ip)?)
 }
 
 fn merge(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Option<Merge> {
@@ -334,14 +337,14 @@ fn merge(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Option<Merge
     Some(Merge { other: other.chars().take(DISTINCT_ID_CHARS_MAX).collect(), dangerously })
 }
 
-/// Group types and keys as text; a type that is too long cannot be resolved.
+/// The event's groups; types longer than `GROUP_KEY_CHARS_MAX` are skipped.
 fn groups(properties: &Properties<'_>) -> Vec<(String, GroupKey)> {
     let sent = properties.json(name!("$groups")).map(Members::new);
     let sent: Vec<_> = sent.into_iter().flatten().flatten().flatten().collect();
-    let (mut groups, mut seen) = (Vec::new(), HashSet::new());
-    // Of a type that stands twice the last key counts.
+    let (mut groups, mut visited) = (Vec::new(), HashSet::new());
+    // The last key of a repeated type wins.
     for (kind, json) in sent.into_iter().rev() {
-        if seen.insert(kind.clone())
+        if visited.insert(kind.clone())
             && let Some(key) = GroupKey::read(json)
             && kind.chars().count() <= GROUP_KEY_CHARS_MAX
         {

@@ -18,7 +18,7 @@ pub enum Sdk {
 #[derive(Debug, PartialEq)]
 pub struct Reading {
     pub name: &'static str,
-    pub answer: bool,
+    pub result: bool,
 }
 
 /// What the contract's table makes of a property.
@@ -39,7 +39,7 @@ pub fn reading(
         Sdk::Python => python_text(held),
         Sdk::Node => js_text(held),
     };
-    let said = |name, answer| Some(Reading { name, answer });
+    let said = |name, result| Some(Reading { name, result });
     match (sdk, operator) {
         // contract: flags 2.3, "Known divergence"; posthog-node does the same.
         (_, word) if word.starts_with("semver") => {

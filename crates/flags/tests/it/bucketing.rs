@@ -15,7 +15,7 @@ fn half() -> FlagDefinition {
 }
 
 fn enabled(definition: FlagDefinition, context: &Context<'_>) -> bool {
-    compile(&[definition]).evaluate(context, &everything()).answers[0].enabled
+    compile(&[definition]).evaluate(context, &everything()).results[0].enabled
 }
 
 fn inside(identifier: &str) -> bool {
@@ -35,7 +35,8 @@ fn devices_decide_where_the_flag_says_so() {
     let mut by_device = half();
     by_device.bucketing_identifier = Some(BucketingIdentifier::DeviceId);
     for distinct_id in [&inside, &outside] {
-        let at = |device| Context { device_id: device, ..Context::stranger(distinct_id, now()) };
+        let at =
+            |device| Context { device_id: device, ..Context::unknown_person(distinct_id, now()) };
         assert!(enabled(by_device.clone(), &at(Some(inside.as_str()))));
         assert!(!enabled(by_device.clone(), &at(Some(outside.as_str()))));
         assert!(!enabled(by_device.clone(), &at(None)), "no device, no bucket");
@@ -51,7 +52,7 @@ fn continuity_prefers_the_stored_key_then_the_anonymous_id() {
     let context = |hash_keys, anonymous| Context {
         hash_keys,
         anon_distinct_id: anonymous,
-        ..Context::stranger(&outside, now())
+        ..Context::unknown_person(&outside, now())
     };
     let anonymous = Some(inside.as_str());
     assert!(enabled(lasting.clone(), &context(HashKeys::Known(&stored), None)));
@@ -63,7 +64,7 @@ fn continuity_prefers_the_stored_key_then_the_anonymous_id() {
         "only where asked for"
     );
     let set = compile(&[lasting, flag(2, "g", json!({"groups": [{}]}))]);
-    let answers = set.evaluate(&context(HashKeys::Unavailable, None), &everything());
-    assert_eq!(answer_of(&answers, KEY).failure, Some(Failure::DatabaseError));
-    assert!(answer_of(&answers, "g").enabled);
+    let results = set.evaluate(&context(HashKeys::Unavailable, None), &everything());
+    assert_eq!(answer_of(&results, KEY).failure, Some(Failure::DatabaseError));
+    assert!(answer_of(&results, "g").enabled);
 }
