@@ -137,7 +137,7 @@ impl Flags {
         if wanted.is_empty() || !flags.set.needs_groups() {
             return Some(Vec::new());
         }
-        let found = Box::pin(self.0.catalog.groups_by_key(project.id, &wanted));
+        let found = Box::pin(self.0.catalog.groups().by_key(project.id, &wanted));
         match timeout(STORED_TIMEOUT, found).await {
             Ok(Ok(groups)) => Some(groups),
             _ => None,

@@ -62,7 +62,7 @@ impl Database {
             return cached;
         }
         let record: Option<Record> = self.reader.lookup(ip).ok()?.decode().ok()?;
-        let location = record.and_then(Record::location).map(Arc::new);
+        let location = record.and_then(Record::into_location).map(Arc::new);
         self.locations.insert(offset, location.clone());
         location
     }
@@ -334,7 +334,7 @@ struct Postal {
 }
 
 impl Record {
-    fn location(self) -> Option<RecordLocation> {
+    fn into_location(self) -> Option<Location> {
         let city = self.city.unwrap_or_default();
         let country = self.country.unwrap_or_default();
         let continent = self.continent.unwrap_or_default();

@@ -133,20 +133,20 @@ async fn load(
     let new: Vec<ProjectId> =
         projects.iter().copied().filter(|project| !identity_caches.contains_key(project)).collect();
     if !new.is_empty() {
-        let next = catalog.next_numbers(&new).await?;
+        let next = catalog.persons().next_numbers(&new).await?;
         let fresh = next.into_iter().map(|(project, NextNumbers { distinct, person })| {
             (project, IdentityCache::new(project, distinct, person))
         });
         identity_caches.extend(fresh);
     }
-    let mut types = catalog.group_types_of(&projects).await?;
+    let mut types = catalog.groups().types_of_projects(&projects).await?;
     let mut all = HashMap::new();
     for (project, events) in events {
         let Some(identities) = identity_caches.get_mut(project) else { continue };
         let unknown: Vec<&str> =
             ids_named(events).into_iter().filter(|id| identities.number(id).is_none()).collect();
         if !unknown.is_empty() {
-            let (ids, persons) = catalog.identities_to_change(*project, &unknown).await?;
+            let (ids, persons) = catalog.persons().identities_to_change(*project, &unknown).await?;
             identities.load(ids, persons);
         }
         let group_types = types.remove(project).unwrap_or_default();
@@ -160,7 +160,7 @@ async fn load(
             })
             .collect();
         let keys: Vec<(u8, &str)> = keys.into_iter().collect();
-        let known = catalog.groups_by_key(*project, &keys).await?;
+        let known = catalog.groups().by_key(*project, &keys).await?;
         let mut groups = GroupCache::new(group_types);
         known.into_iter().for_each(|group| groups.load(group));
         all.insert(*project, groups);

@@ -42,7 +42,7 @@ pub(crate) async fn decide(
         Edit::SplitPerson { person, ids } => identities.split(*person, ids, record.at),
         Edit::ChangeGroup { index, key, set, unset } => {
             let mut groups = GroupCache::default();
-            let known = catalog.groups_by_key(project, &[(*index, key)]).await?;
+            let known = catalog.groups().by_key(project, &[(*index, key)]).await?;
             known.into_iter().for_each(|group| groups.load(group));
             let kind = String::new();
             let wanted = GroupIdentify { kind, key: key.clone(), set: set.clone() };
@@ -66,7 +66,8 @@ pub(crate) async fn next_chunk(
 ) -> Result<Option<IngestBatch>, Failure> {
     let Edit::RenameProperty { from, to } = &record.edit else { return Ok(None) };
     let project = record.project;
-    let persons = catalog.persons_having(project, from, *after, PERSONS_PER_TRANSACTION).await?;
+    let persons =
+        catalog.persons().having_property(project, from, *after, PERSONS_PER_TRANSACTION).await?;
     let Some(last) = persons.last() else { return Ok(None) };
     *after = Some(last.no);
     let mut identities = load(catalog, record, &[]).await?;
@@ -92,10 +93,10 @@ async fn load(
     persons: &[PersonNo],
 ) -> Result<IdentityCache, Failure> {
     let project = record.project;
-    let next = catalog.next_numbers(&[project]).await?[&project];
+    let next = catalog.persons().next_numbers(&[project]).await?[&project];
     let mut identities = IdentityCache::new(project, next.distinct, next.person);
-    let ids = catalog.distinct_ids_of(project, persons).await?;
-    let persons = catalog.persons_by_number(project, persons).await?.into_iter();
+    let ids = catalog.persons().distinct_ids_of(project, persons).await?;
+    let persons = catalog.persons().by_no(project, persons).await?.into_iter();
     let persons = persons.map(|person| person.map(|properties| JsonObject::from(&properties)));
     identities.load(ids, persons.collect());
     Ok(identities)

@@ -66,7 +66,7 @@ impl Pipeline {
     /// deletes.
     pub async fn open(parts: Parts) -> Result<Self> {
         let Parts { catalog, warehouse, journal, geoip } = parts;
-        let catalog_position = match catalog.ingest_offset().await? {
+        let catalog_position = match catalog.ingest().offset().await? {
             Some((stored, _)) if stored != journal.as_u128() => {
                 let stored = JournalId::from_u128(stored);
                 return Err(Error::OtherJournal { stored, given: journal });
@@ -105,7 +105,7 @@ impl Pipeline {
 
     /// The journal may delete records before this: both stores have them durably.
     pub fn releasable(catalog: &Catalog, warehouse: &Warehouse) -> Position {
-        Position::from_u64(catalog.applied_position().min(warehouse.durable_position()))
+        Position::from_u64(catalog.ingest().applied_position().min(warehouse.durable_position()))
     }
 
     pub fn counters(&self) -> Arc<Counters> {
@@ -129,7 +129,7 @@ impl Pipeline {
         let catalog_position = match self.catalog_position {
             Some(catalog_position) => catalog_position,
             None => {
-                let stored = self.catalog.ingest_offset().await?;
+                let stored = self.catalog.ingest().offset().await?;
                 self.delete_due().await?;
                 *self.catalog_position.insert(stored.map_or(Position::START.as_u64(), |(_, at)| at))
             }
@@ -163,13 +163,13 @@ impl Pipeline {
     /// Evicts rules after a change of projects, and resets reported definitions after one was
     /// deleted. Then loads the rules of new projects.
     async fn refresh(&mut self, records: &Records) -> Result<()> {
-        let version = self.catalog.projects_version();
+        let version = self.catalog.projects().version();
         if version != self.rules_version || self.rules.len() > RULES_MAX {
             self.rules.clear();
             self.identity_caches.clear();
             self.rules_version = version;
         }
-        let version = self.catalog.definitions_version();
+        let version = self.catalog.definitions().version();
         if version != self.definitions_version {
             self.definitions.reset();
             self.definitions_version = version;
@@ -181,7 +181,7 @@ impl Pipeline {
             return Ok(());
         }
         let unknown: Vec<ProjectId> = unknown.into_iter().collect();
-        let mut found = self.catalog.ingest_rules(&unknown).await?;
+        let mut found = self.catalog.ingest().rules(&unknown).await?;
         for project in unknown {
             let known = found.remove(&project).map(|found| (rules(&found), found.ingested_event));
             self.rules.insert(project, known);
@@ -192,14 +192,14 @@ impl Pipeline {
     /// Appends the rows of records that the catalog has applied already; changes nothing else.
     async fn replay_rows(&mut self, items: &[PreparedRecord<'_>]) -> Result<()> {
         let (Some(first), Some(last)) = (items.first(), items.last()) else { return Ok(()) };
-        let dead = self.catalog.dead_positions(first.position, last.position + 1).await?;
+        let dead = self.catalog.dead_letters().positions(first.position, last.position + 1).await?;
         let mut events = by_project(items);
         events.values_mut().for_each(|all| all.retain(|(position, _)| !dead.contains(position)));
         let projects: Vec<ProjectId> = events.keys().copied().collect();
-        let mut types = self.catalog.group_types_of(&projects).await?;
+        let mut types = self.catalog.groups().types_of_projects(&projects).await?;
         let mut rows = Vec::new();
         for (project, events) in &events {
-            let ids = self.catalog.distinct_ids(*project, &ids_named(events)).await?;
+            let ids = self.catalog.persons().distinct_ids(*project, &ids_named(events)).await?;
             let numbers: HashMap<&str, _> =
                 ids.iter().map(|id| (id.text.as_str(), id.no)).collect();
             let groups = GroupCache::new(types.remove(project).unwrap_or_default());
@@ -308,7 +308,7 @@ impl Pipeline {
         let from = self.catalog_position.unwrap_or_default();
         let end_position = end_position(part).max(from);
         let batch = IngestBatch { journal: self.journal.as_u128(), from, end_position, ..batch };
-        self.catalog.ingest(&batch).await?;
+        self.catalog.ingest().apply(&batch).await?;
         self.catalog_position = Some(batch.end_position);
         Ok(())
     }
@@ -353,7 +353,7 @@ impl Pipeline {
 
     /// Executes the event deletions that the catalog has queued. Idempotent.
     async fn delete_due(&mut self) -> Result<()> {
-        for deletion in self.catalog.event_deletions_due().await? {
+        for deletion in self.catalog.ingest().deletions_due().await? {
             let EventDeletion { project, before, distinct_nos } = &deletion;
             let numbers = distinct_nos.iter().map(|number| number.0).collect();
             let selection = Selection::DistinctNos(numbers);
@@ -367,7 +367,7 @@ impl Pipeline {
                 other => other?,
             };
             tracing::info!(project.id = %project, events = receipt.events, "deleted events");
-            self.catalog.event_deletion_done(&deletion, receipt.events).await?;
+            self.catalog.ingest().deletion_done(&deletion, receipt.events).await?;
         }
         Ok(())
     }

@@ -89,7 +89,7 @@ impl PersonCache {
         let person = self.person(catalog, project, &request.distinct_id).await?;
         let static_cohorts = match &person {
             Some(person) if set.needs_static_cohorts() => {
-                Box::pin(catalog.static_cohorts_of(project, person.no)).await?
+                Box::pin(catalog.cohorts().static_of_person(project, person.no)).await?
             }
             _ => HashSet::new(),
         };
@@ -112,7 +112,7 @@ impl PersonCache {
         distinct_id: &str,
     ) -> catalog::Result<Option<Arc<FlagPerson>>> {
         // Read before the query: a result that predates a change must not be cached after it.
-        let position = catalog.applied_position();
+        let position = catalog.ingest().applied_position();
         let key = (project, Box::from(distinct_id));
         {
             let cached = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -122,7 +122,7 @@ impl PersonCache {
                 return Ok(known.clone());
             }
         }
-        let found = Box::pin(catalog.flag_persons(project, &[distinct_id])).await?;
+        let found = Box::pin(catalog.flags().persons(project, &[distinct_id])).await?;
         let found = found.into_iter().next().map(Arc::new);
         let mut cached = self.0.write().unwrap_or_else(PoisonError::into_inner);
         cached.insert(position, key, found.clone());
@@ -143,7 +143,7 @@ async fn hash_keys(
     if numbers.is_empty() {
         return Ok(ByFlag::new());
     }
-    let mut stored = catalog.hash_keys(project, &numbers).await?;
+    let mut stored = catalog.flags().hash_keys(project, &numbers).await?;
     if let Some(anonymous) = &request.anon_distinct_id {
         let missing: Vec<HashKey> = set
             .continuous()
@@ -156,8 +156,8 @@ async fn hash_keys(
             })
             .collect();
         if !missing.is_empty() {
-            catalog.add_hash_keys(project, &missing).await?;
-            stored = catalog.hash_keys(project, &numbers).await?;
+            catalog.flags().add_hash_keys(project, &missing).await?;
+            stored = catalog.flags().hash_keys(project, &numbers).await?;
         }
     }
     // The rows of the distinct id's person win, so they come last.

@@ -68,7 +68,7 @@ impl Projects {
         let slots: Arc<RwLock<HashMap<ProjectId, Arc<Slot>>>> = Arc::default();
         // The catalog outlives its subscribers, so it must not keep them alive.
         let subscriber = Arc::downgrade(&slots);
-        catalog.on_project_change(move |project| {
+        catalog.projects().on_change(move |project| {
             let Some(slots) = subscriber.upgrade() else { return };
             let slots = slots.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(slot) = slots.get(&project) {
@@ -159,11 +159,15 @@ impl Slot {
 }
 
 pub(super) async fn load(catalog: &Catalog, project: &ProjectRow) -> catalog::Result<ProjectFlags> {
-    let definitions = catalog.flag_definitions(project.id).await?;
-    let cohorts = catalog.cohort_definitions(project.id).await?;
+    let definitions = catalog.flags().definitions(project.id).await?;
+    let cohorts = catalog.cohorts().definitions(project.id).await?;
     let mut group_types: [Option<String>; GROUP_TYPES_MAX as usize] = Default::default();
-    for (name, index) in
-        catalog.group_types_of(&[project.id]).await?.remove(&project.id).unwrap_or_default()
+    for (name, index) in catalog
+        .groups()
+        .types_of_projects(&[project.id])
+        .await?
+        .remove(&project.id)
+        .unwrap_or_default()
     {
         if let Some(slot) = group_types.get_mut(usize::from(index)) {
             *slot = Some(name);

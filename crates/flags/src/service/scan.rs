@@ -107,10 +107,10 @@ impl PersonBatch {
         after: Option<PersonNo>,
         sets: &[&FlagSet],
     ) -> catalog::Result<Option<Self>> {
-        let persons = catalog.scan_persons(project.id, after, BATCH).await?;
+        let persons = catalog.flags().scan_persons(project.id, after, BATCH).await?;
         let (Some(first), Some(last)) = (persons.first(), persons.last()) else { return Ok(None) };
         let lists = match sets.iter().any(|set| set.needs_static_cohorts()) {
-            true => catalog.static_cohorts_among(project.id, first.no, last.no).await?,
+            true => catalog.cohorts().static_of_range(project.id, first.no, last.no).await?,
             false => HashMap::new(),
         };
         let keys = match sets.iter().any(|set| set.needs_hash_keys()) {
@@ -164,7 +164,7 @@ async fn hash_keys(
 ) -> catalog::Result<HashMap<PersonNo, ByFlag>> {
     let numbers: Vec<PersonNo> = persons.iter().map(|person| person.no).collect();
     let mut found: HashMap<PersonNo, ByFlag> = HashMap::new();
-    for key in catalog.hash_keys(project.id, &numbers).await? {
+    for key in catalog.flags().hash_keys(project.id, &numbers).await? {
         found.entry(key.person).or_default().insert(key.flag_key, key.hash_key);
     }
     Ok(found)
@@ -180,7 +180,7 @@ async fn scan_groups(
     let mut after: Option<String> = None;
     loop {
         let groups: Vec<Group> =
-            catalog.scan_groups(project.id, index, after.as_deref(), BATCH).await?;
+            catalog.flags().scan_groups(project.id, index, after.as_deref(), BATCH).await?;
         let Some(last) = groups.last() else { return Ok(true) };
         after = Some(last.key.clone());
         let now = catalog.clock().now();

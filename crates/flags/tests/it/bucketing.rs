@@ -1,4 +1,4 @@
-//! Which identifier decides somebody's bucket.
+//! Bucketing identifiers: distinct id, device id, stored hash key.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ fn inside(identifier: &str) -> bool {
     bucket(KEY, identifier, "") <= 0.5
 }
 
-/// One identifier on each side of the bound.
+/// One identifier inside the rollout, and one outside.
 fn sides() -> (String, String) {
     let of = |side: bool| (0..).map(|n| format!("id-{n}")).find(|id| inside(id) == side).unwrap();
     (of(true), of(false))
@@ -30,7 +30,7 @@ fn sides() -> (String, String) {
 
 // contract: flags 82
 #[test]
-fn devices_decide_where_the_flag_says_so() {
+fn flag_can_bucket_by_device_id() {
     let (inside, outside) = sides();
     let mut by_device = half();
     by_device.bucketing_identifier = Some(BucketingIdentifier::DeviceId);
@@ -44,7 +44,7 @@ fn devices_decide_where_the_flag_says_so() {
 }
 
 #[test]
-fn continuity_prefers_the_stored_key_then_the_anonymous_id() {
+fn experience_continuity_prefers_stored_hash_key_then_anonymous_id() {
     let (inside, outside) = sides();
     let stored = HashMap::from([(KEY.to_owned(), inside.clone())]);
     let mut lasting = half();
@@ -65,6 +65,6 @@ fn continuity_prefers_the_stored_key_then_the_anonymous_id() {
     );
     let set = compile(&[lasting, flag(2, "g", json!({"groups": [{}]}))]);
     let results = set.evaluate(&context(HashKeys::Unavailable, None), &everything());
-    assert_eq!(answer_of(&results, KEY).failure, Some(Failure::DatabaseError));
-    assert!(answer_of(&results, "g").enabled);
+    assert_eq!(result_of(&results, KEY).failure, Some(Failure::DatabaseError));
+    assert!(result_of(&results, "g").enabled);
 }

@@ -1,4 +1,4 @@
-//! Flags that depend on flags.
+//! Flags that depend on other flags.
 
 use flags::Selection;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn on_flag(id: Value, value: Value) -> Value {
 
 // contract: flags 76
 #[test]
-fn a_dependency_is_compared_by_its_result() {
+fn flag_dependency_compares_the_result() {
     let variants = json!({"groups": [{}], "multivariate": {"variants": [
         {"key": "test", "rollout_percentage": 100}]}});
     for (base, active, value, expected) in [
@@ -28,12 +28,12 @@ fn a_dependency_is_compared_by_its_result() {
         base.active = active;
         let set = compile(&[flag(2, "a-top", on_flag(json!("1"), value.clone())), base]);
         let results = set.evaluate(&person("u", json!({})), &everything());
-        assert_eq!(answer_of(&results, "a-top").enabled, expected, "{active} {value}");
+        assert_eq!(result_of(&results, "a-top").enabled, expected, "{active} {value}");
     }
 }
 
 #[test]
-fn a_missing_or_circular_dependency_turns_off_all_that_need_it() {
+fn missing_or_cyclic_dependency_disables_dependent_flags() {
     let set = compile(&[
         flag(1, "a", on_flag(json!("9"), json!(false))),
         flag(2, "b", on_flag(json!("1"), json!(false))),
@@ -45,16 +45,16 @@ fn a_missing_or_circular_dependency_turns_off_all_that_need_it() {
     ]);
     let results = set.evaluate(&person("u", json!({})), &everything());
     for key in ["a", "b", "c", "d", "e", "g"] {
-        let (value, reason, _) = shown(answer_of(&results, key));
+        let (value, reason, _) = shown(result_of(&results, key));
         assert_eq!((value, reason), (json!(false), "missing_dependency"), "{key}");
     }
-    assert!(answer_of(&results, "f").enabled);
+    assert!(result_of(&results, "f").enabled);
     assert!(results.errors, "a circle is an error");
     assert!(set.chain(FlagId(2)).is_empty() && set.chain(FlagId(3)).is_empty());
 }
 
 #[test]
-fn what_is_asked_for_brings_its_dependencies() {
+fn selected_flags_evaluate_their_dependencies() {
     let set = compile(&[
         flag(1, "z", json!({"groups": [{}]})),
         flag(2, "m", on_flag(json!("1"), json!(true))),
@@ -70,7 +70,7 @@ fn what_is_asked_for_brings_its_dependencies() {
 }
 
 #[test]
-fn a_chain_as_long_as_a_project_is_still_answered() {
+fn long_dependency_chain_is_evaluated_without_recursion() {
     const FLAGS: i64 = 2_000;
     let mut definitions = vec![flag(1, "f1", json!({"groups": [{}]}))];
     for id in 2..=FLAGS {

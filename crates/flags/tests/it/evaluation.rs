@@ -1,4 +1,4 @@
-//! One flag, one context: what is answered and why.
+//! Evaluation of one flag in one context: result and reason.
 
 use flags::{Failure, RecordedSteps, RequestRuntime, Selection, Step, Stored, Subject};
 use model::CohortId;
@@ -16,7 +16,7 @@ fn is(key: &str, value: &str) -> Value {
 }
 
 #[test]
-fn conditions_are_tried_in_order_and_the_highest_reason_is_told() {
+fn conditions_are_evaluated_in_order_and_the_highest_reason_reported() {
     let pro = person("u", json!({"plan": "pro"}));
     let free = person("u", json!({"plan": "free"}));
     let plan = |value: &str, rollout: i64| group(json!([is("plan", value)]), json!(rollout));
@@ -51,7 +51,7 @@ fn conditions_are_tried_in_order_and_the_highest_reason_is_told() {
 }
 
 #[test]
-fn a_flag_among_many_answers_as_if_it_were_alone() {
+fn flag_result_does_not_depend_on_other_flags() {
     let variants = json!({"variants": [
         {"key": "a", "rollout_percentage": 30}, {"key": "b", "rollout_percentage": 70}]});
     let filters = |at: i64| match at % 4 {
@@ -71,7 +71,7 @@ fn a_flag_among_many_answers_as_if_it_were_alone() {
         for one in &all {
             let alone = compile(std::slice::from_ref(one));
             let alone = alone.evaluate(&context, &everything());
-            let among = answer_of(&results, &one.key);
+            let among = result_of(&results, &one.key);
             assert_eq!(shown(among), shown(&alone.results[0]), "{} for {id}", one.key);
             on += usize::from(among.enabled);
         }
@@ -81,7 +81,7 @@ fn a_flag_among_many_answers_as_if_it_were_alone() {
 
 // contract: flags 60-62
 #[test]
-fn the_first_match_decides_the_variant_and_only_its_payload_is_given() {
+fn first_matching_condition_decides_variant_and_payload() {
     let variants = json!({"variants": [
         {"key": "a", "rollout_percentage": 0}, {"key": "b", "rollout_percentage": 100}]});
     for (groups, expected) in [
@@ -100,7 +100,7 @@ fn the_first_match_decides_the_variant_and_only_its_payload_is_given() {
 }
 
 #[test]
-fn groups_are_bucketed_by_their_key_and_skipped_when_absent() {
+fn group_conditions_are_bucketed_by_group_key_and_skipped_without_group() {
     let filters = json!({"aggregation_group_type_index": 0, "groups": [{
         "properties": [{"key": "tier", "type": "group", "group_type_index": 0, "value": "gold"}],
         "rollout_percentage": 100,
@@ -121,7 +121,7 @@ fn groups_are_bucketed_by_their_key_and_skipped_when_absent() {
 
 // contract: flags 81
 #[test]
-fn conditions_on_persons_and_on_groups_stand_side_by_side() {
+fn one_flag_may_have_conditions_on_persons_and_on_groups() {
     let filters = json!({"groups": [
         {"properties": [is("plan", "pro")], "aggregation_group_type_index": null},
         {"properties": [], "rollout_percentage": 100, "aggregation_group_type_index": 0},
@@ -134,7 +134,7 @@ fn conditions_on_persons_and_on_groups_stand_side_by_side() {
 
 // contract: flags 78-80
 #[test]
-fn enrolment_then_holdout_then_conditions_and_early_exit_ends_them() {
+fn evaluation_order_is_enrollment_holdout_conditions_with_early_exit() {
     let enrolment = json!({"feature_enrollment": true, "groups": [{}]});
     for (properties, expected) in [
         (json!({"$feature_enrollment/f": "true"}), (json!(true), "super_condition_value", Some(0))),
@@ -175,7 +175,7 @@ fn enrolment_then_holdout_then_conditions_and_early_exit_ends_them() {
 
 // contract: flags 74-75
 #[test]
-fn cohorts_are_lists_or_conditions_and_may_name_each_other() {
+fn cohort_conditions_support_static_dynamic_and_nested_cohorts() {
     let on = |operator: &str, id: i64| {
         json!({"groups": [{"properties": [
             {"key": "id", "type": "cohort", "value": id, "operator": operator}]}]})
@@ -212,12 +212,12 @@ fn cohorts_are_lists_or_conditions_and_may_name_each_other() {
         with_cohorts(&[flag(1, "f", on("in", 9)), flag(2, "g", json!({"groups": [{}]}))], cohorts);
     let results = set.evaluate(&person("u", json!({})), &everything());
     assert!(results.errors, "a cohort that is gone is an error");
-    assert_eq!(answer_of(&results, "f").failure, Some(Failure::CohortNotFound));
-    assert!(answer_of(&results, "g").enabled, "and only its flag fails");
+    assert_eq!(result_of(&results, "f").failure, Some(Failure::CohortNotFound));
+    assert!(result_of(&results, "g").enabled, "and only its flag fails");
 }
 
 #[test]
-fn cohorts_that_name_each_other_in_a_ring_describe_nobody() {
+fn cyclic_cohorts_match_nobody() {
     let other = |id: i64| CohortKind::Dynamic(json!({"type": "cohort", "key": "id", "value": id}));
     let ring = vec![
         CohortDefinition { id: CohortId(1), kind: other(2) },
@@ -231,7 +231,7 @@ fn cohorts_that_name_each_other_in_a_ring_describe_nobody() {
 
 // contract: flags 66-67
 #[test]
-fn what_the_request_says_lies_over_what_is_stored() {
+fn request_properties_override_stored_ones() {
     let stored = object(json!({"email": "a", "plan": "pro"}));
     let context = |overrides: Value| Context {
         person: Subject::new(object(overrides), Stored::Known(&stored)),
@@ -248,7 +248,7 @@ fn what_the_request_says_lies_over_what_is_stored() {
 }
 
 #[test]
-fn without_the_store_only_flags_that_need_it_fail() {
+fn unavailable_store_fails_only_flags_that_need_it() {
     let needs = json!({"groups": [{"properties": [is("plan", "pro")]}]});
     let set = compile(&[
         flag(1, "a", needs),
@@ -261,21 +261,21 @@ fn without_the_store_only_flags_that_need_it_fail() {
     };
     let results = set.evaluate(&context, &everything());
     assert!(results.errors);
-    assert_eq!(answer_of(&results, "a").failure, Some(Failure::DatabaseError));
-    assert!(answer_of(&results, "b").enabled);
-    assert!(answer_of(&results, "c").enabled, "what was sent needs no store");
+    assert_eq!(result_of(&results, "a").failure, Some(Failure::DatabaseError));
+    assert!(result_of(&results, "b").enabled);
+    assert!(result_of(&results, "c").enabled, "what was sent needs no store");
 }
 
 #[test]
-fn a_flag_that_cannot_be_read_fails_alone() {
+fn malformed_flag_fails_alone() {
     let set = compile(&[flag(1, "a", json!({"groups": 5})), flag(2, "b", json!({"groups": [{}]}))]);
     let results = set.evaluate(&person("u", json!({})), &everything());
-    assert_eq!(answer_of(&results, "a").failure, Some(Failure::InvalidFilters));
-    assert!(answer_of(&results, "b").enabled && results.errors);
+    assert_eq!(result_of(&results, "a").failure, Some(Failure::InvalidFilters));
+    assert!(result_of(&results, "b").enabled && results.errors);
 }
 
 #[test]
-fn requests_choose_flags_by_key_context_and_runtime() {
+fn requests_select_flags_by_key_context_and_runtime() {
     let everyone = || json!({"groups": [{}]});
     let mut definitions: Vec<_> = ["all", "client", "server", "web", "encrypted", "inactive"]
         .iter()
@@ -313,7 +313,7 @@ fn requests_choose_flags_by_key_context_and_runtime() {
 }
 
 #[test]
-fn a_trace_tells_each_comparison_and_each_hash() {
+fn trace_records_each_comparison_and_hash() {
     let filters = json!({"groups": [
         {"properties": [is("plan", "pro")], "rollout_percentage": 100},
         {"properties": [], "rollout_percentage": 50},
@@ -343,7 +343,7 @@ fn a_trace_tells_each_comparison_and_each_hash() {
 }
 
 #[test]
-fn an_empty_identifier_is_in_every_rollout() {
+fn empty_identifier_is_in_every_rollout() {
     let none = json!({"groups": [{"rollout_percentage": 0}]});
     let context = Context::unknown_person("", now());
     assert_eq!(decided(none, &context).0, json!(true));

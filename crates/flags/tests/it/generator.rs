@@ -1,4 +1,4 @@
-//! Flags and persons of every kind that may be stored, the same in every run.
+//! Generates flags, cohorts and persons from a seed.
 
 use model::CohortId;
 use model::flag::filters::{Purpose, groups, prepare};
@@ -11,7 +11,7 @@ use crate::*;
 const FLAGS: i64 = 50;
 pub const CASES: usize = 25;
 
-/// Numbers that are the same in every run.
+/// A seeded random number generator.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -123,7 +123,7 @@ fn any_value(dice: &mut Dice) -> Value {
     }
 }
 
-/// Of every operator that the SDKs know, with a value that may be stored.
+/// A random filter with any operator that the SDKs support, and a valid value.
 fn any_property(dice: &mut Dice, kind: &str) -> Value {
     let known: Vec<Operator> = Operator::ALL
         .iter()
@@ -191,7 +191,7 @@ fn any_group(dice: &mut Dice, id: i64, of_group: bool, variants: &[&str]) -> Val
         let operator = dice.pick(&["in", "not_in", "exact"]);
         properties.push(json!({"key": "id", "type": "cohort", "value": dice.roll(4) as i64 + 1, "operator": operator}));
     }
-    // Only on flags before it, which are on persons, so that the SDKs see the same properties.
+    // Depends only on earlier flags on persons, so that the SDKs see the same properties.
     if !of_group && id > 10 && dice.chance(15) {
         let below = dice.roll(10) as i64 + 1;
         let value = dice.pick(&[json!(true), json!(false), json!("b")]);
@@ -241,7 +241,7 @@ fn any_flag(dice: &mut Dice, id: i64) -> FlagDefinition {
     definition
 }
 
-/// What passes the grammar; the rest could not have been stored.
+/// Retries until the filters are valid, as only valid ones can be stored.
 fn any_stored_flag(dice: &mut Dice, id: i64) -> FlagDefinition {
     loop {
         let mut definition = any_flag(dice, id);
@@ -273,17 +273,17 @@ fn any_cohorts(dice: &mut Dice) -> Vec<CohortDefinition> {
     cohorts
 }
 
-/// Flags, and those for whom they are evaluated.
-pub struct World {
+/// Flags, and the contexts that they are evaluated in.
+pub struct Scenario {
     pub set: FlagSet,
-    /// As an SDK fetches them.
+    /// Definitions as SDKs fetch them.
     pub definitions: Value,
     pub cases: Vec<Value>,
-    /// The same flags without the probes.
+    /// The flags without the probes.
     pub local: Vec<FlagDefinition>,
 }
 
-pub fn any_world(dice: &mut Dice) -> World {
+pub fn any_scenario(dice: &mut Dice) -> Scenario {
     let cohorts = any_cohorts(dice);
     let mut flags: Vec<FlagDefinition> = (1..=FLAGS).map(|id| any_stored_flag(dice, id)).collect();
     let trees: Map<String, Value> = cohorts
@@ -315,10 +315,10 @@ pub fn any_world(dice: &mut Dice) -> World {
         })
         .collect();
     let local = local.into_iter().filter(|flag| !flag.key.starts_with(PROBE)).collect();
-    World { set, definitions, cases, local }
+    Scenario { set, definitions, cases, local }
 }
 
-/// What an SDK calls its reading of one property of a flag, or of one leaf of a cohort.
+/// Keys of probes: flags with a single property filter of a flag or of a cohort.
 pub fn probe_of_flag(key: &str, group: usize, property: usize) -> String {
     format!("{PROBE}{key}-{group}-{property}")
 }
@@ -327,10 +327,10 @@ pub fn probe_of_cohort(cohort: &str, leaf: usize) -> String {
     format!("{PROBE}cohort-{cohort}-{leaf}")
 }
 
-/// How their keys begin.
+/// Key prefix of probes.
 pub const PROBE: &str = "probe-";
 
-/// A flag that asks an SDK only how it reads one property.
+/// A flag whose result tells how an SDK evaluates one property.
 fn probe(id: i64, key: String, property: &Value) -> FlagDefinition {
     let of_group = (property["type"] == "group").then_some(0);
     let condition = json!({"properties": [property], "aggregation_group_type_index": of_group});
@@ -357,7 +357,7 @@ fn probes(definitions: &[FlagDefinition], cohorts: &Map<String, Value>) -> Vec<F
     probes
 }
 
-/// The conditions of a cohort, in their order.
+/// The leaf conditions of a cohort, in order.
 pub fn leaves(tree: &Value) -> Vec<&Value> {
     match tree["values"].as_array() {
         Some(values) => values.iter().flat_map(leaves).collect(),

@@ -1,4 +1,4 @@
-//! Evaluation, from definitions as they are stored to answers.
+//! Flag evaluation, from stored definitions to results.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -70,7 +70,7 @@ fn in_group<'a>(
     context
 }
 
-/// The value an SDK would see, and the reason.
+/// The value that an SDK returns, and the reason.
 fn shown(result: &FlagResult<'_>) -> (Value, &'static str, Option<usize>) {
     let value = match (result.enabled, result.variant) {
         (true, Some(variant)) => json!(variant),
@@ -79,7 +79,7 @@ fn shown(result: &FlagResult<'_>) -> (Value, &'static str, Option<usize>) {
     (value, result.reason.code.as_str(), result.reason.condition_index)
 }
 
-fn answer_of<'s>(results: &'s FlagResults<'s>, key: &str) -> &'s FlagResult<'s> {
+fn result_of<'s>(results: &'s FlagResults<'s>, key: &str) -> &'s FlagResult<'s> {
     results.results.iter().find(|result| result.flag.key == key).unwrap()
 }
 
@@ -87,7 +87,7 @@ fn everything() -> Selection {
     Selection::default()
 }
 
-/// What one flag answers.
+/// The result of a single flag.
 fn decided(filters: Value, context: &Context<'_>) -> (Value, &'static str, Option<usize>) {
     let set = compile(&[flag(1, "f", filters)]);
     let results = set.evaluate(context, &everything());

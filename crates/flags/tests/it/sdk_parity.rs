@@ -1,6 +1,7 @@
-//! Ours against the local evaluators of posthog-python and posthog-node, on generated flags.
+//! Compares results with local evaluation in posthog-python and posthog-node, on generated flags.
 //!
-//! An SDK that cannot decide asks the server, so only what it does decide is compared.
+//! An SDK that cannot evaluate a flag falls back to the server, so only flags that it evaluates are
+//! compared.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,14 +11,14 @@ use std::thread;
 use model::flag::filters::groups;
 use serde_json::{Map, Value, json};
 
-use crate::generator::{CASES, Dice, World, any_world, probe_of_cohort, probe_of_flag};
+use crate::generator::{CASES, Dice, Scenario, any_scenario, probe_of_cohort, probe_of_flag};
 use crate::sdk_quirks::{Reading, Sdk, ours, reading};
 use crate::*;
 
-const WORLDS: usize = 20;
+const SCENARIOS: usize = 20;
 const SEED: u64 = 20_260_115;
 
-fn answered(set: &FlagSet, case: &Value) -> Map<String, Value> {
+fn our_results(set: &FlagSet, case: &Value) -> Map<String, Value> {
     let text = |name: &str| case[name].as_str();
     let mut context = person(text("distinct_id").unwrap(), case["person_properties"].clone());
     context.device_id = text("device_id");
@@ -28,15 +29,16 @@ fn answered(set: &FlagSet, case: &Value) -> Map<String, Value> {
     results.results.iter().map(|one| (one.flag.key.clone(), shown(one).0)).collect()
 }
 
-/// Where `tools/install-test-deps` puts the SDKs.
+/// Where `tools/install-test-deps` installs the SDKs.
 fn installed() -> PathBuf {
-    let folder = std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
-        cache.unwrap_or_else(home).join("hedgerow/test-deps")
-    });
-    assert!(folder.join("installed").exists(), "run tools/install-test-deps first");
-    folder
+    let directory =
+        std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
+            let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+            let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
+            cache.unwrap_or_else(home).join("hedgerow/test-deps")
+        });
+    assert!(directory.join("installed").exists(), "run tools/install-test-deps first");
+    directory
 }
 
 fn run(mut command: Command, input: &str) -> Vec<Vec<Map<String, Value>>> {
@@ -51,7 +53,7 @@ fn run(mut command: Command, input: &str) -> Vec<Vec<Map<String, Value>>> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Everything an SDK answered in one case, beside what we did.
+/// The results of an SDK in one case, next to ours.
 struct Comparison<'a> {
     sdk: Sdk,
     case: &'a Value,
@@ -59,13 +61,13 @@ struct Comparison<'a> {
     cohorts: &'a Value,
 }
 
-/// How an SDK reads a property; none when it would ask the server.
+/// How an SDK evaluates a property; `None` if it falls back to the server.
 type Read = Result<Option<bool>, String>;
 
 impl Comparison<'_> {
-    /// Whether the contract explains why the SDK answers `value`: each property that it reads
-    /// otherwise than we do is one whose reading has a name, and what follows from the SDK's
-    /// readings, by our rules, is what it answered. Everything else is a defect, told here.
+    /// Checks that known divergences explain the SDK's `value`: each property that it evaluates
+    /// differently has a named quirk, and evaluating the flag with the SDK's property results gives
+    /// its value. Anything else is a defect, returned as an error.
     fn explain(&self, flag: &FlagDefinition, value: &Value) -> Result<(), String> {
         let mut flag = flag.clone();
         let groups = groups(&flag.filters).to_vec();
@@ -75,15 +77,15 @@ impl Comparison<'_> {
             let mut fits = true;
             for (nth, property) in properties.iter().enumerate() {
                 let probe = probe_of_flag(&flag.key, at, nth);
-                // A condition that cannot be decided is passed over.
+                // The SDK skips a condition that it cannot decide.
                 fits &= self.reads(property, &probe)?.unwrap_or(false);
             }
             group["properties"] = if fits { json!([]) } else { json!([never(&group)]) };
             read.push(group);
         }
         flag.filters.insert("groups".into(), Value::Array(read));
-        let world = compile(&[flag]);
-        let follows = answered(&world, self.case);
+        let scenario = compile(&[flag]);
+        let follows = our_results(&scenario, self.case);
         match follows.values().next() {
             Some(follows) if follows == value => Ok(()),
             follows => Err(format!("from its readings follows {follows:?}")),
@@ -115,7 +117,7 @@ impl Comparison<'_> {
             _ => &self.case["person_properties"],
         };
         let Some(theirs) = self.result(probe) else { return Ok(None) };
-        // Without its group a condition is passed over, whatever it asks.
+        // A condition on groups is skipped if the group is missing.
         let Some(held) = of.get(property["key"].as_str().unwrap()) else { return Ok(Some(theirs)) };
         let (operator, wanted) = (property["operator"].as_str().unwrap(), &property["value"]);
         if ours(operator, wanted, held) == theirs {
@@ -128,7 +130,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// What follows for a cohort from how its conditions are read.
+    /// Cohort membership, computed from the SDK's property results.
     fn belongs(&self, cohort: &str) -> Read {
         let Some(tree) = self.cohorts.get(cohort) else { return Ok(None) };
         self.fits(tree, cohort, &mut 0)
@@ -152,7 +154,7 @@ impl Comparison<'_> {
         Ok(fits)
     }
 
-    /// What follows for a dependency from how the SDK answered the other flag.
+    /// The dependency's condition, computed from the SDK's result of the other flag.
     fn depends(&self, property: &Value) -> Option<bool> {
         let value = self.theirs.get(property["key"].as_str()?)?;
         Some(match &property["value"] {
@@ -162,7 +164,7 @@ impl Comparison<'_> {
     }
 }
 
-/// A property that nobody in these worlds has.
+/// A property that no generated person or group has.
 fn never(group: &Value) -> Value {
     let index = &group["aggregation_group_type_index"];
     let kind = if index.is_null() { "person" } else { "group" };
@@ -171,29 +173,29 @@ fn never(group: &Value) -> Value {
 }
 
 #[test]
-fn whatever_an_sdk_decides_we_decide_alike() {
+fn local_evaluation_of_sdks_agrees_with_ours() {
     let mut dice = Dice(SEED);
-    let worlds: Vec<World> = (0..WORLDS).map(|_| any_world(&mut dice)).collect();
-    let input: Vec<Value> = worlds
+    let scenarios: Vec<Scenario> = (0..SCENARIOS).map(|_| any_scenario(&mut dice)).collect();
+    let input: Vec<Value> = scenarios
         .iter()
-        .map(|world| json!({"definitions": world.definitions, "cases": world.cases}))
+        .map(|scenario| json!({"definitions": scenario.definitions, "cases": scenario.cases}))
         .collect();
     let input = serde_json::to_string(&input).unwrap();
-    let folder = installed();
+    let directory = installed();
     let scripts = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/sdks");
-    let mut python = Command::new(folder.join("venv/bin/python"));
+    let mut python = Command::new(directory.join("venv/bin/python"));
     python.arg(scripts.join("evaluate.py"));
     let mut node = Command::new("node");
-    node.arg(scripts.join("evaluate.mjs")).arg(&folder).env("TZ", "UTC");
+    node.arg(scripts.join("evaluate.mjs")).arg(&directory).env("TZ", "UTC");
     for (sdk, command) in [(Sdk::Python, python), (Sdk::Node, node)] {
         let theirs = run(command, &input);
         let (mut compared, mut differences) = (0, Vec::new());
-        for (world, rows) in worlds.iter().zip(theirs) {
-            for (case, row) in world.cases.iter().zip(rows) {
-                let ours = answered(&world.set, case);
-                let cohorts = &world.definitions["cohorts"];
+        for (scenario, rows) in scenarios.iter().zip(theirs) {
+            for (case, row) in scenario.cases.iter().zip(rows) {
+                let ours = our_results(&scenario.set, case);
+                let cohorts = &scenario.definitions["cohorts"];
                 let comparison = Comparison { sdk, case, theirs: &row, cohorts };
-                for flag in &world.local {
+                for flag in &scenario.local {
                     let Some(value) = row.get(&flag.key) else { continue };
                     compared += 1;
                     let own = ours.get(&flag.key).cloned().unwrap_or(json!(false));
@@ -208,7 +210,7 @@ fn whatever_an_sdk_decides_we_decide_alike() {
                 }
             }
         }
-        assert!(compared > WORLDS * CASES * 20, "{sdk:?} decided only {compared}");
+        assert!(compared > SCENARIOS * CASES * 20, "{sdk:?} decided only {compared}");
         assert!(
             differences.is_empty(),
             "{} of {compared}:\n{}",

@@ -1,5 +1,5 @@
-//! How an SDK reads a property where the contract's table reads it otherwise: each way has a name,
-//! and says what the SDK must then answer.
+//! Known divergences of the SDKs' property matching from the contract: each is named, with the
+//! result that the SDK must then give.
 
 use std::cmp::Ordering;
 
@@ -14,20 +14,20 @@ pub enum Sdk {
     Node,
 }
 
-/// What an SDK makes of a property that it reads in a way of its own.
+/// The result of an SDK for a property that it matches differently.
 #[derive(Debug, PartialEq)]
 pub struct Reading {
     pub name: &'static str,
     pub result: bool,
 }
 
-/// What the contract's table makes of a property.
+/// The result by the contract's table.
 pub fn ours(operator: &str, wanted: &Value, held: &Value) -> bool {
     let operator = Operator::parse(operator).unwrap();
     PropertyFilter::compile("p", operator, wanted, &Dialect::default()).accepts(Some(held), now())
 }
 
-/// The SDK's own way, if it has one here. `dates` are the milliseconds that JavaScript reads in texts.
+/// The SDK's divergence, if there is one. `dates` maps strings to JavaScript's milliseconds.
 pub fn reading(
     sdk: Sdk,
     operator: &str,
@@ -118,7 +118,7 @@ fn js_text(value: &Value) -> String {
     }
 }
 
-/// A number, or what `parseFloat` finds at the beginning of a text, if it is finite.
+/// A number, or the result of `parseFloat`, if it is finite.
 fn js_number(value: &Value) -> Option<f64> {
     if let Value::Number(number) = value {
         return number.as_f64();
@@ -127,7 +127,7 @@ fn js_number(value: &Value) -> Option<f64> {
     let text = text.trim_start();
     let fits = |end: &usize| {
         let part = &text[..*end];
-        // Rust also reads words, and JavaScript does not.
+        // Rust also parses "inf" and "nan"; JavaScript does not.
         !part.contains(|letter: char| letter.is_alphabetic() && !matches!(letter, 'e' | 'E'))
             && part.parse::<f64>().is_ok()
     };
@@ -136,7 +136,7 @@ fn js_number(value: &Value) -> Option<f64> {
     text[..end].parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// `str(value)`, but for null, which posthog-python writes as JSON does.
+/// `str(value)`, except null, which posthog-python formats as JSON.
 fn python_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -160,7 +160,7 @@ fn python_form(value: &Value) -> String {
 }
 
 #[test]
-fn values_are_written_as_each_language_does() {
+fn values_are_formatted_as_in_javascript_and_python() {
     let list = json!(["x\ny", 5, 5.0, true, null]);
     assert_eq!(python_text(&list), "['x\\ny', 5, 5.0, True, None]");
     assert_eq!(js_text(&list), "x\ny,5,5,true,");

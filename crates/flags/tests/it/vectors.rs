@@ -1,4 +1,4 @@
-//! What the official Python package computed.
+//! Test vectors recorded from posthog-python.
 
 use flags::{bucket, holdout_bucket};
 use serde::Deserialize;
@@ -26,13 +26,13 @@ struct Hashed {
     distinct_id: String,
     #[serde(default)]
     salt: String,
-    /// As text: serde_json reads long fractions with an error in the last bit.
+    /// A string, as serde_json parses long fractions with an error in the last bit.
     hash: Box<RawValue>,
 }
 
 // contract: flags 57
 #[test]
-fn every_recorded_hash_is_reproduced_to_the_last_bit() {
+fn bucketing_reproduces_every_recorded_hash_exactly() {
     let recorded: Hashes = serde_json::from_str(RECORDED).unwrap();
     assert_eq!((recorded.hashes.len(), recorded.holdout_hashes.len()), (2_000, 200));
     for row in recorded.hashes {
@@ -46,7 +46,7 @@ fn every_recorded_hash_is_reproduced_to_the_last_bit() {
 }
 
 #[test]
-fn every_recorded_outcome_is_reproduced() {
+fn evaluation_reproduces_every_recorded_outcome() {
     let recorded: Value = serde_json::from_str(RECORDED).unwrap();
     let mut checked = 0;
     for config in recorded["flag_configs"].as_array().unwrap() {

@@ -1,4 +1,4 @@
-//! Databases of both schemas, made here byte by byte.
+//! GeoIP lookups in databases of both schemas, which the tests build.
 
 #![expect(clippy::unwrap_used, reason = "also in what tests share")]
 
@@ -12,7 +12,7 @@ use geoip::GeoIp;
 use serde_json::{Value, json};
 use writer::database;
 
-/// What a database of cities knows; the server's tests use the same file.
+/// A record of a city database; the server's tests use the same file.
 fn city() -> Value {
     json!({
         "city": { "names": { "en": "Linköping", "de": "Linköping" } },
@@ -34,8 +34,8 @@ fn found(geoip: &GeoIp, ip: &str) -> Option<Value> {
 
 #[test]
 fn city_database_yields_all_properties() {
-    let made = database(&[("89.160.20.0", 24, city())]);
-    assert_eq!(fs::read(FIXTURE).unwrap(), made, "the fixture is made by this test");
+    let built = database(&[("89.160.20.0", 24, city())]);
+    assert_eq!(fs::read(FIXTURE).unwrap(), built, "the fixture is built by this test");
     let geoip = GeoIp::open(Path::new(FIXTURE)).unwrap();
     let expected = json!({
         "$geoip_city_name": "Linköping",

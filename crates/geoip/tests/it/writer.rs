@@ -1,18 +1,18 @@
-//! MaxMind's file format, as much of it as tests need.
+//! Writes MaxMind DB files, as far as tests need it.
 
 use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
 const NODE_BYTES: usize = 6;
-/// IPv4 networks lie this deep in an IPv6 tree.
+/// Depth of the IPv4 subtree in an IPv6 tree.
 const V4_DEPTH: u32 = 96;
 
 #[derive(Clone, Copy)]
 enum Child {
     Nothing,
     Node(usize),
-    /// Where its record starts among the records.
+    /// Offset of its record.
     Record(usize),
 }
 

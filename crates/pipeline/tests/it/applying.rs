@@ -1,4 +1,4 @@
-//! What one event does, and what a bad one does not.
+//! Effects of events, edits and poison records on both stores.
 
 use model::edit::Edit;
 use model::event::{KIND_EVENT, RecordError};
@@ -20,9 +20,9 @@ pub async fn event_becomes_a_row_a_person_and_definitions(database: Database) {
     harness.send(&[sent.clone(), sent, event("$pageview", "u2", json!({ "n": 1 }))]).await;
     harness.catch_up(100).await;
     let rows = harness.rows();
-    let told: Vec<(&str, &str, u32)> =
+    let stored: Vec<(&str, &str, u32)> =
         rows.iter().map(|row| (&*row.event, &*row.distinct_id, row.distinct_no)).collect();
-    assert_eq!(told, [("signup", "u1", 1), ("$pageview", "u2", 2)], "a copy is stored once");
+    assert_eq!(stored, [("signup", "u1", 1), ("$pageview", "u2", 2)], "a copy is stored once");
     assert_eq!(properties(&harness, 0), json!({ "plan": "pro" }));
     let person = harness.person("u1").await.unwrap();
     assert_eq!(person.properties["email"], "a@b.c");
@@ -38,7 +38,7 @@ pub async fn event_becomes_a_row_a_person_and_definitions(database: Database) {
     assert_eq!(facts["pairs"], ["$pageview | n", "signup | plan"]);
     let counted = harness.running.as_ref().unwrap().pipeline.counters().snapshot();
     assert_eq!((counted.batches, counted.records, counted.applied), (1, 3, 4));
-    assert!(harness.catalog.project(harness.project).await.unwrap().ingested_event);
+    assert!(harness.catalog.projects().get(harness.project).await.unwrap().ingested_event);
 }
 
 pub async fn poison_records_are_dead_lettered_and_the_rest_applied(database: Database) {
@@ -47,7 +47,7 @@ pub async fn poison_records_are_dead_lettered_and_the_rest_applied(database: Dat
     strange.extend_from_slice(&harness.project.0.to_le_bytes());
     let mut of_nobody = vec![KIND_EVENT, 1];
     of_nobody.extend_from_slice(&99_i64.to_le_bytes());
-    // No catalog can keep this id, and capture would not have let it in.
+    // The catalog rejects U+0000 in this id; capture would have dropped the event.
     let poison = event("poison", "a\0b", json!({}));
     let mut sent = vec![
         Sent::Bytes(strange),
@@ -65,7 +65,7 @@ pub async fn poison_records_are_dead_lettered_and_the_rest_applied(database: Dat
         let person = harness.person(&format!("u{n}")).await.unwrap();
         assert_eq!(person.properties["n"], json!(n));
     }
-    let (letters, total) = harness.catalog.dead_letters(None, ALL).await.unwrap();
+    let (letters, total) = harness.catalog.dead_letters().list(None, ALL).await.unwrap();
     assert_eq!(total, 5);
     let mut reasons: Vec<(i64, &str, &str)> = letters
         .iter()
@@ -84,10 +84,10 @@ pub async fn poison_records_are_dead_lettered_and_the_rest_applied(database: Dat
             (9, "apply", nul),
         ]
     );
-    let own = harness.catalog.dead_letters(Some(harness.project), ALL).await.unwrap().1;
+    let own = harness.catalog.dead_letters().list(Some(harness.project), ALL).await.unwrap().1;
     assert_eq!(own, 3);
     assert_eq!(letters.iter().filter(|letter| letter.team_id == Some(ProjectId(99))).count(), 1);
-    // Read once more after a crash, they stay where they are.
+    // Replay after a crash changes nothing.
     harness.start().await;
     harness.catch_up(100).await;
     assert_eq!(harness.facts().await, expected);
@@ -98,11 +98,11 @@ pub async fn catalog_failure_dead_letters_nothing(database: Database) {
     let good = |n: usize| event("good", &format!("u{n}"), set(json!({ "n": n })));
     harness.send(&[good(0), good(1)]).await;
     harness.catch_up(100).await;
-    // More often than an event that is itself to blame is tried.
+    // Fails more often than a poison record is retried.
     for table in ["persons", "event_definitions", "journal_offsets"] {
         let away = format!("ALTER TABLE {table} RENAME TO away");
         harness.database.sql(&away).await;
-        // A name that is not known yet has to be written down.
+        // A new event name requires a write to the table.
         harness
             .send(&[
                 event(table, "u2", json!({})),
@@ -117,7 +117,7 @@ pub async fn catalog_failure_dead_letters_nothing(database: Database) {
         harness.catch_up(100).await;
     }
     assert_eq!(harness.rows().len(), 11);
-    assert_eq!(harness.catalog.dead_letters(None, ALL).await.unwrap().1, 0);
+    assert_eq!(harness.catalog.dead_letters().list(None, ALL).await.unwrap().1, 0);
     let (zero, one) = (harness.person("u0").await.unwrap(), harness.person("u1").await.unwrap());
     assert_eq!(zero.uuid, one.uuid);
     assert_eq!(harness.person("u2").await.unwrap().properties["n"], json!(2));
@@ -146,7 +146,7 @@ pub async fn groups_become_columns_up_to_five_types(database: Database) {
     assert_eq!(facts["types"][0], "0 | company");
     assert_eq!(facts["groups"].len(), 1, "naming a group makes none");
     assert!(facts["properties"].contains(&"group | 0 | name | String".to_owned()));
-    // After a crash the same columns come back.
+    // Replay after a crash gives the same columns.
     harness.start().await;
     harness.catch_up(10).await;
     assert_eq!(harness.facts().await, facts);
@@ -160,7 +160,7 @@ pub async fn pipeline_refuses_stores_of_another_journal(database: Database) {
     harness.running = None;
     let older = harness.database.another().await;
     let other = Harness::new(older).await;
-    // A catalog that knows nothing of what the warehouse has.
+    // A catalog that is behind the warehouse.
     let own = std::mem::replace(&mut harness.catalog, other.catalog.clone());
     let refused = harness.try_start().await;
     assert!(matches!(refused, Err(Error::CatalogBehind { catalog: 1, warehouse: 2 })));
@@ -170,7 +170,7 @@ pub async fn pipeline_refuses_stores_of_another_journal(database: Database) {
 }
 
 pub async fn rename_property_edit_changes_all_persons(database: Database) {
-    // More than are changed at once.
+    // More than one transaction changes.
     const PERSONS: usize = 1_100;
     let mut harness = Harness::new(database).await;
     let sent = |n: usize| event("e", &format!("u{n}"), set(json!({ "old": n, "new": -1, "n": n })));
@@ -181,16 +181,20 @@ pub async fn rename_property_edit_changes_all_persons(database: Database) {
     sent.push(event("e", "late", set(json!({ "old": 7 }))));
     harness.send(&sent).await;
     harness.catch_up(500).await;
-    let told = async |id: &str| {
+    let properties_of = async |id: &str| {
         let mut properties = harness.person(id).await.unwrap().properties;
         properties.remove("$creator_event_uuid");
         json!(properties)
     };
     for n in [0, 1, 999, 1_000, PERSONS - 1] {
-        assert_eq!(told(&format!("u{n}")).await, json!({ "new": n, "n": n }));
+        assert_eq!(properties_of(&format!("u{n}")).await, json!({ "new": n, "n": n }));
     }
-    assert_eq!(told("other").await, json!({ "new": 5, "quoted": "\"old\":" }));
-    assert_eq!(told("late").await, json!({ "old": 7 }), "what comes later is another matter");
+    assert_eq!(properties_of("other").await, json!({ "new": 5, "quoted": "\"old\":" }));
+    assert_eq!(
+        properties_of("late").await,
+        json!({ "old": 7 }),
+        "what comes later is another matter"
+    );
     let facts = harness.facts().await;
     harness.start().await;
     harness.catch_up(500).await;
@@ -205,10 +209,10 @@ pub async fn deleted_definition_is_recreated_by_its_event(database: Database) {
     let id = first[0].parse().unwrap();
     let actor = catalog::Actor {
         user: None,
-        organization: harness.catalog.first_organization().await.unwrap(),
+        organization: harness.catalog.organizations().first().await.unwrap(),
         project: Some(harness.project),
     };
-    harness.catalog.delete_event_definition(&actor, harness.project, id).await.unwrap();
+    harness.catalog.event_definitions().delete(&actor, harness.project, id).await.unwrap();
     harness.send(&[event("e", "u", json!({}))]).await;
     harness.catch_up(10).await;
     let second = harness.database.sql("SELECT id FROM event_definitions").await;

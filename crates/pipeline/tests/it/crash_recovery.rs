@@ -1,5 +1,5 @@
-//! A process that takes in, applies, flushes and compacts is killed, at every named point and at
-//! random moments. What it leaves in the end is what an uninterrupted one leaves.
+//! Kills a process that appends, applies, flushes and compacts, at every fault point and at random
+//! times. Its final state must equal that of an uninterrupted process.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,89 +18,89 @@ use pipeline::{Parts, Pipeline};
 use serde_json::json;
 use tempfile::TempDir;
 use uuid::Uuid;
-use warehouse::{CompactionKind, FaultInjector, FaultPoint, Warehouse};
+use warehouse::{Effort, Faults, Step, Warehouse};
 
 use crate::harness::{Database, Harness, START_MICROS, Sent, bootstrap, open};
 use crate::random_streams::Dice;
 
-/// Where the process keeps things, when this one is it.
+/// Set in the child process: the locations of its catalog and its other stores.
 const PLACE: &str = "PIPELINE_KILLED_CATALOG";
 const STORES: &str = "PIPELINE_KILLED_STORES";
-/// `point times`: it ends when it comes to this point for the so many-th time.
+/// `point n`: the process aborts when it reaches this fault point for the n-th time.
 const POINT: &str = "PIPELINE_KILLED_AT";
-/// It sends records up to this position, applies all of them and ends by itself.
+/// The process sends records up to this position, applies them all and exits.
 const LAST: &str = "PIPELINE_KILLED_LAST";
 const TEST: &str = "sqlite::killed_process_recovers_to_the_uninterrupted_state";
 
-/// The catalog has a batch, the warehouse does not.
+/// Fault point: the catalog has committed a batch, the warehouse has not.
 const COMMITTED: &str = "Committed";
-/// Each named point ends a process at the first time and at a later one.
+/// Each fault point aborts at its first occurrence, and at a later one.
 const TIMES: [usize; 2] = [1, 3];
-/// With those at named points, more than fifty on each engine.
+/// With the fault points, more than fifty kills per engine.
 const RANDOM_KILLS: usize = 28;
 const LIFE_US_MAX: u64 = 120_000;
-/// A process that comes to no end before it has sent so many was not stopped where it should.
+/// A process that sends this many did not reach its fault point.
 const LIFE_RECORDS_MAX: u64 = 4_000;
 const BATCH_RECORDS_MAX: usize = 24;
 const IDS: usize = 12;
-/// Until PostgreSQL has noticed that the owner of a catalog is gone.
+/// Retry interval until PostgreSQL has released the killed owner's lock.
 const OWNED_PAUSE: Duration = Duration::from_millis(5);
 
 pub async fn killed_process_recovers_to_the_uninterrupted_state(database: Database) {
     if let Ok(place) = std::env::var(PLACE) {
-        live(&place).await;
+        run_child(&place).await;
         std::process::exit(0);
     }
-    let (killed, whole) = (Place::new(database.another().await), Place::new(database));
-    let mut points: Vec<String> = FaultPoint::ALL.iter().map(|step| format!("{step:?}")).collect();
+    let (killed, uninterrupted) = (Stores::new(database.another().await), Stores::new(database));
+    let mut points: Vec<String> = Step::ALL.iter().map(|step| format!("{step:?}")).collect();
     points.push(COMMITTED.into());
     let mut acknowledged = 0;
     for (times, point) in TIMES.iter().flat_map(|times| points.iter().map(move |p| (times, p))) {
-        let said = killed.start(&[(POINT, format!("{point} {times}"))]).run(None);
-        assert!(!said.ended, "{point} was not reached {times} times");
-        acknowledged = said.follows(acknowledged);
+        let output = killed.start(&[(POINT, format!("{point} {times}"))]).run(None);
+        assert!(!output.ended, "{point} was not reached {times} times");
+        acknowledged = output.follows(acknowledged);
     }
     for _ in 0..RANDOM_KILLS {
-        let moment = Duration::from_micros(rand::random_range(0..LIFE_US_MAX));
-        acknowledged = killed.start(&[]).run(Some(moment)).follows(acknowledged);
+        let delay = Duration::from_micros(rand::random_range(0..LIFE_US_MAX));
+        acknowledged = killed.start(&[]).run(Some(delay)).follows(acknowledged);
     }
-    // What is there by now, acknowledged or not, and not a record more.
+    // Applies what the journal has, acknowledged or not, and sends nothing more.
     let last = killed.start(&[(LAST, "0".into())]).run(None);
     assert!(last.ended);
     let records = last.follows(acknowledged);
     assert!(records > 1_000, "only {records} records");
-    assert!(whole.start(&[(LAST, records.to_string())]).run(None).ended);
+    assert!(uninterrupted.start(&[(LAST, records.to_string())]).run(None).ended);
 
-    let (killed, whole) = (killed.harness().await, whole.harness().await);
-    let (found, expected) = (killed.facts().await, whole.facts().await);
+    let (killed, uninterrupted) = (killed.harness().await, uninterrupted.harness().await);
+    let (found, expected) = (killed.facts().await, uninterrupted.facts().await);
     for (what, expected) in &expected {
         assert_eq!(&found[what], expected, "{what} of {records} records");
         assert!(!expected.is_empty() || *what == "dead", "no {what}");
     }
 }
 
-/// What a process works on.
-struct Place {
+/// The stores of a process.
+struct Stores {
     database: Database,
     stores: TempDir,
 }
 
-impl Place {
+impl Stores {
     fn new(database: Database) -> Self {
         Self { database, stores: tempfile::tempdir().unwrap() }
     }
 
-    fn start(&self, environment: &[(&str, String)]) -> Life {
+    fn start(&self, environment: &[(&str, String)]) -> ChildProcess {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(["--exact", TEST, "--nocapture", "--test-threads=1"])
             .envs(environment.iter().map(|(name, value)| (*name, value)))
             .env(PLACE, self.database.place())
             .env(STORES, self.stores.path())
-            // What a killed process does not clear away goes with this place.
+            // So that temporary files of a killed process are deleted with its stores.
             .env("TMPDIR", self.stores.path())
             .stdout(Stdio::piped());
-        Life(command.spawn().unwrap())
+        ChildProcess(command.spawn().unwrap())
     }
 
     async fn harness(self) -> Harness {
@@ -108,19 +108,19 @@ impl Place {
     }
 }
 
-struct Life(Child);
+struct ChildProcess(Child);
 
-/// What a process has printed until its end.
-struct Said {
-    /// Where the journal stood when it started, and what it acknowledged at last.
+/// What a process printed before it ended.
+struct Output {
+    /// The journal's next position at the start, and the last acknowledged one.
     found: Option<u64>,
     acknowledged: u64,
-    /// By itself.
+    /// Whether it exited by itself.
     ended: bool,
 }
 
-impl Said {
-    /// The journal has what was acknowledged before.
+impl Output {
+    /// Asserts that the journal has all records that were acknowledged before.
     fn follows(&self, acknowledged: u64) -> u64 {
         let found = self.found.expect("it does not start");
         assert!(found >= acknowledged, "{found} of {acknowledged} are there");
@@ -128,27 +128,27 @@ impl Said {
     }
 }
 
-impl Life {
-    /// Until it ends, or is killed so long after it began to work.
-    fn run(mut self, kill: Option<Duration>) -> Said {
-        let mut said = Said { found: None, acknowledged: 0, ended: false };
+impl ChildProcess {
+    /// Runs it until it ends, or kills it `kill` after it started its work.
+    fn run(mut self, kill: Option<Duration>) -> Output {
+        let mut output = Output { found: None, acknowledged: 0, ended: false };
         let mut lines = BufReader::new(self.0.stdout.take().unwrap());
         let (mut line, mut killer) = (String::new(), None);
-        // A line without its end was cut off by the kill.
+        // A line without a newline was truncated by the kill.
         while lines.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
             match *line.split_whitespace().collect::<Vec<_>>().as_slice() {
                 ["found", position] => {
-                    said.found = Some(position.parse().unwrap());
+                    output.found = Some(position.parse().unwrap());
                     let id = self.0.id().to_string();
-                    killer = kill.map(|moment| {
+                    killer = kill.map(|delay| {
                         std::thread::spawn(move || {
-                            std::thread::sleep(moment);
+                            std::thread::sleep(delay);
                             Command::new("kill").args(["-9", &id]).status().unwrap()
                         })
                     });
                 }
-                ["acknowledged", position] => said.acknowledged = position.parse().unwrap(),
-                ["ended"] => said.ended = true,
+                ["acknowledged", position] => output.acknowledged = position.parse().unwrap(),
+                ["ended"] => output.ended = true,
                 _ => {}
             }
             line.clear();
@@ -157,8 +157,8 @@ impl Life {
             killer.join().unwrap();
         }
         let status = self.0.wait().unwrap();
-        assert_eq!(status.success(), said.ended, "{status}");
-        said
+        assert_eq!(status.success(), output.ended, "{status}");
+        output
     }
 }
 
@@ -166,7 +166,7 @@ fn say(line: String) {
     std::io::stdout().lock().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// The record at a position: the same in every life.
+/// The record at a position; the same in every run.
 fn record(position: u64) -> Sent {
     let mut dice = Dice((position + 1) * 2_654_435_761);
     (0..8).for_each(|_| _ = dice.roll(2));
@@ -201,7 +201,7 @@ fn record(position: u64) -> Sent {
             )
         }
         17 => sent("grouped", me, json!({ "$groups": { "kind 0": "key 1" } })),
-        // Sent again by somebody who did not hear the answer; or the same event, told otherwise.
+        // A client's retry without a response; or the same uuid with other properties.
         18..21 if position > 200 => self::record(position - 1 - dice.roll(200) as u64),
         21 if position > 200 => match self::record(position - 1 - dice.roll(200) as u64) {
             Sent::Event { name, distinct_id, uuid, .. } => {
@@ -210,9 +210,9 @@ fn record(position: u64) -> Sent {
             other => other,
         },
         22 => {
-            let what = [DeleteScope::Person, DeleteScope::Events, DeleteScope::Both][dice.roll(3)];
+            let scope = [DeleteScope::Person, DeleteScope::Events, DeleteScope::Both][dice.roll(3)];
             let persons = vec![PersonNo(1 + dice.roll(IDS) as u32)];
-            Sent::Edit(Edit::DeletePersons { persons, scope: what })
+            Sent::Edit(Edit::DeletePersons { persons, scope })
         }
         _ => sent(
             &format!("rare {}", dice.roll(40)),
@@ -231,8 +231,8 @@ async fn owned(place: &str, clock: &Clock) -> Catalog {
     }
 }
 
-/// Ends the process, as a power cut would, when it comes to the point of this name.
-fn fuse() -> impl Fn(&str) + Clone + Send + Sync + 'static {
+/// Aborts the process when it reaches the configured fault point.
+fn fault() -> impl Fn(&str) + Clone + Send + Sync + 'static {
     let given = std::env::var(POINT).ok();
     let set = given.and_then(|point| {
         let (name, times) = point.split_once(' ')?;
@@ -249,8 +249,8 @@ fn fuse() -> impl Fn(&str) + Clone + Send + Sync + 'static {
     }
 }
 
-/// Sends, applies, flushes, compacts and clears away, until it is killed or has sent everything.
-async fn live(place: &str) {
+/// The child process: sends, applies, flushes, compacts and sweeps until it is killed or done.
+async fn run_child(place: &str) {
     let stores = PathBuf::from(std::env::var_os(STORES).unwrap());
     let last: Option<u64> = std::env::var(LAST).ok().map(|last| last.parse().unwrap());
     let clock = Clock::at(Timestamp::from_micros(START_MICROS));
@@ -259,12 +259,12 @@ async fn live(place: &str) {
     let settings = journal::Settings { segment_bytes: 16 << 10, ..Default::default() };
     let journal = Journal::open(stores.join("journal"), settings).await.unwrap();
     let found = journal.stats().next.as_u64();
-    // The test's own name stands at the beginning of the line.
+    // libtest prints the test's name without a newline.
     say(format!("\nfound {found}"));
-    let fuse = fuse();
-    let burn = fuse.clone();
-    catalog.ingest().on_apply(move |_| burn(COMMITTED));
-    let (warehouse, mut pipeline) = stores_of(&stores, &catalog, &journal, &clock, fuse).await;
+    let fault = fault();
+    let fault_on_commit = fault.clone();
+    catalog.ingest().on_apply(move |_| fault_on_commit(COMMITTED));
+    let (warehouse, mut pipeline) = stores_of(&stores, &catalog, &journal, &clock, fault).await;
     let mut reader = journal.reader(pipeline.start()).unwrap();
     let reach = last.map_or(found + LIFE_RECORDS_MAX, |last| last.max(found));
     let mut dice = Dice(u64::from(std::process::id()) | 1);
@@ -284,7 +284,7 @@ async fn live(place: &str) {
             let records = reader.next_batch(BATCH_RECORDS_MAX, 1 << 20).await.unwrap();
             pipeline.apply(&records).await.unwrap();
         }
-        tend(&warehouse, &catalog, &journal, &mut dice).await;
+        maintain(&warehouse, &catalog, &journal, &mut dice).await;
         if from == reach {
             break;
         }
@@ -300,10 +300,10 @@ async fn stores_of(
     catalog: &Catalog,
     journal: &Journal,
     clock: &Clock,
-    fuse: impl Fn(&str) + Send + Sync + 'static,
+    fault: impl Fn(&str) + Send + Sync + 'static,
 ) -> (Warehouse, Pipeline) {
-    let faults = FaultInjector::new(move |step| {
-        fuse(&format!("{step:?}"));
+    let faults = Faults::new(move |step| {
+        fault(&format!("{step:?}"));
         Ok(())
     });
     let settings = warehouse::Settings {
@@ -325,11 +325,11 @@ async fn stores_of(
     (warehouse, Pipeline::open(parts).await.unwrap())
 }
 
-/// What the server does by its timetable, much more often.
-async fn tend(warehouse: &Warehouse, catalog: &Catalog, journal: &Journal, dice: &mut Dice) {
+/// The server's scheduled maintenance, much more often.
+async fn maintain(warehouse: &Warehouse, catalog: &Catalog, journal: &Journal, dice: &mut Dice) {
     match dice.roll(4) {
         0 => warehouse.flush().unwrap(),
-        1 => _ = warehouse.compact(CompactionKind::Minor).unwrap(),
+        1 => _ = warehouse.compact(Effort::Due).unwrap(),
         2 => _ = warehouse.sweep().unwrap(),
         _ => {
             let before: Position = Pipeline::releasable(catalog, warehouse);

@@ -1,4 +1,4 @@
-//! A journal, a catalog, a warehouse, and the pipeline between them.
+//! Test harness: a journal, a catalog, a warehouse, and the pipeline between them.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -194,7 +194,7 @@ impl Harness {
         harness
     }
 
-    /// Opens the warehouse and the pipeline again, from what is on disk.
+    /// Reopens the warehouse and the pipeline from disk.
     pub async fn start(&mut self) {
         self.running = None;
         self.running = Some(self.try_start().await.unwrap());
@@ -217,7 +217,7 @@ impl Harness {
         Ok(Running { pipeline, warehouse, position })
     }
 
-    /// Another journal in place of this one, as if its folder had been lost.
+    /// Replaces the journal by a new one, as if its directory had been lost.
     pub async fn lose_journal(&mut self) {
         self.running = None;
         self.journal.close().await;
@@ -226,7 +226,7 @@ impl Harness {
         self.journal = Journal::open(self.stores.path().join("journal"), settings).await.unwrap();
     }
 
-    /// Appends to the journal; each record is received a second after the one before.
+    /// Appends to the journal; each record is received a second after the previous one.
     pub async fn send(&self, all: &[Sent]) {
         let mut batch = Batch::new();
         for sent in all {
@@ -238,7 +238,7 @@ impl Harness {
         self.journal.append(batch).await.unwrap();
     }
 
-    /// The next records, or none when all were applied.
+    /// The next records; `None` if all are applied.
     async fn next(&self, records_max: usize) -> Option<Records> {
         let running = self.running.as_ref().unwrap();
         if running.position >= self.journal.stats().next {
@@ -248,12 +248,12 @@ impl Harness {
         Some(reader.next_batch(records_max, 1 << 20).await.unwrap())
     }
 
-    /// Applies everything that waits, in batches of at most `records_max`.
+    /// Applies all pending records, in batches of at most `records_max`.
     pub async fn catch_up(&mut self, records_max: usize) {
         self.try_catch_up(records_max).await.unwrap();
     }
 
-    /// The same until something fails.
+    /// Like [`Self::catch_up`], up to the first error.
     pub async fn try_catch_up(&mut self, records_max: usize) -> pipeline::Result<()> {
         while let Some(records) = self.next(records_max).await {
             let running = self.running.as_mut().unwrap();
@@ -263,8 +263,8 @@ impl Harness {
         Ok(())
     }
 
-    /// Applies one batch and dies in the middle, after its future was polled `polls` times. Tells
-    /// whether anything is left to apply.
+    /// Drops the future of one batch after `polls` polls, and restarts from disk. False if there was
+    /// nothing to apply.
     pub async fn crash_within(&mut self, records_max: usize, mut polls: usize) -> bool {
         let Some(records) = self.next(records_max).await else { return false };
         let mut running = self.running.take().unwrap();
@@ -303,7 +303,7 @@ impl Harness {
         persons.into_iter().next()
     }
 
-    /// Everything that is known, in a form that two worlds can be compared by.
+    /// A comparable dump of both stores.
     pub async fn facts(&self) -> BTreeMap<&'static str, Vec<String>> {
         let rows = self.rows().into_iter().map(|row| {
             let properties: Value = serde_json::from_str(&row.properties).unwrap();

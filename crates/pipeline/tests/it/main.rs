@@ -1,4 +1,4 @@
-//! The pipeline between a real journal and real stores, on SQLite and on PostgreSQL.
+//! The pipeline with a real journal and real stores, on SQLite and PostgreSQL.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -9,7 +9,7 @@ mod random_streams;
 mod reference_model;
 mod reordering;
 
-/// Expands each case for every engine; a case that is not listed is dead code.
+/// Expands each case for both engines; a case that is not listed is dead code.
 macro_rules! contract {
     ($($module:ident: $($case:ident),+;)+) => {
         mod sqlite {$($(

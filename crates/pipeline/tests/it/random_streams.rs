@@ -1,4 +1,4 @@
-//! Random streams of everything that changes persons, with and without crashes.
+//! Random streams of all events and edits that change persons, with and without crashes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,15 +6,15 @@ use model::edit::{DeleteScope, Edit, SplitIds};
 use serde_json::{Map, Value, json};
 
 use crate::harness::{Database, Harness, Sent, event};
-use crate::reference_model::{MergeKind, Model, Step};
+use crate::reference_model::{MergeKind, ReferenceModel, Step};
 
 const STEPS: usize = 160;
 const IDS: usize = 8;
 const SEEDS: std::ops::Range<u64> = 1..5;
-/// More than applying the largest batch takes.
+/// More polls than applying the largest batch takes.
 const POLLS_MAX: usize = 80;
 
-/// The same numbers for the same seed, everywhere.
+/// A seeded random number generator.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -67,7 +67,7 @@ impl Dice {
     }
 }
 
-/// The record of a step. An edit names its person by number, as the API does when it is asked.
+/// The record of a step. An edit references its person by dense id, as the API does.
 async fn record(harness: &Harness, step: &Step) -> Option<Sent> {
     Some(match step {
         Step::Set { id, set, once, unset } => {
@@ -86,13 +86,13 @@ async fn record(harness: &Harness, step: &Step) -> Option<Sent> {
             json!({ "$group_type": "company", "$group_key": key, "$group_set": set }),
         ),
         Step::Delete { id, person, events } => {
-            let what = match (person, events) {
+            let scope = match (person, events) {
                 (true, true) => DeleteScope::Both,
                 (true, false) => DeleteScope::Person,
                 _ => DeleteScope::Events,
             };
             let persons = vec![harness.person(id).await?.no];
-            Sent::Edit(Edit::DeletePersons { persons, scope: what })
+            Sent::Edit(Edit::DeletePersons { persons, scope })
         }
         Step::Split { id } => {
             let person = harness.person(id).await?.no;
@@ -101,15 +101,16 @@ async fn record(harness: &Harness, step: &Step) -> Option<Sent> {
     })
 }
 
-/// What the stores say, in the model's words.
-async fn told(harness: &Harness) -> BTreeSet<String> {
+/// The state of the stores, in the format of [`ReferenceModel::state`].
+async fn state(harness: &Harness) -> BTreeSet<String> {
     let texts: Vec<String> = (0..IDS).map(|n| format!("d{n}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let (ids, persons) = harness.catalog.identities(harness.project, &texts).await.unwrap();
+    let (ids, persons) =
+        harness.catalog.persons().identities(harness.project, &texts).await.unwrap();
     let mut events: BTreeMap<u32, usize> = BTreeMap::new();
     harness.rows().iter().for_each(|row| *events.entry(row.distinct_no).or_default() += 1);
     let count = |no: u32| events.get(&no).copied().unwrap_or(0);
-    let mut told = BTreeSet::new();
+    let mut lines = BTreeSet::new();
     for person in persons {
         let mut own: Vec<_> = ids.iter().filter(|id| id.person == Some(person.no)).collect();
         own.sort_by(|a, b| a.text.cmp(&b.text));
@@ -118,16 +119,16 @@ async fn told(harness: &Harness) -> BTreeSet<String> {
         let mut properties = person.properties.clone();
         properties.remove("$creator_event_uuid");
         let properties = Value::Object(properties);
-        told.insert(format!("{own:?} {properties} {} {events}", person.is_identified));
+        lines.insert(format!("{own:?} {properties} {} {events}", person.is_identified));
     }
     for id in ids.iter().filter(|id| id.person.is_none()) {
-        told.insert(format!("{} {}", id.text, count(id.no.0)));
+        lines.insert(format!("{} {}", id.text, count(id.no.0)));
     }
     let keys: Vec<(u8, &str)> = vec![(0, "g0"), (0, "g1"), (0, "g2")];
-    for group in harness.catalog.groups_by_key(harness.project, &keys).await.unwrap() {
-        told.insert(format!("group {} {}", group.key, Value::Object(group.properties)));
+    for group in harness.catalog.groups().by_key(harness.project, &keys).await.unwrap() {
+        lines.insert(format!("group {} {}", group.key, Value::Object(group.properties)));
     }
-    told
+    lines
 }
 
 // contract: ingestion 97-102, 105-110
@@ -137,10 +138,10 @@ pub async fn random_event_streams_agree_with_the_reference_model(database: Datab
         let database = next.take().unwrap();
         next = Some(database.another().await);
         let mut harness = Harness::new(database).await;
-        let (mut dice, mut model) = (Dice(seed * 7_919), Model::default());
+        let (mut dice, mut model) = (Dice(seed * 7_919), ReferenceModel::default());
         for number in 0..STEPS {
             let step = dice.step();
-            // Edits are asked for by people who see what is applied; events come in between.
+            // Users edit what they see applied; events arrive in between.
             if matches!(step, Step::Delete { .. } | Step::Split { .. }) {
                 harness.catch_up(1 + dice.roll(40)).await;
             }
@@ -149,47 +150,47 @@ pub async fn random_event_streams_agree_with_the_reference_model(database: Datab
             harness.send(&[record]).await;
             if dice.roll(10) == 0 {
                 harness.catch_up(1 + dice.roll(40)).await;
-                assert_eq!(told(&harness).await, model.told(), "seed {seed}, step {number}");
+                assert_eq!(state(&harness).await, model.state(), "seed {seed}, step {number}");
             }
             if dice.roll(25) == 0 {
                 harness.flush();
             }
         }
         harness.catch_up(64).await;
-        assert_eq!(told(&harness).await, model.told(), "seed {seed}");
+        assert_eq!(state(&harness).await, model.state(), "seed {seed}");
         assert!(model.persons.len() > 1 && !harness.rows().is_empty());
     }
 }
 
 pub async fn random_streams_with_crashes_agree_with_uninterrupted_runs(database: Database) {
-    let mut whole = Harness::new(database.another().await).await;
-    let mut broken = Harness::new(database).await;
+    let mut uninterrupted = Harness::new(database.another().await).await;
+    let mut crashing = Harness::new(database).await;
     let mut dice = Dice(104_729);
     let (mut crashes, mut sent) = (0, 0);
     while sent < STEPS {
         let mut records = Vec::new();
         for _ in 0..=dice.roll(12) {
             let step = dice.step();
-            if let Some(record) = record(&whole, &step).await {
+            if let Some(record) = record(&uninterrupted, &step).await {
                 records.push(record);
             }
         }
         sent += records.len();
-        whole.send(&records).await;
-        broken.send(&records).await;
-        whole.catch_up(100).await;
-        // Die up to three times on the way; some records are then read again and again.
+        uninterrupted.send(&records).await;
+        crashing.send(&records).await;
+        uninterrupted.catch_up(100).await;
+        // Up to three crashes; some records are replayed several times.
         for _ in 0..dice.roll(4) {
             let (most, polls) = (1 + dice.roll(30), dice.roll(POLLS_MAX));
-            crashes += usize::from(broken.crash_within(most, polls).await);
+            crashes += usize::from(crashing.crash_within(most, polls).await);
         }
-        broken.catch_up(1 + dice.roll(30)).await;
+        crashing.catch_up(1 + dice.roll(30)).await;
         if dice.roll(6) == 0 {
-            broken.flush();
+            crashing.flush();
         }
     }
     assert!(crashes > 10, "only {crashes} crashes");
-    let (expected, found) = (whole.facts().await, broken.facts().await);
+    let (expected, found) = (uninterrupted.facts().await, crashing.facts().await);
     for (what, expected) in &expected {
         assert_eq!(&found[what], expected, "{what} after {crashes} crashes");
     }

@@ -1,22 +1,22 @@
-//! The contract's persons in a few lines: what a stream of events must come to.
+//! Reference model: the contract's rules for persons and groups, in a few lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, Default)]
-pub struct Model {
-    /// Every id that was ever used, and its person.
+pub struct ReferenceModel {
+    /// All distinct ids and their persons.
     pub ids: BTreeMap<String, Option<usize>>,
-    pub persons: BTreeMap<usize, ModelPerson>,
+    pub persons: BTreeMap<usize, ReferencePerson>,
     pub groups: BTreeMap<String, Map<String, Value>>,
-    /// Events that count, by id.
+    /// Number of events by distinct id.
     pub events: BTreeMap<String, usize>,
     next: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ModelPerson {
+pub struct ReferencePerson {
     pub properties: Map<String, Value>,
     pub is_identified: bool,
 }
@@ -38,7 +38,7 @@ pub enum MergeKind {
     Dangerously,
 }
 
-impl Model {
+impl ReferenceModel {
     pub fn apply(&mut self, step: &Step) {
         match step {
             Step::Set { id, set, once, unset } => {
@@ -140,28 +140,28 @@ impl Model {
 
     fn fresh(&mut self) -> usize {
         self.next += 1;
-        self.persons.insert(self.next, ModelPerson::default());
+        self.persons.insert(self.next, ReferencePerson::default());
         self.next
     }
 
-    /// Each person as its ids, its properties, whether it is identified, and its events; ids
-    /// without a person stand alone.
-    pub fn told(&self) -> BTreeSet<String> {
-        let mut told = BTreeSet::new();
+    /// A line per person (ids, properties, `is_identified`, events), per id without a person, and
+    /// per group.
+    pub fn state(&self) -> BTreeSet<String> {
+        let mut lines = BTreeSet::new();
         for (no, person) in &self.persons {
             let ids: Vec<&String> =
                 self.ids.iter().filter(|(_, own)| **own == Some(*no)).map(|(id, _)| id).collect();
             let events: usize =
                 ids.iter().map(|id| self.events.get(*id).copied().unwrap_or(0)).sum();
             let properties = Value::Object(person.properties.clone());
-            told.insert(format!("{ids:?} {properties} {} {events}", person.is_identified));
+            lines.insert(format!("{ids:?} {properties} {} {events}", person.is_identified));
         }
         for (id, _) in self.ids.iter().filter(|(_, person)| person.is_none()) {
-            told.insert(format!("{id} {}", self.events.get(id).copied().unwrap_or(0)));
+            lines.insert(format!("{id} {}", self.events.get(id).copied().unwrap_or(0)));
         }
         for (key, properties) in &self.groups {
-            told.insert(format!("group {key} {}", Value::Object(properties.clone())));
+            lines.insert(format!("group {key} {}", Value::Object(properties.clone())));
         }
-        told
+        lines
     }
 }

@@ -1,5 +1,5 @@
-//! The same batches in any order, some of them sent again, end in the same answer, where the
-//! contract lets order not matter: no two of these events set the same property of a person.
+//! Reordered and repeated batches converge to the same state, for events that commute by the
+//! contract: no two of them set the same property of a person.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::random_streams::Dice;
 
 const USERS: usize = 6;
 const ORDERS: u64 = 4;
-/// How often a batch arrives at most.
+/// Deliveries of one batch.
 const COPIES_MAX: usize = 3;
 
-/// Batches of everything that some people do.
+/// Batches with events of every kind, by several users.
 fn batches() -> Vec<Vec<Sent>> {
     let mut all = Vec::new();
     for user in 0..USERS {
@@ -44,36 +44,38 @@ fn batches() -> Vec<Vec<Sent>> {
     all
 }
 
-/// What does not depend on when and in which order things came.
-async fn answer(harness: &Harness) -> BTreeMap<&'static str, Vec<String>> {
+/// The state that must not depend on the order of delivery.
+async fn state(harness: &Harness) -> BTreeMap<&'static str, Vec<String>> {
     let ids = |name: &'static str| (0..USERS).map(move |user| format!("{name} {user}"));
     let texts: Vec<String> =
         ["user", "stranger", "alias", "quiet"].into_iter().flat_map(ids).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let (ids, persons) = harness.catalog.identities(harness.project, &texts).await.unwrap();
-    let mut told = BTreeMap::new();
-    told.insert("persons", Vec::new());
+    let (ids, persons) =
+        harness.catalog.persons().identities(harness.project, &texts).await.unwrap();
+    let mut state = BTreeMap::new();
+    state.insert("persons", Vec::new());
     for person in persons {
         let own = ids.iter().filter(|id| id.person == Some(person.no));
         let mut own: Vec<&str> = own.map(|id| id.text.as_str()).collect();
         own.sort_unstable();
         let mut properties: Map<String, Value> = person.properties;
-        // Whichever event came first.
+        // Depends on which event came first.
         properties.remove("$creator_event_uuid");
         let shown: BTreeMap<String, Value> = properties.into_iter().collect();
-        told.entry("persons")
+        state
+            .entry("persons")
             .or_default()
             .push(format!("{own:?} {shown:?} {}", person.is_identified));
     }
     let keys = [(0, "company 0"), (0, "company 1")];
-    for group in harness.catalog.groups_by_key(harness.project, &keys).await.unwrap() {
+    for group in harness.catalog.groups().by_key(harness.project, &keys).await.unwrap() {
         let shown: BTreeMap<String, Value> = group.properties.into_iter().collect();
-        told.entry("groups").or_default().push(format!("{} {shown:?}", group.key));
+        state.entry("groups").or_default().push(format!("{} {shown:?}", group.key));
     }
     for row in harness.rows() {
         let properties: BTreeMap<String, Value> = serde_json::from_str(&row.properties).unwrap();
         let shown = format!("{} {} {} {properties:?}", row.uuid, row.event, row.distinct_id);
-        told.entry("events").or_default().push(shown);
+        state.entry("events").or_default().push(shown);
     }
     for (what, sql) in [
         ("names", "SELECT name FROM event_definitions"),
@@ -83,10 +85,10 @@ async fn answer(harness: &Harness) -> BTreeMap<&'static str, Vec<String>> {
         ),
         ("pairs", "SELECT event || property FROM event_properties"),
     ] {
-        told.insert(what, harness.database.sql(sql).await);
+        state.insert(what, harness.database.sql(sql).await);
     }
-    told.values_mut().for_each(|lines| lines.sort());
-    told
+    state.values_mut().for_each(|lines| lines.sort());
+    state
 }
 
 // contract: ingestion section 8, order
@@ -97,7 +99,7 @@ pub async fn reordered_and_repeated_batches_converge(database: Database) {
         straight.send(batch).await;
     }
     straight.catch_up(100).await;
-    let expected = answer(&straight).await;
+    let expected = state(&straight).await;
     assert_eq!(expected["persons"].len(), USERS);
     assert_eq!(expected["events"].len(), batches.iter().map(Vec::len).sum::<usize>());
     for order in 1..=ORDERS {
@@ -120,7 +122,7 @@ pub async fn reordered_and_repeated_batches_converge(database: Database) {
             }
         }
         harness.catch_up(100).await;
-        let found = answer(&harness).await;
+        let found = state(&harness).await;
         for (what, expected) in &expected {
             assert_eq!(&found[what], expected, "{what} in order {order}");
         }
