@@ -155,20 +155,20 @@ impl FlagSet {
         if self.dependency_states[at] != DependencyState::Resolved {
             return Vec::new();
         }
-        let wanted = self.with_dependencies([at]);
-        let chain = self.order.iter().filter(|at| wanted[**at]);
+        let marked = self.with_dependencies([at]);
+        let chain = self.order.iter().filter(|at| marked[**at]);
         chain.map(|at| self.flags[*at].key.as_str()).collect()
     }
 
     /// Marks flags and their transitive dependencies.
     pub(crate) fn with_dependencies(&self, start: impl IntoIterator<Item = usize>) -> Vec<bool> {
-        let mut wanted = vec![false; self.flags.len()];
+        let mut marked = vec![false; self.flags.len()];
         let mut open: Vec<usize> = start.into_iter().collect();
         while let Some(at) = open.pop() {
-            if !std::mem::replace(&mut wanted[at], true) {
+            if !std::mem::replace(&mut marked[at], true) {
                 open.extend(self.depends[at].iter().flatten());
             }
         }
-        wanted
+        marked
     }
 }

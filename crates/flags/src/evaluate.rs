@@ -322,7 +322,7 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
 
     fn fits_tree(&self, tree: &Node, depth: usize) -> Result<bool, Failure> {
         let person = &self.context.person;
-        tree.matches(person, self.context.now, &mut |asked| match asked {
+        tree.matches(person, self.context.now, &mut |condition| match condition {
             ExternalCondition::Cohort(id) => self.is_member(id, depth + 1),
             // Flags cannot be stored with behavioral cohorts: evaluation reads no events.
             ExternalCondition::Behavioral(_) => Err(Failure::CohortNotFound),
@@ -335,7 +335,7 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
         reason: Reason,
     ) -> Result<FlagResult<'s>, Failure> {
         let variant = match condition.variant {
-            Some(wanted) => Some(wanted),
+            Some(variant) => Some(variant),
             None if self.rules.variants.is_empty() => None,
             None => {
                 let identifier = self.identifier(condition.aggregation)?;

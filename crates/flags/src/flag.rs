@@ -226,9 +226,9 @@ impl Compiler<'_> {
             .and_then(Value::as_f64)
             .filter(|share| *share != 100.0)
             .map(|share| share / 100.0);
-        let wanted = group.get("variant").and_then(Value::as_str);
-        let variant =
-            wanted.and_then(|key| self.variants.iter().position(|variant| variant.key == key));
+        let override_key = group.get("variant").and_then(Value::as_str);
+        let variant = override_key
+            .and_then(|key| self.variants.iter().position(|variant| variant.key == key));
         let aggregation = match group.get("aggregation_group_type_index") {
             Some(of_group) => index(Some(of_group)),
             None => self.aggregation,

@@ -66,34 +66,34 @@ const WINDOW: usize = 64;
 pub(crate) struct Buckets<'c, 's> {
     identifier: &'c str,
     /// Hashes still to compute, by flag index.
-    wanted: &'s [(u32, Kind)],
+    pending: &'s [(u32, Kind)],
     /// Buckets of each flag so far, by [`Kind`]; NaN if not computed.
     known: Vec<[f64; 2]>,
 }
 
 impl<'c, 's> Buckets<'c, 's> {
     pub(crate) fn none() -> Self {
-        Self { identifier: "", wanted: &[], known: Vec::new() }
+        Self { identifier: "", pending: &[], known: Vec::new() }
     }
 
-    /// `wanted` is sorted by flag index.
-    pub(crate) fn of(identifier: &'c str, wanted: &'s [(u32, Kind)]) -> Self {
-        match identifier.is_empty() || wanted.len() < LANES {
+    /// `pending` is sorted by flag index.
+    pub(crate) fn of(identifier: &'c str, pending: &'s [(u32, Kind)]) -> Self {
+        match identifier.is_empty() || pending.len() < LANES {
             true => Self::none(),
-            false => Self { identifier, wanted, known: Vec::new() },
+            false => Self { identifier, pending, known: Vec::new() },
         }
     }
 
     /// Computes the buckets of a window of flags that starts at `flag`, unless they are known.
     pub(crate) fn reach<'k>(&mut self, flag: usize, key: impl Fn(usize) -> &'k str) {
-        if flag < self.known.len() || self.wanted.is_empty() {
+        if flag < self.known.len() || self.pending.is_empty() {
             return;
         }
         let end = flag + WINDOW;
         self.known.resize(end, [f64::NAN; 2]);
-        let split = self.wanted.partition_point(|(flag, _)| (*flag as usize) < end);
-        let (now, later) = self.wanted.split_at(split);
-        self.wanted = later;
+        let split = self.pending.partition_point(|(flag, _)| (*flag as usize) < end);
+        let (now, later) = self.pending.split_at(split);
+        self.pending = later;
         let mut blocks = Blocks::new();
         for some in now.chunks(LANES) {
             let mut fits = [false; LANES];

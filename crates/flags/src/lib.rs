@@ -23,7 +23,7 @@ pub use context::{Context, GroupSubject, HashKeys, Membership, Stored, Subject};
 pub use flag::Flag;
 pub use hash::{Prefix, bucket, holdout_bucket};
 pub use result::{Failure, FlagResult, FlagResults, Reason, ReasonCode};
-pub use select::{RequestRuntime, Selection};
+pub use selection::{RequestRuntime, Selection};
 #[cfg(feature = "service")]
 pub use service::{
     Cell, Comparison, EXAMPLES_MAX, EvaluationRequest, Flags, LocalEvaluation, ProjectFlags,

@@ -129,15 +129,15 @@ impl Flags {
         flags: &ProjectFlags,
         request: &EvaluationRequest,
     ) -> Option<Vec<Group>> {
-        let wanted: Vec<(u8, &str)> = request
+        let keys: Vec<(u8, &str)> = request
             .groups
             .iter()
             .filter_map(|(kind, key)| Some((flags.group_index(kind)?, key.as_str())))
             .collect();
-        if wanted.is_empty() || !flags.set.needs_groups() {
+        if keys.is_empty() || !flags.set.needs_groups() {
             return Some(Vec::new());
         }
-        let found = Box::pin(self.0.catalog.groups().by_key(project.id, &wanted));
+        let found = Box::pin(self.0.catalog.groups().by_key(project.id, &keys));
         match timeout(STORED_TIMEOUT, found).await {
             Ok(Ok(groups)) => Some(groups),
             _ => None,

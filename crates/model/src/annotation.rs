@@ -38,33 +38,33 @@ pub struct Annotation {
 }
 
 impl Annotation {
-    fn shows_dashboard(&self, seen: &Visibilities) -> bool {
-        let seen = seen.of(ObjectKind::Dashboard);
-        self.dashboard_id.is_none_or(|id| seen.holds(id.0, self.dashboard_author))
+    fn may_show_dashboard(&self, visibilities: &Visibilities) -> bool {
+        let visibility = visibilities.of(ObjectKind::Dashboard);
+        self.dashboard_id.is_none_or(|id| visibility.holds(id.0, self.dashboard_author))
     }
 
-    fn shows_insight(&self, seen: &Visibilities) -> bool {
-        let seen = seen.of(ObjectKind::Insight);
-        self.dashboard_item.is_none_or(|id| seen.holds(id.0, self.insight_author))
+    fn may_show_insight(&self, visibilities: &Visibilities) -> bool {
+        let visibility = visibilities.of(ObjectKind::Insight);
+        self.dashboard_item.is_none_or(|id| visibility.holds(id.0, self.insight_author))
     }
 
     /// An annotation on one insight or dashboard is visible if that object is.
-    pub fn is_seen(&self, seen: &Visibilities) -> bool {
+    pub fn is_seen(&self, visibilities: &Visibilities) -> bool {
         match self.scope {
-            AnnotationScope::DashboardItem => self.shows_insight(seen),
-            AnnotationScope::Dashboard => self.shows_dashboard(seen),
+            AnnotationScope::DashboardItem => self.may_show_insight(visibilities),
+            AnnotationScope::Dashboard => self.may_show_dashboard(visibilities),
             AnnotationScope::Project | AnnotationScope::Organization => true,
         }
     }
 
     /// Redacts the dashboard and insight it was created on, where the viewer may not see them. An
     /// annotation from another project always loses both: this project's rules do not cover them.
-    pub fn within(mut self, project: ProjectId, seen: &Visibilities) -> Self {
-        let here = self.project == project;
-        if !here || !self.shows_dashboard(seen) {
+    pub fn within(mut self, project: ProjectId, visibilities: &Visibilities) -> Self {
+        let is_local = self.project == project;
+        if !is_local || !self.may_show_dashboard(visibilities) {
             (self.dashboard_id, self.dashboard_name) = (None, None);
         }
-        if !here || !self.shows_insight(seen) {
+        if !is_local || !self.may_show_insight(visibilities) {
             (self.dashboard_item, self.insight_short_id) = (None, None);
             (self.insight_name, self.insight_derived_name) = (None, None);
         }

@@ -318,7 +318,16 @@ mod tests {
         use Privilege::{Edit, View};
         use Restriction::{Collaborators, Everyone};
         // restriction, own, is_admin, is_collaborator, rule -> privilege, may restrict, level
-        for (restriction, own, is_admin, is_collaborator, rule, privilege, restricts, level) in [
+        for (
+            restriction,
+            is_author,
+            is_admin,
+            is_collaborator,
+            rule,
+            privilege,
+            restricts,
+            level,
+        ) in [
             (Everyone, false, false, false, Editor, Edit, false, Editor),
             (Everyone, true, false, false, Editor, Edit, true, Manager),
             (Everyone, false, true, false, Editor, Edit, true, Manager),
@@ -336,7 +345,7 @@ mod tests {
             (Everyone, true, false, false, Nothing, Edit, true, Manager),
             (Everyone, false, true, false, Nothing, Edit, true, Manager),
         ] {
-            let author = Some(UserId(if own { 1 } else { 2 }));
+            let author = Some(UserId(if is_author { 1 } else { 2 }));
             let dashboard = DashboardId(7);
             let policy = DashboardPolicy { dashboard, restriction, author, is_collaborator };
             let mut access = Access::default();

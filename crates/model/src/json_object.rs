@@ -112,11 +112,11 @@ impl JsonObject {
         edits.sort_by(|(a, _), (b, _)| a.cmp(b));
         let added: usize = edits.iter().map(|(name, _)| name.len()).sum::<usize>()
             + edits.iter().filter_map(|(_, json)| Some(json.as_ref()?.len() + 4)).sum::<usize>();
-        let mut made = Self {
+        let mut edited = Self {
             text: String::with_capacity(self.text.len() + added),
             ends: Vec::with_capacity(self.ends.len() + edits.len()),
         };
-        made.text.push('{');
+        edited.text.push('{');
         let mut at = 0;
         for same in edits.chunk_by(|(a, _), (b, _)| a == b) {
             let Some((name, json)) = same.last() else { continue };
@@ -124,15 +124,15 @@ impl JsonObject {
                 Ok(index) => (index, 1),
                 Err(index) => (index, 0),
             };
-            made.append(self, at..index);
+            edited.append(self, at..index);
             if let Some(json) = json {
-                made.push(name, json);
+                edited.push(name, json);
             }
             at = index + replaced;
         }
-        made.append(self, at..self.ends.len());
-        made.text.push('}');
-        made
+        edited.append(self, at..self.ends.len());
+        edited.text.push('}');
+        edited
     }
 
     /// Offset of the opening quote of a member's name.

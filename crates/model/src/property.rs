@@ -204,27 +204,27 @@ impl Test {
         match self {
             Self::Nothing | Self::Absent => None,
             Self::Set => Some(true),
-            Self::Truthy(wanted) => Some(is_truthy(value) == *wanted),
-            Self::Texts(wanted) => {
-                if wanted.len() > SHORT_LIST {
-                    return Some(wanted.binary_search(&lower(value)).is_ok());
+            Self::Truthy(expected) => Some(is_truthy(value) == *expected),
+            Self::Texts(expected) => {
+                if expected.len() > SHORT_LIST {
+                    return Some(expected.binary_search(&lower(value)).is_ok());
                 }
                 let text = text(value);
-                Some(wanted.iter().any(|wanted| equal_lowered(wanted, &text)))
+                Some(expected.iter().any(|expected| equal_lowered(expected, &text)))
             }
-            Self::Contains(wanted) => {
+            Self::Contains(expected) => {
                 let text = text(value);
-                Some(wanted.iter().any(|wanted| contains_lowered(&text, wanted)))
+                Some(expected.iter().any(|expected| contains_lowered(&text, expected)))
             }
-            Self::Starts(wanted) => {
+            Self::Starts(expected) => {
                 let text = text(value);
-                let head = text.as_bytes().get(..wanted.len());
-                Some(head.is_some_and(|head| head.eq_ignore_ascii_case(wanted.as_bytes())))
+                let head = text.as_bytes().get(..expected.len());
+                Some(head.is_some_and(|head| head.eq_ignore_ascii_case(expected.as_bytes())))
             }
-            Self::Ends(wanted) => {
+            Self::Ends(expected) => {
                 let text = text(value);
-                let tail = text.len().checked_sub(wanted.len()).map(|at| &text.as_bytes()[at..]);
-                Some(tail.is_some_and(|tail| tail.eq_ignore_ascii_case(wanted.as_bytes())))
+                let tail = text.len().checked_sub(expected.len()).map(|at| &text.as_bytes()[at..]);
+                Some(tail.is_some_and(|tail| tail.eq_ignore_ascii_case(expected.as_bytes())))
             }
             Self::Regex(regex) => regex.is_match(text(value).as_ref()).ok(),
             Self::Number(bound) => number(value).and_then(|found| {

@@ -130,23 +130,23 @@ impl Scopes {
         Ok(Self(scopes))
     }
 
-    pub fn allow(&self, wanted: &str, access: Access) -> bool {
+    pub fn allow(&self, required: &str, access: Access) -> bool {
         self.0.iter().any(|word| match word.split_once(':') {
             None => word == "*",
             Some((object, given)) => {
-                object == wanted && (given == access.as_str() || given == Access::Write.as_str())
+                object == required && (given == access.as_str() || given == Access::Write.as_str())
             }
         })
     }
 
     /// The first of these scopes that `holder` does not cover.
     pub fn beyond(&self, holder: &Self) -> Option<&str> {
-        let held = |word: &str| match word.split_once(':') {
+        let is_covered = |word: &str| match word.split_once(':') {
             None => holder.0.iter().any(|held| held == word),
             Some((object, "write")) => holder.allow(object, Access::Write),
             Some((object, _)) => holder.allow(object, Access::Read),
         };
-        self.0.iter().map(String::as_str).find(|word| !held(word))
+        self.0.iter().map(String::as_str).find(|word| !is_covered(word))
     }
 
     pub fn as_words(&self) -> &[String] {

@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn last_of_repeated_keys_wins() {
-        for (text, kept) in [
+        for (text, expected) in [
             (r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#),
             (
                 r#"{"b":[null,{"x":{"k":1,"\u006b":[2]}}],"a":true}"#,
@@ -196,7 +196,7 @@ mod tests {
             ),
             (r#"{"a":{"k":1},"b":{"k":1.50}}"#, r#"{"a":{"k":1},"b":{"k":1.50}}"#),
         ] {
-            assert_eq!(VerbatimJson::parse(text).unwrap().text(), kept);
+            assert_eq!(VerbatimJson::parse(text).unwrap().text(), expected);
         }
     }
 }

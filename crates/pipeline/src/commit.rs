@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ahash::RandomState;
-use catalog::{Catalog, IngestBatch, NextNumbers, ProjectChanges};
+use catalog::{Catalog, IngestBatch, NextDenseIds, ProjectChanges};
 use model::ProjectId;
 use model::person::DistinctNo;
 
@@ -31,7 +31,7 @@ pub(crate) enum Failure {
 
 impl From<catalog::Error> for Failure {
     fn from(error: catalog::Error) -> Self {
-        match error.blames_values() {
+        match error.is_data_error() {
             true => Self::Poison(causes(&error)),
             false => Self::Retry(error.into()),
         }
@@ -133,8 +133,8 @@ async fn load(
     let new: Vec<ProjectId> =
         projects.iter().copied().filter(|project| !identity_caches.contains_key(project)).collect();
     if !new.is_empty() {
-        let next = catalog.persons().next_numbers(&new).await?;
-        let fresh = next.into_iter().map(|(project, NextNumbers { distinct, person })| {
+        let next = catalog.persons().next_dense_ids(&new).await?;
+        let fresh = next.into_iter().map(|(project, NextDenseIds { distinct, person })| {
             (project, IdentityCache::new(project, distinct, person))
         });
         identity_caches.extend(fresh);
@@ -154,9 +154,9 @@ async fn load(
         let keys: HashSet<(u8, &str)> = events
             .iter()
             .filter_map(|(_, event)| event.group_identify.as_ref())
-            .filter_map(|wanted| {
-                let kind = group_types.iter().find(|(name, _)| *name == wanted.kind)?;
-                Some((kind.1, wanted.key.as_str()))
+            .filter_map(|identify| {
+                let kind = group_types.iter().find(|(name, _)| *name == identify.kind)?;
+                Some((kind.1, identify.key.as_str()))
             })
             .collect();
         let keys: Vec<(u8, &str)> = keys.into_iter().collect();
@@ -179,9 +179,9 @@ fn decide_project<'i, 'a>(
     for (position, event) in events {
         let (distinct_no, warnings) = apply(identities, event);
         let columns = group_columns(event, |kind| groups.index(kind));
-        let index = event.group_identify.as_ref().and_then(|wanted| {
-            let index = groups.index(&wanted.kind)?;
-            groups.identify(index, wanted, event.time, event.received_at);
+        let index = event.group_identify.as_ref().and_then(|identify| {
+            let index = groups.index(&identify.kind)?;
+            groups.identify(index, identify, event.time, event.received_at);
             Some(index)
         });
         definitions.observe(event, index, &mut decided.batch.observations);

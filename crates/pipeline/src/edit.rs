@@ -45,8 +45,8 @@ pub(crate) async fn decide(
             let known = catalog.groups().by_key(project, &[(*index, key)]).await?;
             known.into_iter().for_each(|group| groups.load(group));
             let kind = String::new();
-            let wanted = GroupIdentify { kind, key: key.clone(), set: set.clone() };
-            groups.change(*index, &wanted, unset, record.at);
+            let identify = GroupIdentify { kind, key: key.clone(), set: set.clone() };
+            groups.change(*index, &identify, unset, record.at);
             changes.groups = groups.into_changes().1;
         }
         // Written before in chunks, see `next_chunk`.
@@ -93,7 +93,7 @@ async fn load(
     persons: &[PersonNo],
 ) -> Result<IdentityCache, Failure> {
     let project = record.project;
-    let next = catalog.persons().next_numbers(&[project]).await?[&project];
+    let next = catalog.persons().next_dense_ids(&[project]).await?[&project];
     let mut identities = IdentityCache::new(project, next.distinct, next.person);
     let ids = catalog.persons().distinct_ids_of(project, persons).await?;
     let persons = catalog.persons().by_no(project, persons).await?.into_iter();

@@ -41,13 +41,19 @@ impl GroupCache {
     }
 
     /// Creates or updates a group; an update without changes is not written.
-    pub fn identify(&mut self, index: u8, wanted: &GroupIdentify, time: Timestamp, now: Timestamp) {
-        let key = (index, wanted.key.clone());
+    pub fn identify(
+        &mut self,
+        index: u8,
+        identify: &GroupIdentify,
+        time: Timestamp,
+        now: Timestamp,
+    ) {
+        let key = (index, identify.key.clone());
         let Some((group, dirty)) = self.groups.get_mut(&key) else {
             let group = Group {
                 index,
-                key: wanted.key.clone(),
-                properties: wanted.set.clone(),
+                key: identify.key.clone(),
+                properties: identify.set.clone(),
                 version: 1,
                 created_at: now.min(time),
             };
@@ -55,9 +61,9 @@ impl GroupCache {
             return;
         };
         let changed =
-            wanted.set.iter().any(|(name, value)| group.properties.get(name) != Some(value));
+            identify.set.iter().any(|(name, value)| group.properties.get(name) != Some(value));
         if changed {
-            group.properties.extend(wanted.set.clone());
+            group.properties.extend(identify.set.clone());
             group.version += 1;
             group.created_at = group.created_at.min(time);
             *dirty = true;
@@ -65,9 +71,9 @@ impl GroupCache {
     }
 
     /// Applies an edit through the API; creates the group if it does not exist.
-    pub fn change(&mut self, index: u8, wanted: &GroupIdentify, unset: &[String], at: Timestamp) {
-        self.identify(index, wanted, at, at);
-        if let Some((group, dirty)) = self.groups.get_mut(&(index, wanted.key.clone())) {
+    pub fn change(&mut self, index: u8, identify: &GroupIdentify, unset: &[String], at: Timestamp) {
+        self.identify(index, identify, at, at);
+        if let Some((group, dirty)) = self.groups.get_mut(&(index, identify.key.clone())) {
             let removed = unset.iter().filter(|name| group.properties.remove(*name).is_some());
             if removed.count() > 0 {
                 group.version += 1;

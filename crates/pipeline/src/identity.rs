@@ -448,7 +448,7 @@ fn equals(known: &str, value: &Value) -> bool {
 /// Whether copied properties require a write.
 fn copies_new_values<'e>(
     changes: &PersonChanges,
-    mut copies: impl Iterator<PreparedRecord = CopiedProperty<'e>>,
+    mut copies: impl Iterator<Item = CopiedProperty<'e>>,
     known: &JsonObject,
     hints: &PositionHints,
 ) -> bool {

@@ -16,7 +16,7 @@ use geoip::GeoIp;
 use journal::{JournalId, Position, Records};
 use model::event::project_of;
 use model::{ProjectId, Throttle};
-use warehouse::{NewRow, Selection, Warehouse};
+use warehouse::{DeleteSelection, NewRow, Warehouse};
 
 use crate::commit::{Decided, Failure, IdentityCaches, by_project, decide, ids_named};
 use crate::definitions::Definitions;
@@ -306,10 +306,10 @@ impl Pipeline {
         part: &[PreparedRecord<'_>],
     ) -> Result<(), Failure> {
         let from = self.catalog_position.unwrap_or_default();
-        let end_position = end_position(part).max(from);
-        let batch = IngestBatch { journal: self.journal.as_u128(), from, end_position, ..batch };
+        let reach = end_position(part).max(from);
+        let batch = IngestBatch { journal: self.journal.as_u128(), from, reach, ..batch };
         self.catalog.ingest().apply(&batch).await?;
-        self.catalog_position = Some(batch.end_position);
+        self.catalog_position = Some(batch.reach);
         Ok(())
     }
 
@@ -322,9 +322,9 @@ impl Pipeline {
         );
         let dead_letters = vec![item.dead_letter("apply", reason)];
         let batch = IngestBatch { dead_letters, ..IngestBatch::default() };
-        let kept = self.ingest(batch, std::slice::from_ref(item)).await;
+        let result = self.ingest(batch, std::slice::from_ref(item)).await;
         self.counters.dead_letters.fetch_add(1, Relaxed);
-        kept.map_err(|failure| match failure {
+        result.map_err(|failure| match failure {
             Failure::Retry(error) => error,
             // Not even a dead letter can be written, so the fault is the catalog's.
             Failure::Poison(reason) => {
@@ -337,9 +337,9 @@ impl Pipeline {
     fn append(&self, rows: &[ResolvedEvent<'_, '_>], part: &[PreparedRecord<'_>]) -> Result<()> {
         for (at, some) in rows.chunks(ROWS_AT_ONCE).enumerate() {
             let next = rows.get((at + 1) * ROWS_AT_ONCE);
-            let made: Vec<NewRow<'_>> = some.iter().map(ResolvedEvent::row).collect();
+            let new_rows: Vec<NewRow<'_>> = some.iter().map(ResolvedEvent::row).collect();
             self.warehouse
-                .append(&made, next.map_or_else(|| end_position(part), |next| next.position))?;
+                .append(&new_rows, next.map_or_else(|| end_position(part), |next| next.position))?;
         }
         if rows.is_empty() {
             self.warehouse.append(&[], end_position(part))?;
@@ -356,7 +356,7 @@ impl Pipeline {
         for deletion in self.catalog.ingest().deletions_due().await? {
             let EventDeletion { project, before, distinct_nos } = &deletion;
             let numbers = distinct_nos.iter().map(|number| number.0).collect();
-            let selection = Selection::DistinctNos(numbers);
+            let selection = DeleteSelection::DistinctNos(numbers);
             let receipt = match self.warehouse.delete(*project, &selection, *before) {
                 // It stays queued until the segment is readable, restored or quarantined. New
                 // events of all projects must not wait for that.

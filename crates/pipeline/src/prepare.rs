@@ -36,7 +36,7 @@ pub(crate) enum Parsed<'a> {
 }
 
 impl<'a> PreparedRecord<'a> {
-    pub fn read(
+    pub fn parse(
         record: Record<'a>,
         rules: &RulesByProject,
         geoip: &GeoIp,

@@ -1,6 +1,6 @@
 //! Fills static cohorts with the persons that a flag is enabled for.
 
-use catalog::CohortToFill;
+use catalog::CohortFromFlag;
 use model::person::PersonNo;
 
 use super::scan::PersonBatch;
@@ -25,7 +25,7 @@ impl Flags {
     }
 
     /// A flag that is disabled, deleted or on groups adds no persons.
-    async fn fill(&self, list: &CohortToFill) -> catalog::Result<()> {
+    async fn fill(&self, list: &CohortFromFlag) -> catalog::Result<()> {
         let catalog = &self.0.catalog;
         let project = catalog.projects().get(list.project).await?;
         let flags = projects::load(catalog, &project).await?;

@@ -51,7 +51,7 @@ pub fn compact(json: &str) -> Result<Cow<'_, str>> {
     if !bytes.iter().any(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\\')) {
         return Ok(Cow::Borrowed(json));
     }
-    let mut made = String::with_capacity(json.len());
+    let mut compacted = String::with_capacity(json.len());
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -61,19 +61,19 @@ pub fn compact(json: &str) -> Result<Cow<'_, str>> {
                 let text = &json[at..end];
                 match serde_json::from_str::<String>(text) {
                     Ok(plain) if text.contains('\\') => {
-                        made.push_str(&Value::from(plain).to_string());
+                        compacted.push_str(&Value::from(plain).to_string());
                     }
-                    _ => made.push_str(text),
+                    _ => compacted.push_str(text),
                 }
                 at = end;
             }
             _ => {
-                made.push(char::from(*byte));
+                compacted.push(char::from(*byte));
                 at += 1;
             }
         }
     }
-    Ok(Cow::Owned(made))
+    Ok(Cow::Owned(compacted))
 }
 
 #[cfg(test)]

@@ -54,14 +54,14 @@ impl Frequency {
     pub fn fits(self, times: u64) -> bool {
         match self {
             Self::AtLeastOnce | Self::FirstTime => times > 0,
-            Self::Times(comparison, wanted) => {
+            Self::Times(comparison, bound) => {
                 times > 0
                     && match comparison {
-                        Comparison::Equal => times == wanted,
-                        Comparison::AtLeast => times >= wanted,
-                        Comparison::AtMost => times <= wanted,
-                        Comparison::More => times > wanted,
-                        Comparison::Less => times < wanted,
+                        Comparison::Equal => times == bound,
+                        Comparison::AtLeast => times >= bound,
+                        Comparison::AtMost => times <= bound,
+                        Comparison::More => times > bound,
+                        Comparison::Less => times < bound,
                     }
             }
         }

@@ -152,7 +152,7 @@ impl MemoryBudget {
 /// Counts the patterns of one flag or cohort against the limits while it is validated.
 #[derive(Debug, Default)]
 pub struct PatternQuota {
-    seen: HashSet<String>,
+    patterns: HashSet<String>,
     bytes: usize,
     /// Whether one of them is new.
     has_new: bool,
@@ -163,10 +163,10 @@ pub struct PatternQuota {
 impl PatternQuota {
     /// Rejects a pattern that is invalid or exceeds a limit.
     pub(super) fn add(&mut self, pattern: &str) -> Result<(), FilterError> {
-        if self.is_unlimited || self.seen.contains(pattern) {
+        if self.is_unlimited || self.patterns.contains(pattern) {
             return Ok(());
         }
-        if self.seen.len() >= WRITTEN_MAX {
+        if self.patterns.len() >= WRITTEN_MAX {
             return Err(too_many());
         }
         self.bytes += bytes(pattern)?;
@@ -174,7 +174,7 @@ impl PatternQuota {
             let most = format!("together they take more than {} MiB", WRITTEN_BYTES_MAX >> 20);
             return Err(FilterError::Regex(most));
         }
-        self.seen.insert(pattern.to_owned());
+        self.patterns.insert(pattern.to_owned());
         self.has_new = true;
         Ok(())
     }
@@ -186,12 +186,12 @@ impl PatternQuota {
 
     /// Counts a stored pattern, without validating it again.
     pub fn add_stored(&mut self, pattern: &str) {
-        self.seen.insert(pattern.to_owned());
+        self.patterns.insert(pattern.to_owned());
     }
 
     /// Rejects new patterns when they and the stored ones exceed the limit.
     pub fn check(&self) -> Result<(), FilterError> {
-        match self.has_new && self.seen.len() > WRITTEN_MAX {
+        match self.has_new && self.patterns.len() > WRITTEN_MAX {
             true => Err(too_many()),
             false => Ok(()),
         }

@@ -21,9 +21,9 @@ fn properties(value: Value) -> Map<String, Value> {
 
 /// Rows of (operator, filter's value, properties, expected).
 fn check_all(rows: &[(&str, Value, Value, bool)]) {
-    for (operator, value, held, expected) in rows {
-        let answer = filter(operator, value.clone()).matches(&properties(held.clone()), now());
-        assert_eq!(answer, *expected, "{operator} {value} on {held}");
+    for (operator, value, stored, expected) in rows {
+        let matches = filter(operator, value.clone()).matches(&properties(stored.clone()), now());
+        assert_eq!(matches, *expected, "{operator} {value} on {stored}");
     }
 }
 
@@ -45,8 +45,8 @@ fn property_filter_reproduces_every_recorded_comparison() {
         let operator = Operator::parse(operator).unwrap();
         let filter = PropertyFilter::compile("p", operator, &property["value"], &dialect);
         let expected = row.get("server_expected").unwrap_or(&row["expected"]);
-        let answer = filter.matches(row["properties"].as_object().unwrap(), now());
-        assert_eq!(Value::Bool(answer), *expected, "{row}");
+        let matches = filter.matches(row["properties"].as_object().unwrap(), now());
+        assert_eq!(Value::Bool(matches), *expected, "{row}");
     }
 }
 
@@ -116,8 +116,8 @@ fn relative_dates_lie_before_now_with_either_sign() {
     ];
     for (value, property, expected) in rows {
         let filter = filter("is_date_after", json!(value));
-        let answer = filter.matches(&properties(json!({ "p": property })), now());
-        assert_eq!(answer, expected, "{property} after {value}");
+        let matches = filter.matches(&properties(json!({ "p": property })), now());
+        assert_eq!(matches, expected, "{property} after {value}");
     }
     let clamped = FilterDate::parse("1m", &TimeZone::UTC).unwrap();
     let end_of_march = Timestamp::parse("2026-03-31T00:00:00Z").unwrap();
@@ -137,8 +137,8 @@ fn dates_without_an_offset_are_in_the_projects_zone() {
         ("2026-01-01 00:00", true),
         ("2026-01-01T00:00:00Z", false),
     ] {
-        let answer = filter.matches(&properties(json!({ "p": property })), now());
-        assert_eq!(answer, expected, "{property}");
+        let matches = filter.matches(&properties(json!({ "p": property })), now());
+        assert_eq!(matches, expected, "{property}");
     }
 }
 
@@ -164,14 +164,14 @@ fn semver_operators_follow_semver_precedence() {
 
 #[test]
 fn missing_initial_property_falls_back_to_the_current_one() {
-    let initial = |held: Value| {
+    let initial = |stored: Value| {
         PropertyFilter::compile(
             "$initial_utm_source",
             Operator::Exact,
             &json!("ad"),
             &Dialect::default(),
         )
-        .matches(&properties(held), now())
+        .matches(&properties(stored), now())
     };
     assert!(initial(json!({"$utm_source": "ad"})));
     assert!(initial(json!({"utm_source": "ad"})));
@@ -226,17 +226,17 @@ fn filter_trees_combine_negate_and_reference_cohorts() {
         {"type": "cohort", "key": "id", "value": "7"},
     ]});
     let node = Node::parse(&tree, &Dialect::default()).unwrap();
-    for (held, member, expected) in [
+    for (stored, member, expected) in [
         (json!({"plan": "pro"}), false, true),
         (json!({"plan": "pro", "email": "a@x"}), false, false),
         (json!({}), true, true),
         (json!({}), false, false),
     ] {
-        let answer = node.matches::<()>(&properties(held.clone()), now(), &mut |asked| {
-            assert_eq!(asked, ExternalCondition::Cohort(CohortId(7)));
+        let matches = node.matches::<()>(&properties(stored.clone()), now(), &mut |condition| {
+            assert_eq!(condition, ExternalCondition::Cohort(CohortId(7)));
             Ok(member)
         });
-        assert_eq!(answer, Ok(expected), "{held} {member}");
+        assert_eq!(matches, Ok(expected), "{stored} {member}");
     }
     let everyone = Node::parse(&json!({}), &Dialect::default()).unwrap();
     assert_eq!(everyone.matches::<()>(&Map::new(), now(), &mut |_| Ok(false)), Ok(true));

@@ -49,7 +49,7 @@ impl IdentityCache {
             .collect();
         ids.sort();
         let named: HashSet<&str> = match leaving {
-            SplitIds::AllExcept(kept) => HashSet::from([kept.as_str()]),
+            SplitIds::AllExcept(main) => HashSet::from([main.as_str()]),
             SplitIds::Only(texts) => texts.iter().map(String::as_str).collect(),
         };
         let leaves = |text: &String| match leaving {

@@ -261,17 +261,17 @@ fn split_gives_each_leaving_id_a_person_of_its_own() {
         (SplitIds::Only(vec!["a".into(), "b".into(), "c".into()]), vec!["a", "b", "c"], "a"),
     ] {
         let mut project = together();
-        let (whole, at) = (project.person("a").unwrap().clone(), Timestamp::from_micros(9));
-        project.edit(|identities| identities.split(whole.no, &leaving, at));
-        let kept = project.person(stay[0]).unwrap();
-        assert_eq!((kept.no, kept.uuid), (whole.no, person_uuid(ProjectId(1), uuid_of)));
-        assert_eq!(kept.properties, whole.properties, "{leaving:?}");
+        let (before, at) = (project.person("a").unwrap().clone(), Timestamp::from_micros(9));
+        project.edit(|identities| identities.split(before.no, &leaving, at));
+        let remaining = project.person(stay[0]).unwrap();
+        assert_eq!((remaining.no, remaining.uuid), (before.no, person_uuid(ProjectId(1), uuid_of)));
+        assert_eq!(remaining.properties, before.properties, "{leaving:?}");
         for id in ["a", "b", "c"] {
             let person = project.person(id).unwrap();
-            assert_eq!(person.no == whole.no, stay.contains(&id), "{leaving:?}: {id}");
-            if person.no != whole.no {
+            assert_eq!(person.no == before.no, stay.contains(&id), "{leaving:?}: {id}");
+            if person.no != before.no {
                 assert_eq!(person.uuid, person_uuid(ProjectId(1), id));
-                assert_eq!(person.version, whole.version + 101);
+                assert_eq!(person.version, before.version + 101);
                 assert!(person.properties.is_empty() && !person.is_identified);
             }
         }

@@ -287,7 +287,7 @@ impl Name {
     }
 
     /// The names of a bit set, in order.
-    pub(super) fn all_of(set: u128) -> impl Iterator<PreparedRecord = Self> {
+    pub(super) fn all_of(set: u128) -> impl Iterator<Item = Self> {
         let mut left = set;
         std::iter::from_fn(move || {
             let number = left.trailing_zeros();
@@ -324,7 +324,7 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && at == a.len()
 }
 
-fn numbered(from: usize, to: usize) -> impl Iterator<PreparedRecord = Name> {
+fn numbered(from: usize, to: usize) -> impl Iterator<Item = Name> {
     (from..to).map(|number| Name(number as u8))
 }
 
@@ -339,16 +339,12 @@ const OF_LOCATION: [Name; geoip::PROPERTY_NAMES.len()] = {
 };
 
 /// A location's properties in the order of [`geoip::PROPERTY_NAMES`]; `None` for unknown ones.
-pub(super) fn of_location(
-    location: &Location,
-) -> impl Iterator<PreparedRecord = (Name, Option<&str>)> {
+pub(super) fn of_location(location: &Location) -> impl Iterator<Item = (Name, Option<&str>)> {
     OF_LOCATION.into_iter().zip(location.json())
 }
 
 /// A location's known properties and their indexes.
-pub(super) fn known_of_location(
-    location: &Location,
-) -> impl Iterator<PreparedRecord = (Name, usize)> {
+pub(super) fn known_of_location(location: &Location) -> impl Iterator<Item = (Name, usize)> {
     let known = location.known();
     OF_LOCATION.into_iter().zip(0..).filter(move |(_, at)| known >> at & 1 == 1)
 }
@@ -356,12 +352,12 @@ pub(super) fn known_of_location(
 /// Bit set of `$group_0` … `$group_4`.
 pub(crate) const ANY_GROUP: u128 = set_of(GROUPS_FIRST, OTHERS_FIRST);
 
-pub(super) fn removed() -> impl Iterator<PreparedRecord = Name> {
+pub(super) fn removed() -> impl Iterator<Item = Name> {
     numbered(REMOVED_FIRST, GROUPS_FIRST)
 }
 
 /// `$group_0` … `$group_4`, by group type index.
-pub(crate) fn groups() -> impl Iterator<PreparedRecord = Name> {
+pub(crate) fn groups() -> impl Iterator<Item = Name> {
     const { assert!(GROUPS.len() == model::group::GROUP_TYPES_MAX as usize) };
     numbered(GROUPS_FIRST, OTHERS_FIRST)
 }

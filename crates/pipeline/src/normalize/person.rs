@@ -74,20 +74,20 @@ impl<'e> CopiedProperties<'e> {
     }
 
     pub fn len(self) -> usize {
-        let own = self.present() & (names::DEVICES | names::CAMPAIGNS);
-        own.count_ones() as usize + self.location.map_or(0, Location::len)
+        let copied = self.present() & (names::DEVICES | names::CAMPAIGNS);
+        copied.count_ones() as usize + self.location.map_or(0, Location::len)
     }
 
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    pub fn all(self) -> impl Iterator<PreparedRecord = CopiedProperty<'e>> {
+    pub fn all(self) -> impl Iterator<Item = CopiedProperty<'e>> {
         self.among(names::DEVICES | names::CAMPAIGNS, self.location)
     }
 
     /// The properties that [`Self::copied_hash`] does not cover.
-    pub fn outside_hash(self) -> impl Iterator<PreparedRecord = CopiedProperty<'e>> {
+    pub fn outside_hash(self) -> impl Iterator<Item = CopiedProperty<'e>> {
         self.among(names::CAMPAIGNS, None)
     }
 
@@ -95,16 +95,16 @@ impl<'e> CopiedProperties<'e> {
         self,
         set: u128,
         location: Option<&'e Location>,
-    ) -> impl Iterator<PreparedRecord = CopiedProperty<'e>> {
+    ) -> impl Iterator<Item = CopiedProperty<'e>> {
         let json = move |name| self.properties.and_then(|all| all.json(name));
-        let own = Name::all_of(self.present() & set)
+        let sent = Name::all_of(self.present() & set)
             .map(move |name| CopiedProperty { name, json: json(name) });
         // Unknown GeoIP properties are cleared, not kept from an earlier address.
         let location = location
             .into_iter()
             .flat_map(names::of_location)
             .map(|(name, json)| CopiedProperty { name, json });
-        own.chain(location)
+        sent.chain(location)
     }
 
     /// Hash of the copied names and non-volatile values, without campaign properties. Equal for most
@@ -156,14 +156,15 @@ impl PersonChanges {
 
     /// The properties of a new person, in order of precedence: the last of a name wins.
     pub fn all<'e>(&'e self, copies: CopiedProperties<'e>) -> Vec<(&'e str, Cow<'e, str>)> {
-        let said = |(name, value): (&'e String, &Value)| (name.as_str(), value.to_string().into());
-        let once = copies
+        let serialized =
+            |(name, value): (&'e String, &Value)| (name.as_str(), value.to_string().into());
+        let initial = copies
             .all()
             .filter_map(|copied| Some((self.initial_name(&copied)?, copied.canonical())));
-        let now = copies.all().filter(|copied| self.copies_current(copied));
-        let now = now.map(|copied| (copied.name.text(), copied.canonical()));
-        let set_once = self.set_once.iter().map(said);
-        once.chain(set_once).chain(now).chain(self.set.iter().map(said)).collect()
+        let current = copies.all().filter(|copied| self.copies_current(copied));
+        let current = current.map(|copied| (copied.name.text(), copied.canonical()));
+        let set_once = self.set_once.iter().map(serialized);
+        initial.chain(set_once).chain(current).chain(self.set.iter().map(serialized)).collect()
     }
 }
 

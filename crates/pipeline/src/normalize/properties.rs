@@ -167,11 +167,11 @@ impl<'a> Properties<'a> {
         }
     }
 
-    pub fn iter(&self) -> impl DoubleEndedIterator<PreparedRecord = (&str, &str)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
         self.all().map(|property| (property.name, property.json))
     }
 
-    fn all(&self) -> impl DoubleEndedIterator<PreparedRecord = Property<'_>> {
+    fn all(&self) -> impl DoubleEndedIterator<Item = Property<'_>> {
         self.members.iter().filter_map(|member| self.property(*member))
     }
 

@@ -141,8 +141,8 @@ fn event_properties_are_copied_to_the_person() {
         first(&stored(&campaign)),
         json!({"utm_source": "g", "_kx": "k", "$initial_utm_source": "g", "$initial__kx": "k"})
     );
-    let own = event("e", r#"{"$os":"iOS","$set":{"$os":"mine","$initial_os":"first"}}"#);
-    assert_eq!(first(&stored(&own)), json!({"$os": "mine", "$initial_os": "first"}));
+    let explicit = event("e", r#"{"$os":"iOS","$set":{"$os":"mine","$initial_os":"first"}}"#);
+    assert_eq!(first(&stored(&explicit)), json!({"$os": "mine", "$initial_os": "first"}));
     let os = event("e", r#"{"$os_name":"iOS"}"#);
     let os = stored(&os);
     assert_eq!(first(&os), json!({"$os": "iOS", "$initial_os": "iOS"}));
@@ -278,7 +278,7 @@ fn parsing_does_not_depend_on_the_previous_event() {
     {
         let properties = Properties::parse(text, &mut layout).unwrap();
         let mut found = Vec::new();
-        properties.with_groups(&[], &mut |property| found.push(property.plain));
+        properties.with_groups(&[], &mut |property| found.push(property.unescaped));
         assert_eq!(found[..3], plain, "{at}");
         read(texts[0], &mut layout);
     }

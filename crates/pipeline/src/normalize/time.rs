@@ -176,9 +176,9 @@ fn nanoseconds(fraction: &str) -> Option<i32> {
     if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let kept = &fraction[..fraction.len().min(9)];
-    let scale = 10_i32.pow(u32::try_from(9 - kept.len()).ok()?);
-    Some(kept.parse::<i32>().ok()? * scale)
+    let digits = &fraction[..fraction.len().min(9)];
+    let scale = 10_i32.pow(u32::try_from(9 - digits.len()).ok()?);
+    Some(digits.parse::<i32>().ok()? * scale)
 }
 
 fn zone_seconds(zone: &str) -> Option<i64> {

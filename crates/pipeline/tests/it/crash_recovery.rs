@@ -18,7 +18,7 @@ use pipeline::{Parts, Pipeline};
 use serde_json::json;
 use tempfile::TempDir;
 use uuid::Uuid;
-use warehouse::{Effort, Faults, Step, Warehouse};
+use warehouse::{CompactionKind, FaultInjector, FaultPoint, Warehouse};
 
 use crate::harness::{Database, Harness, START_MICROS, Sent, bootstrap, open};
 use crate::random_streams::Dice;
@@ -52,7 +52,7 @@ pub async fn killed_process_recovers_to_the_uninterrupted_state(database: Databa
         std::process::exit(0);
     }
     let (killed, uninterrupted) = (Stores::new(database.another().await), Stores::new(database));
-    let mut points: Vec<String> = Step::ALL.iter().map(|step| format!("{step:?}")).collect();
+    let mut points: Vec<String> = FaultPoint::ALL.iter().map(|step| format!("{step:?}")).collect();
     points.push(COMMITTED.into());
     let mut acknowledged = 0;
     for (times, point) in TIMES.iter().flat_map(|times| points.iter().map(move |p| (times, p))) {
@@ -302,7 +302,7 @@ async fn stores_of(
     clock: &Clock,
     fault: impl Fn(&str) + Send + Sync + 'static,
 ) -> (Warehouse, Pipeline) {
-    let faults = Faults::new(move |step| {
+    let faults = FaultInjector::new(move |step| {
         fault(&format!("{step:?}"));
         Ok(())
     });
@@ -329,7 +329,7 @@ async fn stores_of(
 async fn maintain(warehouse: &Warehouse, catalog: &Catalog, journal: &Journal, dice: &mut Dice) {
     match dice.roll(4) {
         0 => warehouse.flush().unwrap(),
-        1 => _ = warehouse.compact(Effort::Due).unwrap(),
+        1 => _ = warehouse.compact(CompactionKind::Minor).unwrap(),
         2 => _ = warehouse.sweep().unwrap(),
         _ => {
             let before: Position = Pipeline::releasable(catalog, warehouse);
