@@ -24,6 +24,7 @@ lint:
 	cargo fmt --all --check
 	cargo fmt --manifest-path compat/rust/Cargo.toml --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items --locked
 	cargo run --quiet --locked -p xtask -- tidy
 
 test-deps:

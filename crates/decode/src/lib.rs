@@ -1,7 +1,7 @@
 //! Every body an SDK may send → JSON text → raw events. Pure: no I/O, no async, no clock.
 //!
 //! [`decode_text`] climbs the ladder of encodings and is shared by capture, `/flags` and
-//! `/decide`; [`parse_events`] and [`parse_v1`] read events from its [`Text`], one at a time,
+//! `/decide`; [`parse_events`] and [`parse_v1`] read events from its [`JsonText`], one at a time,
 //! so that memory never depends on how many events a body holds. Nothing here judges an event:
 //! that is `capture`'s work.
 
@@ -55,7 +55,7 @@ pub enum Error {
     EmptyBatch,
     #[error("The payload is too large.")]
     TooLarge,
-    /// [`Memory`] refused: nothing is wrong with the payload.
+    /// [`MemoryTracker`] refused: nothing is wrong with the payload.
     #[error("There is no memory for the payload now.")]
     OutOfMemory,
 }

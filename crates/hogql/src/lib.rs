@@ -1,6 +1,6 @@
 //! The HogQL query language, from text to a checked plan.
 //!
-//! [`parse`] → [`fill`] (placeholders) → [`resolve`] (names, types, the project). Pure: no I/O, no
+//! [`parse()`] → [`fill`] (placeholders) → [`resolve()`] (names, types, the project). Pure: no I/O, no
 //! clock, no state; any text ends in a [`plan::Plan`] or in an [`Error`] that says what is wrong
 //! and where.
 //!

@@ -21,7 +21,7 @@ pub struct PlaceholderValues {
 }
 
 /// Replaces every placeholder except `{filters}`: its meaning depends on the filtered table, and
-/// [`crate::resolve`] expands it. `text` is the source of `query`, for positions in errors.
+/// [`crate::resolve()`] expands it. `text` is the source of `query`, for positions in errors.
 pub fn fill(mut query: Query, text: &str, values: &PlaceholderValues) -> Result<Query> {
     let mut filler = Filler { values, nodes: 0, bytes: 0 };
     exprs_of_query(&mut query, &mut |expr| filler.expr(expr))
