@@ -37,7 +37,7 @@ pub struct Parts<'a> {
 /// What becomes of invalid UTF-8, `NaN` and `Infinity`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// Refused: capture must not store what was not sent.
+    /// The request is rejected: a replacement would store something that the client did not send.
     Strict,
     /// Read as replacement characters and null, for `/flags` and `/decide`.
     Lenient,

@@ -27,14 +27,14 @@ const ENTRY_BYTES: usize = 24;
 const UNCOMPRESSED_BYTES_MAX: usize = 512;
 const COMPRESSION_LEVEL: i32 = 1;
 
-/// The JSON as it is.
+/// Record tag: the JSON object follows as it is.
 const RAW: u32 = 0;
-/// Number of members, then name id and value of each. A value is its code plus one, or 0 with the
-/// length and the JSON.
+/// Record tag: the number of members, then name id and value of each. A value is its code plus one, or
+/// 0 with the length and the JSON.
 const NAMED: u32 = 1;
-/// Length of a record, then the record as a zstd frame.
+/// Record tag: the uncompressed length, then the record as a zstd frame.
 const COMPRESSED: u32 = 2;
-/// This plus the id of a shape, then one value for each of its names.
+/// Record tags from here on are this plus the id of a shape; one value for each of its names follows.
 const SHAPED: u32 = 3;
 
 /// Properties by `person_no`.

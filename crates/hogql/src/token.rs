@@ -127,7 +127,8 @@ impl Lexer<'_> {
         Ok(Token::Quoted(name))
     }
 
-    /// ClickHouse's escapes: an unknown one retains its backslash, so that `'\d+'` is a regex.
+    /// Reads a quoted literal with ClickHouse's escapes. An unknown escape keeps its backslash, so that
+    /// `'\d+'` works as a regex.
     fn quoted(&mut self, quote: char, unterminated: &'static str) -> Checked<String> {
         let start = self.at;
         let mut chars = self.text[start..].char_indices().skip(1).peekable();

@@ -27,7 +27,7 @@ pub(crate) enum Step {
         start: End,
         header: GroupHeader,
     },
-    /// An intact record; the range is within the window.
+    /// An intact record; `range` locates its bytes in the window that was passed in.
     Record {
         position: Position,
         range: Range<usize>,

@@ -156,7 +156,7 @@ impl Plan {
         self.wanted.is_none() && self.segments.is_empty()
     }
 
-    /// Whether the journal found has another id than the one the stores were filled from.
+    /// Whether the journal has a different id from the one the stores were filled from.
     fn is_foreign_journal(&self, id: JournalId) -> bool {
         self.survey.id.is_some_and(|found| found != id)
     }

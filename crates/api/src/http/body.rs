@@ -39,7 +39,7 @@ pub struct Body<T> {
 }
 
 impl<T: DeserializeOwned> Body<T> {
-    /// The known fields; unknown ones are ignored.
+    /// Parses the body as `T`; unknown fields are ignored.
     pub fn read(&self) -> Result<T> {
         typed(&self.value()?)
     }

@@ -49,7 +49,7 @@ pub(crate) struct IncomingRequest<B> {
 }
 
 impl IncomingRequest<Body> {
-    /// From the router, which has the peer in the request's extensions.
+    /// From the router, which puts the peer's address into the request's extensions.
     pub(crate) fn from_router(request: Request) -> Self {
         let (head, body) = request.into_parts();
         let peer = head.extensions.get::<ConnectInfo<SocketAddr>>();

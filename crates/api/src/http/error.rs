@@ -66,7 +66,7 @@ impl Error {
         error
     }
 
-    /// The `type` member.
+    /// The `type` field of the response.
     pub fn kind(&self) -> &'static str {
         self.body.kind
     }

@@ -52,7 +52,8 @@ impl InsightViewer {
         }
     }
 
-    /// Objects that a query may refer to. A link shows the results of all its queries.
+    /// Objects that a query may refer to. A sharing token sets no restriction: the link's queries run
+    /// whatever they refer to.
     pub(super) fn visibilities(&self) -> Visibilities {
         match self {
             Self::Member(caller) => caller.visibilities(),

@@ -235,7 +235,7 @@ impl Board {
         Ok(())
     }
 
-    /// A live tile that the viewer may see.
+    /// A tile that is not deleted and that the viewer may see.
     fn live_tile(&mut self, id: TileId, access: &InheritedAccess) -> Option<&mut TileState> {
         let is_it = |tile: &&mut TileState| {
             tile.id == Some(id) && !tile.deleted && access.can_view(&tile.content)

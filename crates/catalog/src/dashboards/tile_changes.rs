@@ -43,9 +43,9 @@ pub struct TileChange {
 pub enum ContentChange {
     #[default]
     Same,
-    /// A text that is on the dashboard already.
+    /// Shows a note that the dashboard already has; `Some` replaces its text.
     Note(NoteId, Option<String>),
-    /// A new text that replaces the tile's current one.
+    /// Shows a new note with this text.
     NewNote(String),
     Button(Button),
 }

@@ -74,7 +74,7 @@ pub struct ProjectChanges {
     pub identity: IdentityChanges,
     pub group_types: Vec<(String, u8)>,
     pub groups: Vec<Group>,
-    /// Whether the project received its first event.
+    /// Whether this batch contains the project's first event.
     pub first_event: bool,
 }
 

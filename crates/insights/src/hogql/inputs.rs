@@ -56,7 +56,7 @@ impl Inputs {
         &self.keys
     }
 
-    /// The first column that the expression names and events do not have.
+    /// The first column in the expression that events do not have.
     pub fn unknown(&self) -> Option<&'static str> {
         self.unknown
     }

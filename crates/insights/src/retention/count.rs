@@ -194,7 +194,7 @@ impl<'a> Counter<'a> {
         Ok(firsts.iter().filter_map(start).collect())
     }
 
-    /// The distinct starts of all actors, by breakdown value.
+    /// Each distinct (breakdown value, interval, actor) in which an actor performed the start event.
     fn all_starts(&self, breakdown: &Breakdown) -> Result<Vec<Start>> {
         if self.starts != StartRule::Any {
             return self.first_starts(Some(breakdown));

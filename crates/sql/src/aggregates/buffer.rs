@@ -35,8 +35,8 @@ struct GroupedRows {
     columns: Vec<ArrayRef>,
     /// Rows of the first group, then of the second, and so on.
     order: UInt32Array,
-    /// Where each group begins, and where the last one ends.
-    ends: Vec<usize>,
+    /// Group `g` is `order[offsets[g]..offsets[g + 1]]`.
+    offsets: Vec<usize>,
 }
 
 impl RowBuffer {
@@ -59,15 +59,15 @@ impl RowBuffer {
         let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
         let groups = std::mem::take(&mut self.groups);
         let groups = || groups.iter().flat_map(|part| part.iter().map(|group| *group as usize));
-        let mut ends = vec![0usize; emitted + 1];
+        let mut offsets = vec![0usize; emitted + 1];
         for group in groups().filter(|group| *group < emitted) {
-            ends[group + 1] += 1;
+            offsets[group + 1] += 1;
         }
         for group in 0..emitted {
-            ends[group + 1] += ends[group];
+            offsets[group + 1] += offsets[group];
         }
-        let mut next = ends.clone();
-        let mut order = vec![0u32; ends[emitted]];
+        let mut next = offsets.clone();
+        let mut order = vec![0u32; offsets[emitted]];
         let (mut rest, mut rest_groups) = (Vec::new(), Vec::new());
         for (row, group) in groups().enumerate() {
             if group < emitted {
@@ -88,7 +88,7 @@ impl RowBuffer {
             self.columns = remaining.into_iter().map(|column| vec![column]).collect();
             self.groups.push(rest_groups.into());
         }
-        Ok(GroupedRows { columns, order: order.into(), ends })
+        Ok(GroupedRows { columns, order: order.into(), offsets })
     }
 }
 
@@ -99,12 +99,12 @@ impl GroupedRows {
         groups: std::ops::Range<usize>,
         function: &dyn GroupFunction,
     ) -> Result<ArrayRef> {
-        let (from, to) = (self.ends[groups.start], self.ends[groups.end]);
+        let (from, to) = (self.offsets[groups.start], self.offsets[groups.end]);
         let order = self.order.slice(from, to - from);
         let columns = self.columns.iter().map(|column| Ok(take(column, &order, None)?));
         let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
         let values = groups.map(|group| {
-            let (start, end) = (self.ends[group], self.ends[group + 1]);
+            let (start, end) = (self.offsets[group], self.offsets[group + 1]);
             let args = columns.iter().map(|column| column.slice(start - from, end - start));
             function.evaluate(&args.collect::<Vec<ArrayRef>>())
         });
@@ -154,8 +154,8 @@ impl GroupsAccumulator for RowBuffer {
         let grouped = self.take_groups(emitted)?;
         let (mut arrays, mut start) = (Vec::new(), 0);
         while start < emitted {
-            let enough = grouped.ends[start] + BLOCK_ROWS;
-            let end = grouped.ends.partition_point(|end| *end <= enough) - 1;
+            let enough = grouped.offsets[start] + BLOCK_ROWS;
+            let end = grouped.offsets.partition_point(|end| *end <= enough) - 1;
             // A group is never split.
             let end = end.clamp(start + 1, emitted);
             arrays.push(grouped.values(start..end, &*self.function)?);

@@ -1,4 +1,4 @@
-//! Aggregates that are functions of all rows of a group.
+//! Aggregates that are evaluated once over all rows of a group, not incrementally.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ pub(crate) const BLOCK_ROWS_MAX: usize = 8_192;
 /// A block of this size is full, however few rows it has.
 pub(crate) const BLOCK_BYTES_MAX: usize = 32 << 20;
 
-/// Stands for a missing index of a property's column.
+/// Sentinel: the property has no column.
 const NO_COLUMN: u32 = u32::MAX;
 
 /// Memory of a row in [`FixedColumns`]: uuid, three integers, dense id, flag.

@@ -87,7 +87,7 @@ pub struct CacheReservation {
     bytes: u64,
 }
 
-/// Reservations up to this sum evict nothing.
+/// Evict nothing while all reservations together stay below this.
 const UNCHARGED_BYTES: u64 = 16 << 20;
 /// Reservations grow in steps of this size: eviction is not worth its cost for less.
 const RESERVATION_STEP_BYTES: u64 = 8 << 20;

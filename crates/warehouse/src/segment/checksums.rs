@@ -37,7 +37,7 @@ impl BlockChecksums {
         })
     }
 
-    /// The end of the last block.
+    /// Byte offset of the end of the last block.
     pub fn end(&self) -> u64 {
         self.end
     }
