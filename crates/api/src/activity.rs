@@ -162,7 +162,7 @@ pub(crate) struct ActivityPage {
     /// A parameter that was not a positive integer; most endpoints ignore it.
     invalid_parameter: Option<&'static str>,
     /// Objects that the caller may see, of the kinds that access rules cover.
-    seen: Visibilities,
+    visibilities: Visibilities,
     url: RequestUrl,
 }
 
@@ -185,8 +185,8 @@ impl ActivityPage {
         }
     }
 
-    pub(crate) fn seen(self, seen: Visibilities) -> Self {
-        Self { seen, ..self }
+    pub(crate) fn visible_to(self, visibilities: Visibilities) -> Self {
+        Self { visibilities, ..self }
     }
 
     /// The activity of all objects of a kind.
@@ -222,7 +222,7 @@ impl ActivityPage {
             scopes: vec![scope.into()],
             item_id,
             user: None,
-            seen: self.seen.clone(),
+            seen: self.visibilities.clone(),
         };
         let offset = (self.number - 1).saturating_mul(self.limit);
         let window = Window { limit: self.limit, offset };
@@ -252,7 +252,7 @@ impl FromRequestParts<AppState> for ActivityPage {
             url.value(name).is_some() && url.number(name).is_none_or(|number| number < 1)
         };
         Ok(Self {
-            seen: Visibilities::default(),
+            visibilities: Visibilities::default(),
             invalid_parameter: ["limit", "page"].iter().find(is_invalid).copied(),
             number: number("page", 1),
             limit: number("limit", PAGE_ENTRIES_DEFAULT).min(LIMIT_MAX),

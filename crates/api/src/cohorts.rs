@@ -320,19 +320,19 @@ fn check_persons(attr: &str, persons: &[Uuid]) -> Result<()> {
 
 /// Rejects invalid negations and event filters, which older versions accepted, naming the field.
 /// `cohort_tree` bounds the depth.
-fn check_behavioral_filters(place: &str, tree: Option<&Value>) -> Result<()> {
+fn check_behavioral_filters(path: &str, tree: Option<&Value>) -> Result<()> {
     let negation = tree.and_then(|tree| tree.get("negation"));
     if !matches!(negation, None | Some(Value::Null | Value::Bool(_))) {
         let detail = "The negation of a condition is true or false.";
-        return Err(Error::invalid(format!("{place}__negation"), "invalid_input", detail));
+        return Err(Error::invalid(format!("{path}__negation"), "invalid_input", detail));
     }
     let list = |name: &str| tree.and_then(|tree| tree.get(name)?.as_array()).into_iter().flatten();
     for (nth, below) in list("values").enumerate() {
-        check_behavioral_filters(&format!("{place}__values__{nth}"), Some(below))?;
+        check_behavioral_filters(&format!("{path}__values__{nth}"), Some(below))?;
     }
     for (nth, filter) in list("event_filters").enumerate() {
         let refused = |why: String| {
-            Error::invalid(format!("{place}__event_filters__{nth}"), "invalid_input", why)
+            Error::invalid(format!("{path}__event_filters__{nth}"), "invalid_input", why)
         };
         let filter = filter.as_object().ok_or_else(|| refused("A filter is an object.".into()))?;
         query::check_property_filter(filter).map_err(|why| refused(why.to_string()))?;

@@ -136,10 +136,10 @@ async fn create(
                 _ => CopyDepth::Tiles,
             };
             let dashboard = DashboardId(source);
-            let seen =
+            let source =
                 app.catalog.dashboards().get_visible(caller.project.id, dashboard, caller.viewer());
             // A source that the caller cannot view is rejected by `create_dashboard`.
-            if copies == CopyDepth::Insights && seen.await.is_ok() {
+            if copies == CopyDepth::Insights && source.await.is_ok() {
                 check_copy_access(&app, &caller, dashboard, None, "use_dashboard").await?;
             }
             new.creation_mode = CreationMode::Duplicate;
@@ -179,11 +179,11 @@ async fn read(
         Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
     let refresh = refresh(given(query.refresh.as_ref()))?;
     app.catalog.dashboards().record_access(&mut dashboard).await?;
-    let seen = caller.visibilities();
-    let view = app.catalog.dashboards().view(dashboard, user, &seen).await?;
+    let visibilities = caller.visibilities();
+    let view = app.catalog.dashboards().view(dashboard, user, &visibilities).await?;
     let size = query.layout_size.as_deref().filter(|size| *size == "xs").unwrap_or("sm");
     let mut response = DashboardResponse::new(view, caller.viewer(), size).overridden(overrides);
-    response.load_results(&app, &caller.project, refresh, seen).await;
+    response.load_results(&app, &caller.project, refresh, visibilities).await;
     Ok(Json(response))
 }
 
@@ -246,7 +246,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    page.seen(caller.visibilities()).of_scope(&app, &caller.project, "Dashboard", None).await
+    page.visible_to(caller.visibilities()).of_scope(&app, &caller.project, "Dashboard", None).await
 }
 
 async fn activity_of_one(
@@ -257,7 +257,7 @@ async fn activity_of_one(
 ) -> Result<Json<ActivityListing>> {
     let id = DashboardId(id.0);
     app.catalog.dashboards().get_visible(caller.project.id, id, caller.viewer()).await?;
-    let page = page.seen(caller.visibilities());
+    let page = page.visible_to(caller.visibilities());
     page.of_scope(&app, &caller.project, "Dashboard", Some(id.to_string())).await
 }
 
@@ -270,10 +270,10 @@ pub(super) async fn load_response<R, M>(
     let user = Some(caller.user.user.id);
     let dashboard =
         app.catalog.dashboards().get(caller.project.id, id, user, Deleted::Include).await?;
-    let seen = caller.visibilities();
-    let view = app.catalog.dashboards().view(dashboard, user, &seen).await?;
+    let visibilities = caller.visibilities();
+    let view = app.catalog.dashboards().view(dashboard, user, &visibilities).await?;
     let mut response = DashboardResponse::new(view, caller.viewer(), "sm");
-    response.load_results(app, &caller.project, query::Refresh::ForceCache, seen).await;
+    response.load_results(app, &caller.project, query::Refresh::ForceCache, visibilities).await;
     Ok(response)
 }
 

@@ -284,7 +284,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    let page = page.strictly()?.seen(caller.visibilities());
+    let page = page.strictly()?.visible_to(caller.visibilities());
     page.of_all::<FeatureFlag>(&app, &caller.project).await
 }
 
@@ -295,5 +295,5 @@ async fn activity_of_one(
     app: App,
 ) -> Result<Json<ActivityListing>> {
     let (flag, _) = visible_flag(&app, &caller, id).await?;
-    page.strictly()?.seen(caller.visibilities()).of(&app, &caller.project, &flag).await
+    page.strictly()?.visible_to(caller.visibilities()).of(&app, &caller.project, &flag).await
 }

@@ -262,7 +262,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    page.seen(caller.visibilities()).of_all::<Insight>(&app, &caller.project).await
+    page.visible_to(caller.visibilities()).of_all::<Insight>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
@@ -273,7 +273,7 @@ async fn activity_of_one(
 ) -> Result<Json<ActivityListing>> {
     let (project, viewer) = (caller.project.id, caller.viewer());
     let insight = app.catalog.insights().get_visible(project, &insight_name(&id.0), viewer).await?;
-    page.seen(caller.visibilities()).of(&app, &caller.project, &insight).await
+    page.visible_to(caller.visibilities()).of(&app, &caller.project, &insight).await
 }
 
 /// The response after a write, also of an insight that is deleted now.

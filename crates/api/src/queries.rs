@@ -45,7 +45,7 @@ struct QueryBody {
 }
 
 impl QueryBody {
-    fn read(self, seen: Visibilities) -> Result<QueryRequest> {
+    fn read(self, visibilities: Visibilities) -> Result<QueryRequest> {
         let Some(query @ Value::Object(_)) = self.query else {
             return Err(Error::parse("query: Input should be a valid dictionary"));
         };
@@ -71,7 +71,7 @@ impl QueryBody {
             filter_layers: self.filters_override.into_iter().collect(),
             variables: self.variables_override.unwrap_or_default(),
             default_limit: None,
-            visibility: seen,
+            visibility: visibilities,
             objects: Vec::new(),
         })
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use catalog::{SearchFilter, SearchHit, SearchKind};
-use model::Visibilities;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -126,8 +125,7 @@ async fn search(caller: Reader<Projects>, query: SearchQuery, app: App) -> Resul
             SearchKind::ALL.into_iter().filter(readable).collect()
         }
     };
-    let seen: Visibilities = caller.visibilities();
-    let filter = SearchFilter { text: query.text, kinds, seen };
+    let filter = SearchFilter { text: query.text, kinds, seen: caller.visibilities() };
     let (hits, counts) =
         app.catalog.objects().search(caller.project.id, &filter, RESULTS_MAX).await?;
     let counts = SearchKind::ALL.map(|kind| (kind.as_str(), counts.get(&kind).copied()));

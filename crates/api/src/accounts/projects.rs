@@ -317,7 +317,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    page.seen(caller.visibilities()).of(&app, &caller.project, &caller.project).await
+    page.visible_to(caller.visibilities()).of(&app, &caller.project, &caller.project).await
 }
 
 #[derive(Serialize, JsonSchema)]

@@ -106,7 +106,7 @@ impl DashboardResponse {
         for tile in &mut view.tiles {
             if let TileContent::Note(note) = &mut tile.content {
                 (note.created_by, note.last_modified_by) = (None, None);
-                note.dashboard_tiles.retain(|place| place.dashboard_id == id);
+                note.dashboard_tiles.retain(|tile| tile.dashboard_id == id);
             }
         }
         for insight in view.insights.values_mut() {
@@ -185,7 +185,7 @@ impl DashboardResponse {
         app: &AppState,
         project: &ProjectRow,
         refresh: Refresh,
-        seen: Visibilities,
+        visibilities: Visibilities,
     ) {
         let (filters, variables) = (self.filters.clone(), self.variables.clone());
         let dashboard = self.listed.head.id.0;
@@ -196,7 +196,7 @@ impl DashboardResponse {
                 &filters,
                 variables.as_ref(),
                 tile_filters,
-                seen.clone(),
+                visibilities.clone(),
             );
             Some((tile.insight.as_mut()?, options.belonging_to(ObjectKind::Dashboard, dashboard)))
         });

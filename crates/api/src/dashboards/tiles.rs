@@ -236,16 +236,16 @@ pub(super) fn check_note(attr: &str, body: &str) -> Result<()> {
 /// Checks the grid position of each screen size; other members are stored verbatim.
 pub(super) fn check_layouts(attr: &str, layouts: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, layouts, LAYOUTS_BYTES_MAX)?;
-    for (size, place) in layouts {
+    for (size, position) in layouts {
         let attr = format!("{attr}__{size}");
-        let Value::Object(place) = place else {
+        let Value::Object(position) = position else {
             return Err(Error::invalid(attr, "invalid_input", "Expected a dictionary of items."));
         };
         for axis in ["x", "y", "w", "h"] {
             let on_grid = |value: &Value| {
                 value.as_f64().is_some_and(|number| (0.0..=GRID_MAX).contains(&number))
             };
-            if place.get(axis).is_some_and(|value| !on_grid(value)) {
+            if position.get(axis).is_some_and(|value| !on_grid(value)) {
                 let detail = format!("Ensure this value is a number from 0 to {GRID_MAX}.");
                 return Err(Error::invalid(format!("{attr}__{axis}"), "invalid_input", detail));
             }

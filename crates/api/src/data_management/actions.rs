@@ -54,9 +54,9 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 async fn list(caller: Reader<Actions>, page: Page, app: App) -> Result<Listing<ActionResponse>> {
-    let seen = caller.visibility(ObjectKind::Action);
+    let visibility = caller.visibility(ObjectKind::Action);
     let (actions, total) =
-        app.catalog.actions().list(caller.project.id, &seen, page.window).await?;
+        app.catalog.actions().list(caller.project.id, &visibility, page.window).await?;
     Ok(page.listing(actions.into_iter().map(|action| caller.with_access(action)).collect(), total))
 }
 
@@ -104,8 +104,8 @@ async fn create(
         pinned: fields.pinned.unwrap_or(false),
         deleted: fields.deleted.unwrap_or(false),
     };
-    let seen = caller.visibility(ObjectKind::Action);
-    let action = app.catalog.actions().create(&caller.actor(), new, &seen).await?;
+    let visibility = caller.visibility(ObjectKind::Action);
+    let action = app.catalog.actions().create(&caller.actor(), new, &visibility).await?;
     Ok(Created(caller.with_access(action)))
 }
 
@@ -131,8 +131,8 @@ async fn update(
         return Err(Error::required("name"));
     }
     check_cohorts(&app, caller.project.id, &current.steps, change.steps.as_deref()).await?;
-    let seen = caller.visibility(ObjectKind::Action);
-    let action = app.catalog.actions().update(&caller.actor(), id, change, &seen).await?;
+    let visibility = caller.visibility(ObjectKind::Action);
+    let action = app.catalog.actions().update(&caller.actor(), id, change, &visibility).await?;
     Ok(Json(caller.with_access(action)))
 }
 
@@ -145,7 +145,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    page.seen(caller.visibilities()).of_all::<Action>(&app, &caller.project).await
+    page.visible_to(caller.visibilities()).of_all::<Action>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
@@ -157,7 +157,7 @@ async fn activity_of_one(
     let action =
         app.catalog.actions().get(caller.project.id, ActionId(id.0), Deleted::Exclude).await?;
     require(caller.level_of(&action), AccessLevel::Viewer)?;
-    page.seen(caller.visibilities()).of(&app, &caller.project, &action).await
+    page.visible_to(caller.visibilities()).of(&app, &caller.project, &action).await
 }
 
 impl ActionFields {
@@ -202,8 +202,8 @@ fn check_steps(steps: &[ActionStep]) -> Result<()> {
 }
 
 fn check_step(index: usize, step: &ActionStep) -> Result<()> {
-    let check = |place: String, pattern: &str| {
-        let attr = format!("steps__{index}__{place}");
+    let check = |field: String, pattern: &str| {
+        let attr = format!("steps__{index}__{field}");
         let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
         query::check_pattern(pattern).map_err(|why| refused(why.into()))
     };

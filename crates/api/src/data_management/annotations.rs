@@ -182,7 +182,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Json<ActivityListing>> {
-    page.seen(caller.visibilities()).of_all::<Annotation>(&app, &caller.project).await
+    page.visible_to(caller.visibilities()).of_all::<Annotation>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
@@ -192,7 +192,7 @@ async fn activity_of_one(
     app: App,
 ) -> Result<Json<ActivityListing>> {
     let annotation = load_visible(&app, &caller, id, Deleted::Exclude).await?;
-    page.seen(caller.visibilities()).of(&app, &caller.project, &annotation).await
+    page.visible_to(caller.visibilities()).of(&app, &caller.project, &annotation).await
 }
 
 impl AnnotationFields {

@@ -38,7 +38,7 @@ struct KeyHolder {
     project: ProjectRow,
     /// Only a personal key decrypts payloads.
     by_personal_key: bool,
-    seen: Visibility,
+    visibility: Visibility,
 }
 
 /// The same on a public path, where every rejected key is a 401.
@@ -46,8 +46,8 @@ struct PublicKeyHolder(KeyHolder);
 
 impl KeyHolder {
     fn of(caller: Reader<Flags>) -> Self {
-        let seen = caller.visibility(ObjectKind::FeatureFlag);
-        Self { by_personal_key: caller.by_key, project: caller.project, seen }
+        let visibility = caller.visibility(ObjectKind::FeatureFlag);
+        Self { by_personal_key: caller.by_key, project: caller.project, visibility }
     }
 
     async fn of_secret(parts: &Parts, app: &AppState, secret: &str) -> Result<Self> {
@@ -57,7 +57,7 @@ impl KeyHolder {
         if project_token(parts).is_some_and(|token| token != project.api_token) {
             return Err(wrong());
         }
-        Ok(Self { project, by_personal_key: false, seen: Visibility::Everything })
+        Ok(Self { project, by_personal_key: false, visibility: Visibility::Everything })
     }
 }
 
@@ -147,7 +147,7 @@ async fn definitions_of(
     if_none_match: IfNoneMatch,
 ) -> Result<Definitions> {
     // With some flags missing, local evaluation would silently give wrong results.
-    if holder.seen != Visibility::Everything {
+    if holder.visibility != Visibility::Everything {
         return Err(Error::forbidden("This key's owner may not see every feature flag."));
     }
     let flags = app.flags.of(&holder.project).await.map_err(unavailable)?;
@@ -170,7 +170,7 @@ async fn remote_config(holder: KeyHolder, id: StringId, app: App) -> Result<Json
     if flag.deleted || !flag.is_remote_configuration {
         return Err(Error::not_found());
     }
-    if !holder.seen.holds(flag.id.0, flag.created_by.as_ref().map(|author| author.id)) {
+    if !holder.visibility.holds(flag.id.0, flag.created_by.as_ref().map(|author| author.id)) {
         require(AccessLevel::None, AccessLevel::Viewer)?;
     }
     let hidden = !holder.by_personal_key && flag.has_encrypted_payloads;

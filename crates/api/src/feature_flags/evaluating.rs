@@ -160,8 +160,8 @@ async fn evaluation_reasons(
             .collect::<Vec<_>>()
     });
     shown.extend(evaluated.await.map_err(unavailable)?);
-    if let Some(seen) = visible_flags(&app, &caller).await? {
-        let visible = flags.definitions().iter().filter(|flag| seen.contains(&flag.id));
+    if let Some(visible_ids) = visible_flags(&app, &caller).await? {
+        let visible = flags.definitions().iter().filter(|flag| visible_ids.contains(&flag.id));
         let visible: HashSet<&str> = visible.map(|flag| flag.key.as_str()).collect();
         shown.retain(|key, _| visible.contains(key.as_str()));
     }
@@ -184,8 +184,8 @@ async fn my_flags(
     let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
     let mut definitions: Vec<FlagDefinition> =
         flags.definitions().iter().filter(|flag| query.names(&flag.key)).cloned().collect();
-    if let Some(seen) = visible_flags(&app, &caller).await? {
-        definitions.retain(|flag| seen.contains(&flag.id));
+    if let Some(visible_ids) = visible_flags(&app, &caller).await? {
+        definitions.retain(|flag| visible_ids.contains(&flag.id));
     }
     definitions.sort_by_key(|flag| std::cmp::Reverse(flag.id));
     let request = query.request(caller.user.user.distinct_id.clone());

@@ -160,6 +160,6 @@ pub(super) fn change(
         .map(|(field, value)| (field.clone(), value.clone()))
         .collect();
     let changed: FlagFields = model::deserialize_strict(&Value::Object(changed))?;
-    let seen = ExpectedVersion { version, original, sent, changed: changed.validate()? };
-    Ok((change, Some(seen)))
+    let expected = ExpectedVersion { version, original, sent, changed: changed.validate()? };
+    Ok((change, Some(expected)))
 }

@@ -29,14 +29,20 @@ pub(crate) struct RunOptions {
     filters: Vec<Map<String, Value>>,
     variables: Map<String, Value>,
     /// The objects that the query may refer to.
-    seen: Visibilities,
+    visibilities: Visibilities,
     /// The objects that the query belongs to.
     objects: Vec<(ObjectKind, i64)>,
 }
 
 impl RunOptions {
-    pub(crate) fn new(refresh: Refresh, seen: Visibilities) -> Self {
-        Self { refresh, filters: Vec::new(), variables: Map::new(), seen, objects: Vec::new() }
+    pub(crate) fn new(refresh: Refresh, visibilities: Visibilities) -> Self {
+        Self {
+            refresh,
+            filters: Vec::new(),
+            variables: Map::new(),
+            visibilities,
+            objects: Vec::new(),
+        }
     }
 
     /// Adds an object that a client must be allowed to view to poll the run's status.
@@ -58,11 +64,11 @@ impl RunOptions {
         dashboard: &Map<String, Value>,
         variables: Option<&Map<String, Value>>,
         tile: Option<&Map<String, Value>>,
-        seen: Visibilities,
+        visibilities: Visibilities,
     ) -> Self {
         let filters = std::iter::once(dashboard).chain(tile).cloned().collect();
         let variables = variables.cloned().unwrap_or_default();
-        Self { refresh, filters, variables, seen, objects: Vec::new() }
+        Self { refresh, filters, variables, visibilities, objects: Vec::new() }
     }
 }
 
@@ -91,11 +97,12 @@ impl DashboardOverrides {
         &self,
         refresh: Refresh,
         insight: InsightId,
-        seen: Visibilities,
+        visibilities: Visibilities,
     ) -> RunOptions {
         let DashboardPresentation { filters, variables, .. } = &self.presentation;
         let tile_filters = self.tiles.get(&insight);
-        let options = RunOptions::on_tile(refresh, filters, variables.as_ref(), tile_filters, seen);
+        let options =
+            RunOptions::on_tile(refresh, filters, variables.as_ref(), tile_filters, visibilities);
         options.belonging_to(ObjectKind::Dashboard, self.on.0)
     }
 }
@@ -147,7 +154,7 @@ impl InsightResult {
         options: &RunOptions,
     ) -> Result<Self> {
         let Some(query) = query? else { return Ok(Self::default()) };
-        let mut request = QueryRequest::new(query, options.refresh, options.seen.clone());
+        let mut request = QueryRequest::new(query, options.refresh, options.visibilities.clone());
         request.filter_layers = options.filters.clone();
         request.variables = options.variables.clone();
         request.objects = options.objects.clone();
