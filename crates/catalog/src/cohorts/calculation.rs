@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn cohorts_that_ask_for_one_another_are_looked_at_once() {
+    fn memoized_cohorts_are_evaluated_once_per_person() {
         assert_eq!((evaluations(1), evaluations(15)), (1, 1));
     }
 }

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_long_masked_and_never_printed() {
+    fn secrets_are_long_masked_and_not_printed() {
         let secret = Secret::random("phx_");
         assert_eq!(secret.reveal().len(), 47);
         assert!(secret.reveal()[4..].bytes().all(|byte| byte.is_ascii_alphanumeric()));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_verifies_only_itself() {
+    fn a_password_hash_verifies_only_its_password() {
         let hash = hash_password("correct horse").unwrap();
         assert!(hash.starts_with("$argon2id$"));
         assert!(verify_password("correct horse", &hash));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn nobodys_hash_costs_what_a_real_one_costs() {
+    fn the_dummy_password_hash_costs_as_much_as_a_real_one() {
         let real = hash_password("correct horse").unwrap();
         let (real, nobodys) =
             (PasswordHash::new(&real).unwrap(), PasswordHash::new(DUMMY_PASSWORD_HASH).unwrap());

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_key_opens_what_was_sealed() {
+    fn sealed_values_open_only_with_their_key() {
         let (vault, other) = (Vault::new(&Secret::given("a")), Vault::new(&Secret::given("b")));
         let secret = Secret::given("phs_x");
         let sealed = vault.seal(&secret).unwrap();

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_room_that_was_counted_lately_is_not_counted_again_even_when_it_is_full() {
+    fn a_recent_quota_count_is_cached_even_when_used_up() {
         let (quota, project) = (DefinitionQuota::default(), ProjectId(1));
         assert_eq!(quota.cached(project, DefinitionKind::Pair, 1), None);
         quota.set_counted(project, DefinitionKind::Pair, -5);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_are_counted_again_after_a_transaction_that_failed() {
+    fn a_failed_transaction_drops_cached_quotas() {
         let (quota, project) = (DefinitionQuota::default(), ProjectId(1));
         quota.set_counted(project, DefinitionKind::Event, 4);
         quota.begin().settle();

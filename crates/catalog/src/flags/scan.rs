@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_times_the_persons_take_ten_times_the_steps_to_scan() {
+    fn scanning_persons_takes_linear_vm_steps() {
         let (few, many) = (steps(400), steps(4_000));
         assert!(many < 12 * few, "{few} {many}");
     }

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_trimmed_lowered_and_each_is_kept_once() {
+    fn tags_are_trimmed_lowered_and_deduplicated() {
         let given = ["  Foo", "foo", "bar", "  ", "ÄRGER"].map(str::to_owned);
         assert_eq!(normalize_tags(&given), ["bar", "foo", "ärger"]);
     }

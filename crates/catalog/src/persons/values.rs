@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_counted_opened_and_searched() {
+    fn property_values_are_counted_flattened_and_searched() {
         let all = |containing: Option<&str>| {
             let mut counts = Counts::of(containing);
             for value in [

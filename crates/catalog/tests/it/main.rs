@@ -1,24 +1,24 @@
-//! What every catalog promises, on SQLite and on PostgreSQL.
+//! The contract of the catalog, on SQLite and on PostgreSQL.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod cases;
 mod store;
 
-/// Expands each case for every engine; a case that is not listed is dead code.
+/// Expands each case for both engines; a case that is not listed is dead code.
 macro_rules! contract {
     ($($module:ident: $($case:ident),+;)+) => {
         mod sqlite {$($(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                crate::cases::$module::$case(crate::store::Place::sqlite()).await;
+                crate::cases::$module::$case(crate::store::TestDatabase::sqlite()).await;
             }
         )+)+}
         mod postgres {$($(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                if let Some(place) = crate::store::Place::postgres().await {
-                    crate::cases::$module::$case(place).await;
+                if let Some(database) = crate::store::TestDatabase::postgres().await {
+                    crate::cases::$module::$case(database).await;
                 }
             }
         )+)+}
@@ -27,77 +27,77 @@ macro_rules! contract {
 
 contract! {
     access:
-        a_member_hears_every_rule_in_one_statement;
+        effective_access_loads_all_rules_in_one_statement;
     failing:
-        only_refused_values_are_blamed_on_them,
-        a_transaction_that_ended_by_itself_is_in_nobodys_way,
-        what_may_pass_is_no_failure_for_good;
+        only_rejected_values_are_data_errors,
+        a_transaction_rolled_back_by_the_engine_blocks_no_later_one,
+        transient_errors_are_reported_as_unavailable;
     schema:
         an_empty_database_is_migrated_once,
         a_newer_schema_is_refused,
-        a_command_beside_a_server_never_migrates,
-        what_an_older_build_deleted_keeps_its_tiles,
-        the_first_start_happens_once,
+        join_never_migrates,
+        migration_8_restores_tiles_of_deleted_dashboards,
+        bootstrap_runs_once,
         one_server_owns_a_postgres_catalog;
     sharing:
-        every_token_before_the_present_one_has_its_own_grace,
-        of_too_many_renewed_tokens_the_oldest_goes,
-        a_token_that_an_older_build_renewed_keeps_its_grace,
-        a_link_that_came_on_after_a_look_shows_nothing_more;
+        each_rotated_sharing_token_has_its_own_grace_period,
+        rotating_past_the_limit_revokes_the_oldest_sharing_token,
+        migration_9_keeps_the_grace_period_of_a_rotated_token,
+        revalidation_catches_a_link_enabled_after_the_check;
     concurrency:
-        fifty_writers_of_one_row_lose_nothing,
-        fifty_writers_of_different_rows_all_succeed,
-        the_last_key_is_made_once,
-        one_of_many_takes_a_role_name,
-        two_owners_who_lower_each_other_leave_one,
-        organizations_of_one_name_have_different_slugs,
-        writers_of_everything_never_wait_in_a_circle;
+        concurrent_updates_of_one_row_lose_none,
+        concurrent_updates_of_different_rows_all_succeed,
+        concurrent_requests_create_the_last_allowed_key_once,
+        concurrent_creation_of_a_role_name_succeeds_once,
+        concurrent_demotions_leave_one_owner,
+        organizations_of_one_name_get_different_slugs,
+        concurrent_writers_of_all_objects_never_deadlock;
     projects:
-        project_numbers_are_never_reused,
-        secret_tokens_are_sealed_and_found_by_hash,
-        a_deleted_organization_takes_its_projects_and_people_along;
+        project_ids_are_never_reused,
+        secret_tokens_are_encrypted_and_looked_up_by_hash,
+        deleting_an_organization_deletes_projects_and_memberships;
     activity:
-        a_change_and_its_entry_are_written_together,
-        a_refused_change_leaves_no_entry,
-        nothing_is_logged_when_nothing_changes,
-        the_log_is_readable_however_deep_a_change_is;
+        a_change_and_its_log_entry_are_one_transaction,
+        a_refused_change_logs_nothing,
+        an_update_without_effect_logs_nothing,
+        deeply_nested_log_details_stay_readable;
     people:
-        nobody_rises_above_themselves_or_touches_their_betters,
-        an_organization_keeps_an_owner,
-        a_new_member_starts_in_the_default_role,
-        sessions_end_with_time_password_and_account,
-        the_oldest_of_too_many_sessions_ends,
-        an_address_is_taken_in_any_case;
+        members_cannot_grant_or_change_levels_above_their_own,
+        the_last_owner_cannot_be_removed_or_demoted,
+        new_members_get_the_default_role,
+        sessions_end_by_expiry_password_change_and_deactivation,
+        the_session_limit_ends_the_oldest_session,
+        email_addresses_are_unique_ignoring_case;
     keys:
-        a_key_is_stored_hashed_and_found_by_its_value,
-        its_use_is_noted_once_an_hour,
-        a_key_manages_only_what_is_within_itself,
-        somebody_without_an_organization_still_keeps_keys;
+        api_keys_are_stored_hashed_and_found_by_value,
+        last_used_at_is_updated_once_an_hour,
+        a_key_edits_only_keys_within_its_own_scopes,
+        a_user_without_organization_manages_keys;
     content:
-        a_page_of_tagged_objects_takes_one_more_statement_however_long,
-        what_no_tile_can_show_again_is_gone;
+        tags_of_a_page_take_one_statement,
+        contents_of_purged_tiles_are_deleted;
     warnings:
-        warnings_of_projects_that_are_there_are_listed_newest_first,
-        old_warnings_go_and_so_do_the_oldest_of_too_many;
+        warnings_of_existing_projects_are_listed_newest_first,
+        pruning_deletes_old_and_excess_warnings;
     ingest:
-        a_batch_is_applied_once_and_only_where_the_catalog_stands,
-        ids_follow_their_person_through_several_merges,
-        a_uuid_that_one_person_gives_up_another_may_have,
-        persons_that_are_known_are_changed_in_their_places,
-        groups_are_found_by_type_and_key,
-        definitions_keep_their_hour_and_their_first_type,
-        names_past_the_bound_of_a_project_are_counted_and_warned_of_but_not_defined,
-        volumes_are_summed_over_thirty_days_and_older_ones_go,
-        a_flag_keeps_its_latest_call,
-        dead_letters_wait_to_be_sent_again_once,
-        persons_and_their_ids_are_scanned_part_by_part;
+        a_batch_is_applied_once_at_the_stored_offset_only,
+        distinct_ids_follow_chains_of_merges,
+        a_uuid_can_move_to_another_person_in_one_batch,
+        bulk_updates_of_existing_persons_are_atomic,
+        groups_are_looked_up_by_type_and_key,
+        definitions_keep_last_seen_hour_and_first_type,
+        names_past_the_definition_quota_are_counted_and_warned_about,
+        event_volumes_cover_thirty_days,
+        flags_keep_the_latest_call_time,
+        dead_letters_are_replayed_once,
+        persons_and_distinct_ids_are_scanned_in_batches;
     cohorts:
-        a_cohort_is_who_fits_its_conditions,
-        a_calculation_answers_no_request_that_came_after_it_began,
-        those_whose_members_others_ask_for_are_calculated_first,
-        lists_are_filled_by_any_name_and_follow_who_is_merged,
-        cohorts_that_are_needed_or_would_need_themselves_are_refused;
+        dynamic_cohorts_contain_matching_persons,
+        a_calculation_does_not_satisfy_later_requests,
+        referenced_cohorts_are_calculated_first,
+        static_cohorts_accept_any_id_and_follow_merges,
+        deleting_used_cohorts_and_reference_cycles_are_refused;
     lists:
-        lists_take_as_many_statements_for_many_as_for_one,
-        pages_cover_a_list_once;
+        lists_take_a_constant_number_of_statements,
+        pages_cover_a_list_without_overlap;
 }

@@ -1,4 +1,4 @@
-//! An empty database for each case, and a catalog to fill it.
+//! An empty database for each case, and a bootstrapped catalog in it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,8 +14,8 @@ const POSTGRES_URL: &str = "HEDGEROW_TEST_POSTGRES_URL";
 pub const KEY: &str = "phx_test";
 pub const EVERYTHING: Window = Window { limit: 1_000, offset: 0 };
 
-/// Where one case keeps its catalog.
-pub struct Place {
+/// The database of one test case.
+pub struct TestDatabase {
     pub clock: Clock,
     database: Database,
 }
@@ -25,8 +25,8 @@ enum Database {
     Postgres { url: String },
 }
 
-/// A catalog after its first start.
-pub struct Home {
+/// A bootstrapped catalog.
+pub struct Fixture {
     pub catalog: Catalog,
     pub organization: OrganizationId,
     pub owner: UserRow,
@@ -34,12 +34,12 @@ pub struct Home {
     pub project: ProjectRow,
 }
 
-impl Place {
+impl TestDatabase {
     pub fn sqlite() -> Self {
         Self::at(Database::Sqlite(tempfile::tempdir().unwrap()))
     }
 
-    /// None on a laptop without a server, where the test says so and passes.
+    /// None without a server, outside of CI; the test prints that it was skipped.
     pub async fn postgres() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let Ok(server) = std::env::var(POSTGRES_URL) else {
@@ -95,7 +95,7 @@ impl Place {
         }
     }
 
-    /// What version 11 made, taken back: for tests of what older builds left.
+    /// Reverts migration 11, for tests of data that older releases wrote.
     pub async fn undo_version_11(&self) {
         for statement in [
             "DROP TABLE login_networks",
@@ -106,7 +106,7 @@ impl Place {
         }
     }
 
-    /// The first column of a statement that goes around the catalog, as text.
+    /// Runs a statement outside of the catalog, and returns its first column.
     pub async fn sql(&self, sql: &str) -> Vec<String> {
         let sql = AssertSqlSafe(sql.to_owned());
         match &self.database {
@@ -124,7 +124,7 @@ impl Place {
         }
     }
 
-    /// How the last of some statements fails, on a connection of its own.
+    /// The error of the last statement, on a connection of its own.
     pub async fn failure(&self, statements: &[&str]) -> sqlx::Error {
         let (last, before) = statements.split_last().unwrap();
         let sql = |text: &str| sqlx::raw_sql(AssertSqlSafe(text.to_owned()));
@@ -159,17 +159,17 @@ impl Place {
         rows.iter().map(|text| serde_json::from_str(text).unwrap()).collect()
     }
 
-    pub async fn home(&self) -> Home {
+    pub async fn bootstrapped(&self) -> Fixture {
         let catalog = self.open().await.unwrap();
-        assert!(catalog.bootstrap(first_start()).await.unwrap().is_some());
+        assert!(catalog.bootstrap(bootstrap_options()).await.unwrap().is_some());
         let (key, owner) = catalog.keys().authenticate(KEY).await.unwrap().unwrap();
         let organization = owner.current_organization.unwrap();
         let project = catalog.projects().get(owner.current_project.unwrap()).await.unwrap();
-        Home { catalog, organization, owner, key, project }
+        Fixture { catalog, organization, owner, key, project }
     }
 }
 
-pub fn first_start() -> BootstrapOptions {
+pub fn bootstrap_options() -> BootstrapOptions {
     BootstrapOptions {
         project_api_key: Some(Secret::given("phc_test")),
         personal_api_key: Some(Secret::given(KEY)),
@@ -178,7 +178,7 @@ pub fn first_start() -> BootstrapOptions {
     }
 }
 
-impl Home {
+impl Fixture {
     pub fn actor(&self) -> Actor {
         self.actor_of(&self.owner)
     }

@@ -1,20 +1,20 @@
-//! Access rules: how they are read, and how many there may be.
+//! Access rules: how they are loaded, and how many there may be.
 
 use catalog::{Actor, DashboardFilter, Error, RuleSubject, RuleTarget};
 use model::{AccessLevel, MembershipLevel, ObjectKind, Viewer};
 
-use crate::store::{EVERYTHING, Home, Place};
+use crate::store::{EVERYTHING, Fixture, TestDatabase};
 
-/// As many rules for everybody as a project may have, each about a dashboard of its own.
+/// The maximum number of rules for everyone, each about one dashboard.
 const FULL: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
      INSERT INTO access_controls (project_id, resource, resource_id, access_level, created_at, \
      updated_at) SELECT 1, 'dashboard', i, 'none', 0, 0 FROM n";
 
-pub async fn a_member_hears_every_rule_in_one_statement(place: Place) {
-    let home = place.home().await;
-    let member = home.add("m@example.com", MembershipLevel::Member).await.user.id;
-    let actor = Actor { project: Some(home.project.id), ..home.actor() };
-    let Home { catalog, project, .. } = &home;
+pub async fn effective_access_loads_all_rules_in_one_statement(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let member = fixture.add("m@example.com", MembershipLevel::Member).await.user.id;
+    let actor = Actor { project: Some(fixture.project.id), ..fixture.actor() };
+    let Fixture { catalog, project, .. } = &fixture;
     let cost = async || {
         let before = catalog.statements();
         let standing = catalog.access().effective(member, project.id).await.unwrap().unwrap();
@@ -24,12 +24,12 @@ pub async fn a_member_hears_every_rule_in_one_statement(place: Place) {
     assert_eq!((statements, standing.level), (1, MembershipLevel::Member));
     assert_eq!(standing.access.of_object(ObjectKind::Dashboard, 7), AccessLevel::Editor);
 
-    place.sql(FULL).await;
+    database.sql(FULL).await;
     let (statements, standing) = cost().await;
     assert_eq!(statements, 1);
     assert_eq!(standing.access.of_object(ObjectKind::Dashboard, 7), AccessLevel::None);
     assert_eq!(standing.access.of_object(ObjectKind::Insight, 7), AccessLevel::Editor);
-    // A list from which that many are hidden takes no statement more.
+    // Hiding that many objects takes no further statement.
     let viewer = Viewer { user: member, is_admin: false, access: &standing.access };
     let seen = viewer.visibility(ObjectKind::Dashboard);
     let before = catalog.statements();
@@ -43,14 +43,14 @@ pub async fn a_member_hears_every_rule_in_one_statement(place: Place) {
     catalog.dashboards().list(project.id, member, &everything, EVERYTHING).await.unwrap();
     assert_eq!(catalog.statements() - before, hidden);
 
-    // Full is full; what is there can still be changed and taken away.
+    // At the limit, existing rules can still be changed and deleted.
     let everybody = RuleSubject::Everyone;
     let set =
         async |target, level| catalog.access_rules().set(&actor, target, everybody, level).await;
     let refused = set(RuleTarget::Project, Some("none")).await;
     assert!(matches!(refused, Err(Error::Refused { field: None, .. })), "{refused:?}");
     assert!(catalog.access().effective(member, project.id).await.unwrap().is_some());
-    place.sql("DELETE FROM access_controls WHERE resource_id = 7").await;
+    database.sql("DELETE FROM access_controls WHERE resource_id = 7").await;
     set(RuleTarget::Project, Some("none")).await.unwrap().unwrap();
     assert!(catalog.access().effective(member, project.id).await.unwrap().is_none());
     assert!(set(RuleTarget::Project, None).await.unwrap().is_none());

@@ -1,4 +1,4 @@
-//! The log is written with the change, or not at all.
+//! Log entries are written in the transaction of their change.
 
 use catalog::{
     ActivityFilter, Error, KeyChange, KeyEditor, OrganizationChange, ProjectChange, RoleChange,
@@ -8,23 +8,24 @@ use model::{
 };
 use serde_json::json;
 
-use crate::store::Place;
+use crate::store::TestDatabase;
 
 fn settings(sent: serde_json::Value) -> OrganizationSettingsChange {
     OrganizationSettingsChange::read(sent.as_object().unwrap()).unwrap()
 }
 
-pub async fn a_change_and_its_entry_are_written_together(place: Place) {
-    let home = place.home().await;
-    let (catalog, actor) = (&home.catalog, home.actor());
-    let started = place.log().await;
+pub async fn a_change_and_its_log_entry_are_one_transaction(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (catalog, actor) = (&fixture.catalog, fixture.actor());
+    let started = database.log().await;
     assert_eq!(started, ["Team created", "PersonalAPIKey created"]);
 
     let role = catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
     let renamed = RoleChange { name: Some("Dev".into()), ..Default::default() };
     catalog.roles().update(&actor, role.id, renamed).await.unwrap();
-    let joined = catalog.roles().add_member(&actor, role.id, home.owner.user.uuid).await.unwrap();
-    let details = place.details().await;
+    let joined =
+        catalog.roles().add_member(&actor, role.id, fixture.owner.user.uuid).await.unwrap();
+    let details = database.details().await;
     assert_eq!(
         details[1]["changes"],
         json!([{ "type": "Role", "action": "changed", "field": "name", "before": "Ops", "after": "Dev" }])
@@ -40,16 +41,16 @@ pub async fn a_change_and_its_entry_are_written_together(place: Place) {
         ..Default::default()
     };
     catalog.organizations().update(&actor, change).await.unwrap();
-    let member = home.add("m@example.com", MembershipLevel::Member).await;
+    let member = fixture.add("m@example.com", MembershipLevel::Member).await;
     catalog.members().set_level(&actor, member.user.uuid, MembershipLevel::Admin).await.unwrap();
     catalog.members().remove(&actor, member.user.uuid).await.unwrap();
-    let by = KeyEditor { owner: home.owner.user.id, key: None, actor: Some(actor) };
-    catalog.keys().roll(&by, &home.key.id).await.unwrap();
-    let text = place.details().await[0].to_string();
+    let by = KeyEditor { owner: fixture.owner.user.id, key: None, actor: Some(actor) };
+    catalog.keys().roll(&by, &fixture.key.id).await.unwrap();
+    let text = database.details().await[0].to_string();
     assert!(text.contains("mask_value") && !text.contains("sha256"));
-    catalog.keys().delete(&by, &home.key.id).await.unwrap();
+    catalog.keys().delete(&by, &fixture.key.id).await.unwrap();
     assert_eq!(
-        place.log().await[started.len()..],
+        database.log().await[started.len()..],
         [
             "Role created",
             "Role updated",
@@ -66,31 +67,31 @@ pub async fn a_change_and_its_entry_are_written_together(place: Place) {
     );
 }
 
-pub async fn a_refused_change_leaves_no_entry(place: Place) {
-    let home = place.home().await;
-    let (catalog, actor) = (&home.catalog, home.actor());
+pub async fn a_refused_change_logs_nothing(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (catalog, actor) = (&fixture.catalog, fixture.actor());
     catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
     let other = catalog.roles().create(&actor, "Dev".into(), FlagAccess::Edit).await.unwrap();
-    let before = place.log().await;
+    let before = database.log().await;
 
     let taken = RoleChange { name: Some("OPS".into()), ..Default::default() };
     let refused = catalog.roles().update(&actor, other.id, taken).await;
     assert!(matches!(refused, Err(Error::Taken { field: "name", .. })));
-    catalog.members().remove(&actor, home.owner.user.uuid).await.unwrap_err();
+    catalog.members().remove(&actor, fixture.owner.user.uuid).await.unwrap_err();
     let nobody = uuid::Uuid::new_v4();
     catalog.roles().add_member(&actor, other.id, nobody).await.unwrap_err();
     let missing = OrganizationChange { default_role_id: Some(Some(nobody)), ..Default::default() };
     catalog.organizations().update(&actor, missing).await.unwrap_err();
-    assert_eq!(place.log().await, before);
-    assert_eq!(catalog.roles().get(home.organization, other.id).await.unwrap().name, "Dev");
+    assert_eq!(database.log().await, before);
+    assert_eq!(catalog.roles().get(fixture.organization, other.id).await.unwrap().name, "Dev");
 }
 
-pub async fn nothing_is_logged_when_nothing_changes(place: Place) {
-    let home = place.home().await;
-    let (catalog, actor) = (&home.catalog, home.actor());
+pub async fn an_update_without_effect_logs_nothing(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (catalog, actor) = (&fixture.catalog, fixture.actor());
     let role = catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
-    let before = place.log().await;
-    place.clock.advance_seconds(60);
+    let before = database.log().await;
+    database.clock.advance_seconds(60);
 
     let same = OrganizationChange {
         name: Some("My organization".into()),
@@ -103,28 +104,28 @@ pub async fn nothing_is_logged_when_nothing_changes(place: Place) {
     catalog.roles().update(&actor, role.id, same).await.unwrap();
     catalog
         .members()
-        .set_level(&actor, home.owner.user.uuid, MembershipLevel::Owner)
+        .set_level(&actor, fixture.owner.user.uuid, MembershipLevel::Owner)
         .await
         .unwrap();
-    let same = ProjectChange { name: Some(home.project.name.clone()), ..Default::default() };
-    catalog.projects().update(&actor, home.project.id, same).await.unwrap();
-    let by = KeyEditor { owner: home.owner.user.id, key: None, actor: Some(actor) };
-    catalog.keys().update(&by, &home.key.id, KeyChange::default()).await.unwrap();
-    assert_eq!(place.log().await, before);
+    let same = ProjectChange { name: Some(fixture.project.name.clone()), ..Default::default() };
+    catalog.projects().update(&actor, fixture.project.id, same).await.unwrap();
+    let by = KeyEditor { owner: fixture.owner.user.id, key: None, actor: Some(actor) };
+    catalog.keys().update(&by, &fixture.key.id, KeyChange::default()).await.unwrap();
+    assert_eq!(database.log().await, before);
 }
 
-/// What was stored before bodies had a bound is wrapped too deep to be read as values.
-pub async fn the_log_is_readable_however_deep_a_change_is(place: Place) {
-    let home = place.home().await;
-    let (catalog, actor) = (&home.catalog, home.actor());
+/// Entries from before the limit on nesting are too deep to be parsed as values.
+pub async fn deeply_nested_log_details_stay_readable(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (catalog, actor) = (&fixture.catalog, fixture.actor());
     let deep = (0..125).fold(json!({}), |inner, _| json!({ "a": inner }));
     let sent = json!({ "extra_settings": deep });
     let settings = ProjectSettingsChange::read(sent.as_object().unwrap()).unwrap();
     let change = ProjectChange { settings, ..Default::default() };
-    catalog.projects().update(&actor, home.project.id, change).await.unwrap();
+    catalog.projects().update(&actor, fixture.project.id, change).await.unwrap();
     let filter = ActivityFilter {
-        organization: home.organization,
-        project: home.project.id,
+        organization: fixture.organization,
+        project: fixture.project.id,
         scopes: vec!["Team".into()],
         item_id: None,
         user: None,

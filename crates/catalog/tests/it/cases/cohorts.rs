@@ -1,4 +1,4 @@
-//! Cohorts: who belongs to one, and what may be said about others.
+//! Cohorts: members, calculation, and references.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use model::property::BehavioralFilter;
 use model::{Cohort, CohortId, Window};
 use serde_json::{Map, Value, json};
 
-use crate::store::{EVERYTHING, Home, Place};
+use crate::store::{EVERYTHING, Fixture, TestDatabase};
 
-/// More than are looked at in one go.
+/// More persons than one batch has.
 const PEOPLE: u32 = 1_100;
 
-fn actor(home: &Home) -> Actor {
-    Actor { project: Some(home.project.id), ..home.actor() }
+fn actor(fixture: &Fixture) -> Actor {
+    Actor { project: Some(fixture.project.id), ..fixture.actor() }
 }
 
-async fn ingest(home: &Home, from: u64, identity: IdentityChanges) {
-    let project = home.project.id;
+async fn ingest(fixture: &Fixture, from: u64, identity: IdentityChanges) {
+    let project = fixture.project.id;
     let projects = vec![ProjectChanges {
         project,
         identity,
@@ -32,12 +32,12 @@ async fn ingest(home: &Home, from: u64, identity: IdentityChanges) {
     }];
     let batch =
         IngestBatch { journal: 7, from, reach: from + 1, projects, ..IngestBatch::default() };
-    home.catalog.ingest().apply(&batch).await.unwrap();
+    fixture.catalog.ingest().apply(&batch).await.unwrap();
 }
 
-/// Person `n` is known as `dn`; every third is on the plan "pro".
-async fn people(home: &Home) {
-    let project = home.project.id;
+/// Person `n` has the distinct id `dn`; every third is on the plan "pro".
+async fn people(fixture: &Fixture) {
+    let project = fixture.project.id;
     let id = |no: u32| DistinctId {
         no: DistinctNo(no),
         text: format!("d{no}"),
@@ -54,7 +54,7 @@ async fn people(home: &Home) {
         ])),
         is_identified: true,
         version: 0,
-        created_at: home.project.created_at,
+        created_at: fixture.project.created_at,
     };
     let identity = IdentityChanges {
         ids: (1..=PEOPLE).map(id).collect(),
@@ -63,7 +63,7 @@ async fn people(home: &Home) {
         next_person: PEOPLE + 1,
         ..IdentityChanges::default()
     };
-    ingest(home, 1, identity).await;
+    ingest(fixture, 1, identity).await;
 }
 
 fn filters(leaves: Value) -> Map<String, Value> {
@@ -76,53 +76,54 @@ fn did(negated: bool) -> Value {
         "time_value": 1, "time_interval": "day", "negation": negated })
 }
 
-async fn create(home: &Home, kind: NewCohortKind) -> Cohort {
+async fn create(fixture: &Fixture, kind: NewCohortKind) -> Cohort {
     let new =
         NewCohort { name: Some("c".into()), description: String::new(), deleted: false, kind };
-    home.catalog.cohorts().create(&actor(home), new, &Default::default()).await.unwrap()
+    fixture.catalog.cohorts().create(&actor(fixture), new, &Default::default()).await.unwrap()
 }
 
-async fn dynamic(home: &Home, leaves: Value) -> Cohort {
-    create(home, NewCohortKind::Dynamic(filters(leaves))).await
+async fn dynamic(fixture: &Fixture, leaves: Value) -> Cohort {
+    create(fixture, NewCohortKind::Dynamic(filters(leaves))).await
 }
 
-/// Who has an even number did whatever is asked for.
-async fn calculate_due(home: &Home) -> bool {
-    let Some(due) = home.catalog.cohorts().next_due().await.unwrap() else { return false };
+/// Persons with an even dense id match every behavioral filter.
+async fn calculate_due(fixture: &Fixture) -> bool {
+    let Some(due) = fixture.catalog.cohorts().next_due().await.unwrap() else { return false };
     let did = |_: &BehavioralFilter, person: PersonNo| person.0.is_multiple_of(2);
-    home.catalog.cohorts().calculate(due, &did).await.unwrap();
+    fixture.catalog.cohorts().calculate(due, &did).await.unwrap();
     true
 }
 
-async fn calculate(home: &Home, id: CohortId) -> Cohort {
-    while calculate_due(home).await {}
-    home.catalog.cohorts().get(home.project.id, id, catalog::Deleted::Exclude).await.unwrap()
+async fn calculate(fixture: &Fixture, id: CohortId) -> Cohort {
+    while calculate_due(fixture).await {}
+    fixture.catalog.cohorts().get(fixture.project.id, id, catalog::Deleted::Exclude).await.unwrap()
 }
 
-async fn members(home: &Home, cohort: &Cohort) -> Vec<u32> {
-    let (members, total) = home.catalog.cohorts().members(cohort, None, EVERYTHING).await.unwrap();
+async fn members(fixture: &Fixture, cohort: &Cohort) -> Vec<u32> {
+    let (members, total) =
+        fixture.catalog.cohorts().members(cohort, None, EVERYTHING).await.unwrap();
     assert_eq!(Some(total), cohort.count);
     members.iter().map(|member| member.person.no.0).collect()
 }
 
-pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
-    let home = place.home().await;
-    people(&home).await;
-    let pro = dynamic(&home, json!([{ "type": "person", "key": "plan", "value": "pro" }])).await;
+pub async fn dynamic_cohorts_contain_matching_persons(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    people(&fixture).await;
+    let pro = dynamic(&fixture, json!([{ "type": "person", "key": "plan", "value": "pro" }])).await;
     assert!(pro.is_calculating && pro.version.is_none() && pro.count.is_none());
-    let pro = calculate(&home, pro.id).await;
+    let pro = calculate(&fixture, pro.id).await;
     assert_eq!((pro.is_calculating, pro.version, pro.count), (false, Some(1), Some(366)));
-    assert!(members(&home, &pro).await.iter().all(|no| no.is_multiple_of(3)));
+    assert!(members(&fixture, &pro).await.iter().all(|no| no.is_multiple_of(3)));
 
     let names = ["d3", "d4", "d6", "nobody"].map(str::to_owned);
-    let list = create(&home, NewCohortKind::Static(None)).await;
-    let list = home
+    let list = create(&fixture, NewCohortKind::Static(None)).await;
+    let list = fixture
         .catalog
         .cohorts()
-        .add_members(&actor(&home), list.id, PersonIdKind::DistinctId, &names)
+        .add_members(&actor(&fixture), list.id, PersonIdKind::DistinctId, &names)
         .await
         .unwrap();
-    assert_eq!(members(&home, &list).await, [3, 4, 6]);
+    assert_eq!(members(&fixture, &list).await, [3, 4, 6]);
     for (leaves, expected) in [
         (
             json!([{ "type": "cohort", "key": "id", "value": pro.id }, { "type": "cohort", "key": "id", "value": list.id }]),
@@ -136,19 +137,19 @@ pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
         (json!([did(false), { "type": "cohort", "key": "id", "value": list.id }]), vec![4, 6]),
         (json!([did(true), { "type": "cohort", "key": "id", "value": list.id }]), vec![3]),
     ] {
-        let cohort = dynamic(&home, leaves).await;
-        let cohort = calculate(&home, cohort.id).await;
-        assert_eq!(members(&home, &cohort).await, expected);
+        let cohort = dynamic(&fixture, leaves).await;
+        let cohort = calculate(&fixture, cohort.id).await;
+        assert_eq!(members(&fixture, &cohort).await, expected);
     }
 
     let change = CohortChange {
         filters: Some(filters(json!([{ "key": "plan", "value": "free" }]))),
         ..Default::default()
     };
-    let changed = home
+    let changed = fixture
         .catalog
         .cohorts()
-        .update(&actor(&home), pro.id, change, &Default::default())
+        .update(&actor(&fixture), pro.id, change, &Default::default())
         .await
         .unwrap();
     assert_eq!(
@@ -156,30 +157,31 @@ pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
         (true, Some(366), Some(1)),
         "until the new one is there"
     );
-    let changed = calculate(&home, pro.id).await;
+    let changed = calculate(&fixture, pro.id).await;
     assert_eq!((changed.count, changed.version), (Some(734), Some(2)));
-    let left = place.sql("SELECT CAST(COUNT(DISTINCT version) AS TEXT) FROM cohort_people").await;
+    let left =
+        database.sql("SELECT CAST(COUNT(DISTINCT version) AS TEXT) FROM cohort_people").await;
     assert_eq!(left, ["3"], "lists, first and second versions that count");
-    let before = home.catalog.statements();
+    let before = fixture.catalog.statements();
     let window = Window { limit: 100, offset: 0 };
-    home.catalog.cohorts().members(&changed, None, window).await.unwrap();
-    assert_eq!(home.catalog.statements() - before, 3);
+    fixture.catalog.cohorts().members(&changed, None, window).await.unwrap();
+    assert_eq!(fixture.catalog.statements() - before, 3);
 
-    // A day later everybody is looked at again.
-    assert!(!calculate_due(&home).await);
-    place.clock.advance_seconds(25 * 3_600);
-    assert!(calculate_due(&home).await);
+    // A day later the cohort is stale and calculated again.
+    assert!(!calculate_due(&fixture).await);
+    database.clock.advance_seconds(25 * 3_600);
+    assert!(calculate_due(&fixture).await);
 }
 
-pub async fn those_whose_members_others_ask_for_are_calculated_first(place: Place) {
-    let home = place.home().await;
-    let actor = actor(&home);
+pub async fn referenced_cohorts_are_calculated_first(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let actor = actor(&fixture);
     let leaf = |plan: &str| json!([{ "key": "plan", "value": plan }]);
-    let outer = dynamic(&home, leaf("pro")).await;
-    let inner = dynamic(&home, leaf("pro")).await;
+    let outer = dynamic(&fixture, leaf("pro")).await;
+    let inner = dynamic(&fixture, leaf("pro")).await;
     let change = async |id, leaves| {
         let change = CohortChange { filters: Some(filters(leaves)), ..Default::default() };
-        home.catalog.cohorts().update(&actor, id, change, &Default::default()).await.unwrap();
+        fixture.catalog.cohorts().update(&actor, id, change, &Default::default()).await.unwrap();
     };
     let asking = json!([{
         "type": "behavioral", "key": "a", "event_type": "events", "value": "performed_event",
@@ -190,92 +192,95 @@ pub async fn those_whose_members_others_ask_for_are_calculated_first(place: Plac
     for _ in 0..2 {
         change(inner.id, leaf("free")).await;
         for expected in [inner.id, outer.id] {
-            let due = home.catalog.cohorts().next_due().await.unwrap().unwrap();
+            let due = fixture.catalog.cohorts().next_due().await.unwrap().unwrap();
             assert_eq!(due.id, expected);
-            home.catalog
+            fixture
+                .catalog
                 .cohorts()
                 .calculate(due, &|_: &BehavioralFilter, _: PersonNo| false)
                 .await
                 .unwrap();
         }
-        assert!(home.catalog.cohorts().next_due().await.unwrap().is_none());
+        assert!(fixture.catalog.cohorts().next_due().await.unwrap().is_none());
         change(inner.id, leaf("pro")).await;
     }
 }
 
-pub async fn a_calculation_answers_no_request_that_came_after_it_began(place: Place) {
-    let home = place.home().await;
-    people(&home).await;
-    let actor = actor(&home);
+pub async fn a_calculation_does_not_satisfy_later_requests(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    people(&fixture).await;
+    let actor = actor(&fixture);
     let leaf = |plan: &str| json!([{ "key": "plan", "value": plan }]);
-    let cohort = dynamic(&home, leaf("pro")).await;
+    let cohort = dynamic(&fixture, leaf("pro")).await;
     let change = async |plan: &str| {
         let change = CohortChange { filters: Some(filters(leaf(plan))), ..Default::default() };
         let seen = Default::default();
-        home.catalog.cohorts().update(&actor, cohort.id, change, &seen).await.unwrap();
+        fixture.catalog.cohorts().update(&actor, cohort.id, change, &seen).await.unwrap();
     };
     let read = async || {
-        home.catalog
+        fixture
+            .catalog
             .cohorts()
-            .get(home.project.id, cohort.id, catalog::Deleted::Exclude)
+            .get(fixture.project.id, cohort.id, catalog::Deleted::Exclude)
             .await
             .unwrap()
     };
     let nobody_did = |_: &BehavioralFilter, _: PersonNo| false;
-    // One that fails, one that succeeds, and one that nobody asked for.
-    let due = home.catalog.cohorts().next_due().await.unwrap().unwrap();
+    // One request fails, one succeeds, and one is due to age.
+    let due = fixture.catalog.cohorts().next_due().await.unwrap().unwrap();
     change("free").await;
-    home.catalog.cohorts().record_failure(&due, "why").await.unwrap();
+    fixture.catalog.cohorts().record_failure(&due, "why").await.unwrap();
     let failed = read().await;
     assert_eq!((failed.is_calculating, failed.errors_calculating), (true, 1));
-    let due = home.catalog.cohorts().next_due().await.unwrap().unwrap();
+    let due = fixture.catalog.cohorts().next_due().await.unwrap().unwrap();
     change("pro").await;
-    home.catalog.cohorts().calculate(due, &nobody_did).await.unwrap();
+    fixture.catalog.cohorts().calculate(due, &nobody_did).await.unwrap();
     let behind = read().await;
     assert_eq!((behind.is_calculating, behind.count), (true, Some(734)));
-    let whole = calculate(&home, cohort.id).await;
+    let whole = calculate(&fixture, cohort.id).await;
     assert_eq!(
         (whole.is_calculating, whole.count, whole.errors_calculating),
         (false, Some(366), 0)
     );
     assert_eq!(whole.version, whole.pending_version);
-    place.clock.advance_seconds(25 * 3_600);
-    let due = home.catalog.cohorts().next_due().await.unwrap().unwrap();
+    database.clock.advance_seconds(25 * 3_600);
+    let due = fixture.catalog.cohorts().next_due().await.unwrap().unwrap();
     assert!(read().await.is_calculating);
     change("free").await;
-    home.catalog.cohorts().calculate(due, &nobody_did).await.unwrap();
-    assert_eq!(calculate(&home, cohort.id).await.count, Some(734));
-    // Nothing is left to do where the last one failed.
+    fixture.catalog.cohorts().calculate(due, &nobody_did).await.unwrap();
+    assert_eq!(calculate(&fixture, cohort.id).await.count, Some(734));
+    // A failure is not retried until the next request.
     change("pro").await;
-    let due = home.catalog.cohorts().next_due().await.unwrap().unwrap();
-    home.catalog.cohorts().record_failure(&due, "why").await.unwrap();
+    let due = fixture.catalog.cohorts().next_due().await.unwrap().unwrap();
+    fixture.catalog.cohorts().record_failure(&due, "why").await.unwrap();
     let failed = read().await;
     assert_eq!((failed.is_calculating, failed.count), (false, Some(734)));
-    assert!(home.catalog.cohorts().next_due().await.unwrap().is_none());
+    assert!(fixture.catalog.cohorts().next_due().await.unwrap().is_none());
 }
 
-pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place) {
-    let home = place.home().await;
-    people(&home).await;
-    let actor = actor(&home);
-    let list = create(&home, NewCohortKind::Static(None)).await;
-    let uuid = person_uuid(home.project.id, "d9").to_string();
+pub async fn static_cohorts_accept_any_id_and_follow_merges(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    people(&fixture).await;
+    let actor = actor(&fixture);
+    let list = create(&fixture, NewCohortKind::Static(None)).await;
+    let uuid = person_uuid(fixture.project.id, "d9").to_string();
     for (by, name) in [
         (PersonIdKind::DistinctId, "d1"),
         (PersonIdKind::Email, "p5@example.com"),
         (PersonIdKind::PersonUuid, &uuid),
     ] {
         let names = [name.to_owned(), "nobody".to_owned()];
-        home.catalog.cohorts().add_members(&actor, list.id, by, &names).await.unwrap();
+        fixture.catalog.cohorts().add_members(&actor, list.id, by, &names).await.unwrap();
     }
     let read = async || {
-        home.catalog
+        fixture
+            .catalog
             .cohorts()
-            .get(home.project.id, list.id, catalog::Deleted::Exclude)
+            .get(fixture.project.id, list.id, catalog::Deleted::Exclude)
             .await
             .unwrap()
     };
-    assert_eq!(members(&home, &read().await).await, [1, 5, 9]);
+    assert_eq!(members(&fixture, &read().await).await, [1, 5, 9]);
     let identity = IdentityChanges {
         merges: vec![
             (PersonNo(1), PersonNo(2)),
@@ -286,47 +291,53 @@ pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place)
         next_person: PEOPLE + 1,
         ..IdentityChanges::default()
     };
-    ingest(&home, 2, identity).await;
+    ingest(&fixture, 2, identity).await;
     let of = async |no| {
-        home.catalog.cohorts().static_of_person(home.project.id, PersonNo(no)).await.unwrap().len()
+        fixture
+            .catalog
+            .cohorts()
+            .static_of_person(fixture.project.id, PersonNo(no))
+            .await
+            .unwrap()
+            .len()
     };
     assert_eq!((of(1).await, of(5).await, of(9).await, of(10).await), (0, 1, 0, 1));
-    let uuid = person_uuid(home.project.id, "d10");
-    home.catalog.cohorts().remove_member(&actor, list.id, uuid).await.unwrap();
-    assert_eq!(members(&home, &read().await).await, [5]);
-    let again = home.catalog.cohorts().remove_member(&actor, list.id, uuid).await;
+    let uuid = person_uuid(fixture.project.id, "d10");
+    fixture.catalog.cohorts().remove_member(&actor, list.id, uuid).await.unwrap();
+    assert_eq!(members(&fixture, &read().await).await, [5]);
+    let again = fixture.catalog.cohorts().remove_member(&actor, list.id, uuid).await;
     assert!(matches!(again, Err(Error::NotFound)));
 
-    let pro = dynamic(&home, json!([{ "key": "plan", "value": "pro" }])).await;
-    let pro = calculate(&home, pro.id).await;
+    let pro = dynamic(&fixture, json!([{ "key": "plan", "value": "pro" }])).await;
+    let pro = calculate(&fixture, pro.id).await;
     let refused =
-        home.catalog.cohorts().add_members(&actor, pro.id, PersonIdKind::DistinctId, &[]).await;
+        fixture.catalog.cohorts().add_members(&actor, pro.id, PersonIdKind::DistinctId, &[]).await;
     assert!(matches!(refused, Err(Error::Refused { .. })));
-    // Whoever found it before the next calculation ended reads what counts since.
-    home.catalog.cohorts().recalculate(&actor, pro.id).await.unwrap();
-    assert_eq!(calculate(&home, pro.id).await.version, Some(2));
-    assert_eq!(Some(members(&home, &pro).await.len() as i64), pro.count);
-    let copy = create(&home, NewCohortKind::Static(None)).await;
-    let copy = home.catalog.cohorts().copy_members(&actor, pro.id, copy.id).await.unwrap();
+    // A caller who loaded the cohort before the calculation ended reads the new members.
+    fixture.catalog.cohorts().recalculate(&actor, pro.id).await.unwrap();
+    assert_eq!(calculate(&fixture, pro.id).await.version, Some(2));
+    assert_eq!(Some(members(&fixture, &pro).await.len() as i64), pro.count);
+    let copy = create(&fixture, NewCohortKind::Static(None)).await;
+    let copy = fixture.catalog.cohorts().copy_members(&actor, pro.id, copy.id).await.unwrap();
     assert_eq!(copy.count, pro.count);
-    let definitions = home.catalog.cohorts().definitions(home.project.id).await.unwrap();
+    let definitions = fixture.catalog.cohorts().definitions(fixture.project.id).await.unwrap();
     assert_eq!(definitions.len(), 3);
 }
 
-pub async fn cohorts_that_are_needed_or_would_need_themselves_are_refused(place: Place) {
-    let home = place.home().await;
-    let actor = actor(&home);
+pub async fn deleting_used_cohorts_and_reference_cycles_are_refused(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let actor = actor(&fixture);
     let leaf = json!({ "key": "plan", "value": "pro" });
     let on = |id: CohortId| json!([{ "type": "cohort", "key": "id", "value": id }]);
-    let first = dynamic(&home, json!([leaf])).await;
-    let second = dynamic(&home, on(first.id)).await;
+    let first = dynamic(&fixture, json!([leaf])).await;
+    let second = dynamic(&fixture, on(first.id)).await;
     for (id, leaves, expected) in [
         (first.id, on(first.id), "Cohorts cannot reference other cohorts in a loop."),
         (first.id, on(second.id), "Cohorts cannot reference other cohorts in a loop."),
         (first.id, on(CohortId(99)), "There is no such cohort in this project."),
     ] {
         let change = CohortChange { filters: Some(filters(leaves)), ..Default::default() };
-        let refused = home
+        let refused = fixture
             .catalog
             .cohorts()
             .update(&actor, id, change, &Default::default())
@@ -339,15 +350,20 @@ pub async fn cohorts_that_are_needed_or_would_need_themselves_are_refused(place:
         filters: json!({ "groups": [{ "properties": on(id) }] }).as_object().cloned(),
         ..Default::default()
     };
-    home.catalog.flags().create(&actor, asks(CohortId(99))).await.unwrap_err();
-    home.catalog.flags().create(&actor, asks(first.id)).await.unwrap();
+    fixture.catalog.flags().create(&actor, asks(CohortId(99))).await.unwrap_err();
+    fixture.catalog.flags().create(&actor, asks(first.id)).await.unwrap();
     let delete = || CohortChange { deleted: Some(true), ..Default::default() };
-    let refused = home
+    let refused = fixture
         .catalog
         .cohorts()
         .update(&actor, first.id, delete(), &Default::default())
         .await
         .unwrap_err();
     assert!(refused.to_string().ends_with("uses-it"), "{refused}");
-    home.catalog.cohorts().update(&actor, second.id, delete(), &Default::default()).await.unwrap();
+    fixture
+        .catalog
+        .cohorts()
+        .update(&actor, second.id, delete(), &Default::default())
+        .await
+        .unwrap();
 }

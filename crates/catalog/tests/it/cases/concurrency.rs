@@ -1,4 +1,4 @@
-//! Writers side by side.
+//! Concurrent writers.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -10,7 +10,7 @@ use model::scope::Scopes;
 use model::{FlagAccess, MembershipLevel};
 use tokio::task::JoinSet;
 
-use crate::store::{EVERYTHING, Home, Place};
+use crate::store::{EVERYTHING, Fixture, TestDatabase};
 
 const WRITERS: usize = 50;
 
@@ -26,12 +26,12 @@ where
     tasks.join_all().await
 }
 
-/// Each change names what it found: without a gap, every one was seen by the next.
-pub async fn fifty_writers_of_one_row_lose_nothing(place: Place) {
-    let home = place.home().await;
-    let (actor, id, first) = (home.actor(), home.project.id, home.project.name.clone());
+/// Each update contains the value it read: without a gap, no update was lost.
+pub async fn concurrent_updates_of_one_row_lose_none(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (actor, id, first) = (fixture.actor(), fixture.project.id, fixture.project.name.clone());
     let results = at_once(WRITERS, |number| {
-        let catalog = home.catalog.clone();
+        let catalog = fixture.catalog.clone();
         async move {
             let change = ProjectChange { name: Some(format!("{number}")), ..Default::default() };
             catalog.projects().update(&actor, id, change).await
@@ -41,7 +41,7 @@ pub async fn fifty_writers_of_one_row_lose_nothing(place: Place) {
     for result in results {
         result.unwrap();
     }
-    let mut details = place.details().await;
+    let mut details = database.details().await;
     details.truncate(WRITERS);
     let mut steps: Vec<(String, String)> = details
         .iter()
@@ -56,28 +56,28 @@ pub async fn fifty_writers_of_one_row_lose_nothing(place: Place) {
         let next = steps.iter().position(|(before, _)| *before == name).unwrap();
         name = steps.swap_remove(next).1;
     }
-    assert_eq!(home.catalog.projects().get(id).await.unwrap().name, name);
+    assert_eq!(fixture.catalog.projects().get(id).await.unwrap().name, name);
 }
 
-pub async fn fifty_writers_of_different_rows_all_succeed(place: Place) {
-    let home = place.home().await;
-    let actor = home.actor();
+pub async fn concurrent_updates_of_different_rows_all_succeed(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let actor = fixture.actor();
     let results = at_once(WRITERS, |number| {
-        let catalog = home.catalog.clone();
+        let catalog = fixture.catalog.clone();
         async move { catalog.roles().create(&actor, format!("r{number}"), FlagAccess::Edit).await }
     })
     .await;
     for result in results {
         result.unwrap();
     }
-    assert_eq!(home.catalog.roles().list(home.organization, EVERYTHING).await.unwrap().1, 50);
+    assert_eq!(fixture.catalog.roles().list(fixture.organization, EVERYTHING).await.unwrap().1, 50);
 }
 
-pub async fn the_last_key_is_made_once(place: Place) {
-    let home = place.home().await;
-    let (owner, actor) = (home.owner.user.id, home.actor());
+pub async fn concurrent_requests_create_the_last_allowed_key_once(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (owner, actor) = (fixture.owner.user.id, fixture.actor());
     let results = at_once(WRITERS, |_| {
-        let catalog = home.catalog.clone();
+        let catalog = fixture.catalog.clone();
         async move {
             let by = KeyEditor { owner, key: None, actor: Some(actor) };
             catalog.keys().create(&by, new_key()).await
@@ -89,7 +89,7 @@ pub async fn the_last_key_is_made_once(place: Place) {
     for refused in results.into_iter().filter_map(Result::err) {
         assert!(matches!(refused, Error::Refused { field: None, .. }), "{refused}");
     }
-    assert_eq!(home.catalog.keys().list(owner).await.unwrap().len(), 10);
+    assert_eq!(fixture.catalog.keys().list(owner).await.unwrap().len(), 10);
 }
 
 fn new_key() -> NewKey {
@@ -101,11 +101,11 @@ fn new_key() -> NewKey {
     }
 }
 
-pub async fn one_of_many_takes_a_role_name(place: Place) {
-    let home = place.home().await;
-    let actor = home.actor();
+pub async fn concurrent_creation_of_a_role_name_succeeds_once(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let actor = fixture.actor();
     let results = at_once(20, |number| {
-        let catalog = home.catalog.clone();
+        let catalog = fixture.catalog.clone();
         let name = if number % 2 == 0 { "Ops É" } else { "oPS é" };
         async move { catalog.roles().create(&actor, name.into(), FlagAccess::View).await }
     })
@@ -116,34 +116,35 @@ pub async fn one_of_many_takes_a_role_name(place: Place) {
     }
 }
 
-pub async fn two_owners_who_lower_each_other_leave_one(place: Place) {
-    let home = place.home().await;
-    let other = home.add("owner2@example.com", MembershipLevel::Owner).await;
+pub async fn concurrent_demotions_leave_one_owner(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let other = fixture.add("owner2@example.com", MembershipLevel::Owner).await;
     let attempts = [
-        (home.actor(), other.user.uuid),
-        (home.actor_of(&other), home.owner.user.uuid),
-        (home.actor(), home.owner.user.uuid),
-        (home.actor_of(&other), other.user.uuid),
+        (fixture.actor(), other.user.uuid),
+        (fixture.actor_of(&other), fixture.owner.user.uuid),
+        (fixture.actor(), fixture.owner.user.uuid),
+        (fixture.actor_of(&other), other.user.uuid),
     ];
     at_once(attempts.len(), |number| {
-        let catalog = home.catalog.clone();
+        let catalog = fixture.catalog.clone();
         let (actor, target) = attempts[number];
         async move { catalog.members().set_level(&actor, target, MembershipLevel::Member).await }
     })
     .await;
-    assert_eq!(owners(&home).await, 1);
+    assert_eq!(owners(&fixture).await, 1);
 }
 
-async fn owners(home: &Home) -> usize {
-    let (members, _) = home.catalog.members().list(home.organization, EVERYTHING).await.unwrap();
+async fn owners(fixture: &Fixture) -> usize {
+    let (members, _) =
+        fixture.catalog.members().list(fixture.organization, EVERYTHING).await.unwrap();
     members.iter().filter(|member| member.level == MembershipLevel::Owner).count()
 }
 
-pub async fn organizations_of_one_name_have_different_slugs(place: Place) {
-    let home = place.home().await;
-    let owner = home.owner.user.id;
+pub async fn organizations_of_one_name_get_different_slugs(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let owner = fixture.owner.user.id;
     let results = at_once(20, |_| {
-        let catalog = home.catalog.clone();
+        let catalog = fixture.catalog.clone();
         let change = OrganizationChange { name: Some("Ünï ".into()), ..Default::default() };
         async move { catalog.organizations().create(owner, change).await }
     })
@@ -153,14 +154,15 @@ pub async fn organizations_of_one_name_have_different_slugs(place: Place) {
     assert!(slugs.contains("n"), "{slugs:?}");
 }
 
-pub async fn writers_of_everything_never_wait_in_a_circle(place: Place) {
-    let home = place.home().await;
-    let (actor, own, user) = (home.actor(), home.organization, home.owner.user.id);
-    let member = home.add("m@example.com", MembershipLevel::Member).await.user;
-    let role = home.catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
-    let project = home.project.id;
+pub async fn concurrent_writers_of_all_objects_never_deadlock(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (actor, own, user) = (fixture.actor(), fixture.organization, fixture.owner.user.id);
+    let member = fixture.add("m@example.com", MembershipLevel::Member).await.user;
+    let role =
+        fixture.catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
+    let project = fixture.project.id;
     let results = at_once(8 * 12, |number| {
-        let catalog = home.catalog.clone();
+        let catalog = fixture.catalog.clone();
         async move {
             let name = || Some(format!("n{number}"));
             match number % 8 {

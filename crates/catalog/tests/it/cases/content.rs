@@ -1,4 +1,4 @@
-//! What people write: actions, and what lies on dashboards.
+//! Actions, and the contents of dashboards.
 
 use catalog::{
     Actor, CheckedInsights, ContentChange, DashboardChange, DashboardContents, NewAction,
@@ -6,10 +6,10 @@ use catalog::{
 };
 use model::{Access, Button, CreationMode, Restriction, TilePresentation, Viewer, Visibility};
 
-use crate::store::{EVERYTHING, Home, Place};
+use crate::store::{EVERYTHING, Fixture, TestDatabase};
 
-async fn make(home: &Home, name: &str) {
-    let actor = Actor { project: Some(home.project.id), ..home.actor() };
+async fn make(fixture: &Fixture, name: &str) {
+    let actor = Actor { project: Some(fixture.project.id), ..fixture.actor() };
     let new = NewAction {
         name: name.into(),
         description: String::new(),
@@ -20,34 +20,37 @@ async fn make(home: &Home, name: &str) {
         pinned: false,
         deleted: false,
     };
-    home.catalog.actions().create(&actor, new, &Visibility::Everything).await.unwrap();
+    fixture.catalog.actions().create(&actor, new, &Visibility::Everything).await.unwrap();
 }
 
-pub async fn a_page_of_tagged_objects_takes_one_more_statement_however_long(place: Place) {
-    let home = place.home().await;
+pub async fn tags_of_a_page_take_one_statement(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
     let cost = async || {
-        let before = home.catalog.statements();
-        let found =
-            home.catalog.actions().list(home.project.id, &Visibility::Everything, EVERYTHING).await;
+        let before = fixture.catalog.statements();
+        let found = fixture
+            .catalog
+            .actions()
+            .list(fixture.project.id, &Visibility::Everything, EVERYTHING)
+            .await;
         let (actions, _) = found.unwrap();
         assert!(actions.iter().all(|action| action.tags.len() == 2));
-        home.catalog.statements() - before
+        fixture.catalog.statements() - before
     };
-    make(&home, "a").await;
+    make(&fixture, "a").await;
     let few = cost().await;
     assert_eq!(few, 3);
     for number in 0..20 {
-        make(&home, &number.to_string()).await;
+        make(&fixture, &number.to_string()).await;
     }
     assert_eq!(cost().await, few);
 }
 
-/// Deleted tiles are kept for a restore, and of too many the oldest go, with what they showed.
-pub async fn what_no_tile_can_show_again_is_gone(place: Place) {
-    let home = place.home().await;
-    let actor = Actor { project: Some(home.project.id), ..home.actor() };
+/// Deleted tiles stay restorable; past the limit the oldest are purged with their contents.
+pub async fn contents_of_purged_tiles_are_deleted(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let actor = Actor { project: Some(fixture.project.id), ..fixture.actor() };
     let access = Access::default();
-    let viewer = Viewer { user: home.owner.user.id, is_admin: true, access: &access };
+    let viewer = Viewer { user: fixture.owner.user.id, is_admin: true, access: &access };
     let shows = |no: usize| match no % 2 {
         0 => NewContent::Note(format!("note {no}")),
         _ => NewContent::Button(Button {
@@ -70,10 +73,10 @@ pub async fn what_no_tile_can_show_again_is_gone(place: Place) {
         creation_mode: CreationMode::Default,
         contents: DashboardContents::Tiles((0..TILES_MAX).map(tile).collect()),
     };
-    let board = home.catalog.dashboards().create(&actor, viewer, new).await.unwrap();
+    let board = fixture.catalog.dashboards().create(&actor, viewer, new).await.unwrap();
     let kept = async || {
         let count = async |table: &str| {
-            let rows = place.sql(&format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table}")).await;
+            let rows = database.sql(&format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table}")).await;
             rows[0].parse::<usize>().unwrap()
         };
         let (notes, buttons) = (count("dashboard_notes").await, count("dashboard_buttons").await);
@@ -82,7 +85,7 @@ pub async fn what_no_tile_can_show_again_is_gone(place: Place) {
     };
     let half = TILES_MAX / 2;
     for expected in [(half + 2, half), (half + 3, half - 1)] {
-        place.sql("UPDATE dashboard_tiles SET deleted = TRUE").await;
+        database.sql("UPDATE dashboard_tiles SET deleted = TRUE").await;
         let note = |body: &str| TileChange {
             content: ContentChange::NewNote(body.into()),
             ..TileChange::default()
@@ -90,7 +93,7 @@ pub async fn what_no_tile_can_show_again_is_gone(place: Place) {
         let change =
             DashboardChange { tiles: vec![note("a"), note("b")], ..DashboardChange::default() };
         let looked = CheckedInsights::default();
-        home.catalog.dashboards().update(&actor, viewer, board, change, &looked).await.unwrap();
+        fixture.catalog.dashboards().update(&actor, viewer, board, change, &looked).await.unwrap();
         assert_eq!(kept().await, expected);
     }
 }

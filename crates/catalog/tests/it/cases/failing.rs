@@ -1,12 +1,12 @@
-//! What a failure is to be blamed on.
+//! Classification of database errors.
 
 use std::mem::discriminant;
 
 use catalog::{Error, IngestBatch, NewDeadLetter};
 
-use crate::store::Place;
+use crate::store::TestDatabase;
 
-/// Statements that fail, and whether their values are to blame.
+/// Failing statements, and whether their values are at fault.
 const SQLITE: &[(&[&str], bool)] = &[
     (&["CREATE TABLE t (x INTEGER NOT NULL) STRICT", "INSERT INTO t VALUES ('text')"], true),
     (&["CREATE TABLE u (x INTEGER NOT NULL)", "INSERT INTO u VALUES (NULL)"], true),
@@ -36,11 +36,11 @@ const POSTGRES: &[(&[&str], bool)] = &[
     (&["DO $$ BEGIN RAISE EXCEPTION 'its disk' USING ERRCODE = '58030'; END $$"], false),
 ];
 
-pub async fn only_refused_values_are_blamed_on_them(place: Place) {
-    for (statements, blamed) in if place.is_postgres() { POSTGRES } else { SQLITE } {
-        let error = Error::from(place.failure(statements).await);
+pub async fn only_rejected_values_are_data_errors(database: TestDatabase) {
+    for (statements, blamed) in if database.is_postgres() { POSTGRES } else { SQLITE } {
+        let error = Error::from(database.failure(statements).await);
         assert_eq!(error.is_data_error(), *blamed, "{statements:?}: {error:?}");
-        if !place.is_postgres() {
+        if !database.is_postgres() {
             let direct = Error::from(direct_failure(statements));
             assert_eq!(direct.is_data_error(), *blamed, "{statements:?}: {direct:?}");
             assert_eq!(discriminant(&direct), discriminant(&error), "{direct:?}: {error:?}");
@@ -48,7 +48,7 @@ pub async fn only_refused_values_are_blamed_on_them(place: Place) {
     }
 }
 
-/// What the last statement fails with when SQLite is asked without the driver.
+/// The error of the last statement when it bypasses sqlx.
 fn direct_failure(statements: &[&str]) -> rusqlite::Error {
     let connection = rusqlite::Connection::open_in_memory().unwrap();
     let [before @ .., last] = statements else { panic!("no statements") };
@@ -56,20 +56,20 @@ fn direct_failure(statements: &[&str]) -> rusqlite::Error {
     connection.execute_batch(last).unwrap_err()
 }
 
-pub async fn what_may_pass_is_no_failure_for_good(place: Place) {
-    let passing: &[&str] = if place.is_postgres() {
+pub async fn transient_errors_are_reported_as_unavailable(database: TestDatabase) {
+    let passing: &[&str] = if database.is_postgres() {
         &["SET default_transaction_read_only = on", "CREATE TABLE w (x TEXT)"]
     } else {
         &["PRAGMA query_only = 1", "CREATE TABLE w (x TEXT)"]
     };
-    let error = Error::from(place.failure(passing).await);
+    let error = Error::from(database.failure(passing).await);
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
 }
 
-pub async fn a_transaction_that_ended_by_itself_is_in_nobodys_way(place: Place) {
-    let home = place.home().await;
+pub async fn a_transaction_rolled_back_by_the_engine_blocks_no_later_one(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
     let letter = NewDeadLetter {
-        project: Some(home.project.id),
+        project: Some(fixture.project.id),
         position: 1,
         step: "apply",
         reason: "it failed".into(),
@@ -78,8 +78,8 @@ pub async fn a_transaction_that_ended_by_itself_is_in_nobodys_way(place: Place) 
         record: vec![1],
     };
     let batch = IngestBatch { reach: 1, dead_letters: vec![letter], ..IngestBatch::default() };
-    // As SQLite does by itself when its disk is full.
-    let (broken, mended): (&[&str], &str) = match place.is_postgres() {
+    // What SQLite does when its disk is full.
+    let (broken, mended): (&[&str], &str) = match database.is_postgres() {
         false => (
             &["CREATE TRIGGER broken BEFORE INSERT ON dead_letters \
                 BEGIN SELECT RAISE(ROLLBACK, 'disk'); END"],
@@ -96,10 +96,10 @@ pub async fn a_transaction_that_ended_by_itself_is_in_nobodys_way(place: Place) 
         ),
     };
     for statement in broken {
-        place.sql(statement).await;
+        database.sql(statement).await;
     }
-    home.catalog.ingest().apply(&batch).await.unwrap_err();
-    home.catalog.ingest().apply(&batch).await.unwrap_err();
-    place.sql(mended).await;
-    home.catalog.ingest().apply(&batch).await.unwrap();
+    fixture.catalog.ingest().apply(&batch).await.unwrap_err();
+    fixture.catalog.ingest().apply(&batch).await.unwrap_err();
+    database.sql(mended).await;
+    fixture.catalog.ingest().apply(&batch).await.unwrap();
 }

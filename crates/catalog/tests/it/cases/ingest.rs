@@ -1,4 +1,4 @@
-//! What the pipeline writes: whole batches, once, in order.
+//! Batches of the pipeline: atomic, once, in order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, p
 use model::{ProjectId, Timestamp};
 use serde_json::{Map, json};
 
-use crate::store::{EVERYTHING, Home, Place};
+use crate::store::{EVERYTHING, Fixture, TestDatabase};
 
 const JOURNAL: u128 = 7;
 const HOUR_SECONDS: i64 = 3_600;
@@ -46,9 +46,9 @@ fn batch(from: u64, reach: u64) -> IngestBatch {
     IngestBatch { journal: JOURNAL, from, reach, ..IngestBatch::default() }
 }
 
-/// `count` persons, each with one id of its own: p1 has d1.
-async fn people(home: &Home, count: u32) {
-    let (project, at) = (home.project.id, home.project.created_at);
+/// Inserts `count` persons with one distinct id each: p1 has d1.
+async fn people(fixture: &Fixture, count: u32) {
+    let (project, at) = (fixture.project.id, fixture.project.created_at);
     let identity = IdentityChanges {
         ids: (1..=count).map(|no| id(no, &format!("d{no}"), Some(no))).collect(),
         persons: (1..=count).map(|no| person(project, no, &format!("d{no}"), at).into()).collect(),
@@ -57,45 +57,45 @@ async fn people(home: &Home, count: u32) {
         ..IdentityChanges::default()
     };
     let batch = IngestBatch { projects: vec![changes(project, identity)], ..batch(1, 2) };
-    home.catalog.ingest().apply(&batch).await.unwrap();
+    fixture.catalog.ingest().apply(&batch).await.unwrap();
 }
 
-pub async fn a_batch_is_applied_once_and_only_where_the_catalog_stands(place: Place) {
-    let home = place.home().await;
-    let project = home.project.id;
-    assert_eq!(home.catalog.ingest().offset().await.unwrap(), None);
-    people(&home, 300).await;
-    home.catalog.ingest().wait_applied(1).await;
-    assert_eq!(home.catalog.ingest().offset().await.unwrap(), Some((JOURNAL, 2)));
-    let numbers = home.catalog.persons().next_dense_ids(&[project, ProjectId(9)]).await.unwrap();
+pub async fn a_batch_is_applied_once_at_the_stored_offset_only(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let project = fixture.project.id;
+    assert_eq!(fixture.catalog.ingest().offset().await.unwrap(), None);
+    people(&fixture, 300).await;
+    fixture.catalog.ingest().wait_applied(1).await;
+    assert_eq!(fixture.catalog.ingest().offset().await.unwrap(), Some((JOURNAL, 2)));
+    let numbers = fixture.catalog.persons().next_dense_ids(&[project, ProjectId(9)]).await.unwrap();
     assert_eq!((numbers[&project].distinct, numbers[&project].person), (301, 301));
     assert_eq!((numbers[&ProjectId(9)].distinct, numbers[&ProjectId(9)].person), (1, 1));
 
     let more = IdentityChanges { persons: vec![], next_distinct: 9, ..IdentityChanges::default() };
     for wrong in [batch(1, 2), batch(3, 4), IngestBatch { journal: 8, ..batch(2, 3) }] {
         let projects = vec![changes(project, more.clone())];
-        let refused = home.catalog.ingest().apply(&IngestBatch { projects, ..wrong }).await;
+        let refused = fixture.catalog.ingest().apply(&IngestBatch { projects, ..wrong }).await;
         assert!(matches!(refused, Err(Error::OutOfSync)), "{refused:?}");
     }
-    let numbers = home.catalog.persons().next_dense_ids(&[project]).await.unwrap();
+    let numbers = fixture.catalog.persons().next_dense_ids(&[project]).await.unwrap();
     assert_eq!(numbers[&project].distinct, 301, "a refused batch leaves nothing behind");
 
     let texts: Vec<String> = (1..=300).map(|no| format!("d{no}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let before = home.catalog.statements();
-    let (ids, persons) = home.catalog.persons().identities(project, &texts).await.unwrap();
+    let before = fixture.catalog.statements();
+    let (ids, persons) = fixture.catalog.persons().identities(project, &texts).await.unwrap();
     assert_eq!((ids.len(), persons.len()), (300, 300));
-    assert_eq!(home.catalog.statements() - before, 1);
+    assert_eq!(fixture.catalog.statements() - before, 1);
     assert_eq!(
-        home.catalog.persons().identities(ProjectId(9), &texts).await.unwrap(),
+        fixture.catalog.persons().identities(ProjectId(9), &texts).await.unwrap(),
         (vec![], vec![])
     );
 }
 
-pub async fn a_uuid_that_one_person_gives_up_another_may_have(place: Place) {
-    let home = place.home().await;
-    let (project, at) = (home.project.id, home.project.created_at);
-    people(&home, 3).await;
+pub async fn a_uuid_can_move_to_another_person_in_one_batch(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (project, at) = (fixture.project.id, fixture.project.created_at);
+    people(&fixture, 3).await;
     let earlier = Timestamp::from_micros(at.as_micros() - 1);
     let written = [person(project, 2, "d9", earlier), person(project, 4, "d2", at)];
     let identity = IdentityChanges {
@@ -106,20 +106,20 @@ pub async fn a_uuid_that_one_person_gives_up_another_may_have(place: Place) {
         ..IdentityChanges::default()
     };
     let batch = IngestBatch { projects: vec![changes(project, identity)], ..batch(2, 3) };
-    home.catalog.ingest().apply(&batch).await.unwrap();
+    fixture.catalog.ingest().apply(&batch).await.unwrap();
     let numbers = [PersonNo(2), PersonNo(4)];
-    let mut found = home.catalog.persons().by_no(project, &numbers).await.unwrap();
+    let mut found = fixture.catalog.persons().by_no(project, &numbers).await.unwrap();
     found.sort_by_key(|person| person.no);
     let written: Vec<Person> =
         written.into_iter().map(|one| one.map(|properties| properties.to_map())).collect();
     assert_eq!(found, written);
 }
 
-/// Also of a batch whose last row is refused: nothing of those before it stays.
-pub async fn persons_that_are_known_are_changed_in_their_places(place: Place) {
-    let home = place.home().await;
-    let (project, at) = (home.project.id, home.project.created_at);
-    people(&home, 300).await;
+/// Covers a batch whose last row is rejected: the rows before it are rolled back.
+pub async fn bulk_updates_of_existing_persons_are_atomic(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (project, at) = (fixture.project.id, fixture.project.created_at);
+    people(&fixture, 300).await;
     let changed = |no: u32| {
         let new = person(project, no, &format!("d{no}"), at);
         let properties = new.properties.changed([("plan", "\"team\"".into())], []);
@@ -135,21 +135,21 @@ pub async fn persons_that_are_known_are_changed_in_their_places(place: Place) {
     };
     let twice = Person { uuid: person_uuid(project, "d299"), ..changed(302) };
     let projects = vec![changes(project, identity(Some(twice)))];
-    let refused = home.catalog.ingest().apply(&IngestBatch { projects, ..batch(2, 3) }).await;
+    let refused = fixture.catalog.ingest().apply(&IngestBatch { projects, ..batch(2, 3) }).await;
     assert!(refused.is_err());
     let all: Vec<PersonNo> = (1..=302).map(PersonNo).collect();
-    let found = home.catalog.persons().by_no(project, &all).await.unwrap();
+    let found = fixture.catalog.persons().by_no(project, &all).await.unwrap();
     assert_eq!(found.len(), 300);
     assert!(found.iter().all(|person| person.version == 0));
 
     let gone = IdentityChanges { first_new_person: 302, ..identity(None) };
     let projects = vec![changes(project, gone)];
-    let refused = home.catalog.ingest().apply(&IngestBatch { projects, ..batch(2, 3) }).await;
+    let refused = fixture.catalog.ingest().apply(&IngestBatch { projects, ..batch(2, 3) }).await;
     assert!(matches!(refused, Err(Error::OutOfSync)), "301 is not there: {refused:?}");
 
     let projects = vec![changes(project, identity(None))];
-    home.catalog.ingest().apply(&IngestBatch { projects, ..batch(2, 3) }).await.unwrap();
-    let mut found = home.catalog.persons().by_no(project, &all).await.unwrap();
+    fixture.catalog.ingest().apply(&IngestBatch { projects, ..batch(2, 3) }).await.unwrap();
+    let mut found = fixture.catalog.persons().by_no(project, &all).await.unwrap();
     found.sort_by_key(|person| person.no);
     let untouched = (291..=300).map(|no| person(project, no, &format!("d{no}"), at));
     let mut expected: Vec<Person> = written
@@ -162,27 +162,27 @@ pub async fn persons_that_are_known_are_changed_in_their_places(place: Place) {
     assert_eq!(found, expected);
 }
 
-pub async fn ids_follow_their_person_through_several_merges(place: Place) {
-    let home = place.home().await;
-    let project = home.project.id;
-    people(&home, 4).await;
-    // 1 into 2, 2 into 3; the batch itself knows d2 only.
+pub async fn distinct_ids_follow_chains_of_merges(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let project = fixture.project.id;
+    people(&fixture, 4).await;
+    // Merges 1 into 2 and 2 into 3; the batch itself loaded only d2.
     let identity = IdentityChanges {
         merges: vec![(PersonNo(1), PersonNo(2)), (PersonNo(2), PersonNo(3))],
         ids: vec![DistinctId { version: 1, ..id(2, "d2", Some(3)) }],
         persons: vec![Arc::new(Person {
             is_identified: true,
             version: 5,
-            ..person(project, 3, "d3", home.project.created_at)
+            ..person(project, 3, "d3", fixture.project.created_at)
         })],
         next_distinct: 5,
         next_person: 5,
         ..IdentityChanges::default()
     };
     let merge = IngestBatch { projects: vec![changes(project, identity)], ..batch(2, 3) };
-    home.catalog.ingest().apply(&merge).await.unwrap();
+    fixture.catalog.ingest().apply(&merge).await.unwrap();
     let (ids, persons) =
-        home.catalog.persons().identities(project, &["d1", "d2", "d3", "d4"]).await.unwrap();
+        fixture.catalog.persons().identities(project, &["d1", "d2", "d3", "d4"]).await.unwrap();
     let mut found: Vec<(&str, u32, i64)> =
         ids.iter().map(|id| (id.text.as_str(), id.person.unwrap().0, id.version)).collect();
     found.sort();
@@ -191,10 +191,11 @@ pub async fn ids_follow_their_person_through_several_merges(place: Place) {
         persons.iter().map(|person| (person.no.0, person.version)).collect();
     left.sort();
     assert_eq!(left, [(3, 5), (4, 0)]);
-    let of_three = home.catalog.persons().distinct_ids_of(project, &[PersonNo(3)]).await.unwrap();
+    let of_three =
+        fixture.catalog.persons().distinct_ids_of(project, &[PersonNo(3)]).await.unwrap();
     assert_eq!(of_three.len(), 3);
 
-    // A deleted person's ids keep their numbers.
+    // Distinct ids of a deleted person keep their dense ids.
     let identity = IdentityChanges {
         deleted: vec![PersonNo(4)],
         ids: vec![DistinctId { version_floor: 100, ..id(4, "d4", None) }],
@@ -208,24 +209,24 @@ pub async fn ids_follow_their_person_through_several_merges(place: Place) {
         deletions: vec![deletion.clone()],
         ..batch(3, 4)
     };
-    home.catalog.ingest().apply(&delete).await.unwrap();
-    let (ids, persons) = home.catalog.persons().identities(project, &["d4"]).await.unwrap();
+    fixture.catalog.ingest().apply(&delete).await.unwrap();
+    let (ids, persons) = fixture.catalog.persons().identities(project, &["d4"]).await.unwrap();
     assert_eq!((ids[0].no.0, ids[0].person, ids[0].version_floor), (4, None, 100));
     assert!(persons.is_empty());
-    assert_eq!(home.catalog.ingest().deletions_due().await.unwrap(), vec![deletion.clone()]);
-    home.catalog.ingest().deletion_done(&deletion, 3).await.unwrap();
-    assert!(home.catalog.ingest().deletions_due().await.unwrap().is_empty());
+    assert_eq!(fixture.catalog.ingest().deletions_due().await.unwrap(), vec![deletion.clone()]);
+    fixture.catalog.ingest().deletion_done(&deletion, 3).await.unwrap();
+    assert!(fixture.catalog.ingest().deletions_due().await.unwrap().is_empty());
 }
 
-pub async fn groups_are_found_by_type_and_key(place: Place) {
-    let home = place.home().await;
-    let project = home.project.id;
+pub async fn groups_are_looked_up_by_type_and_key(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let project = fixture.project.id;
     let group = |index, key: &str, version| Group {
         index,
         key: key.into(),
         properties: Map::from_iter([("seats".to_owned(), json!(version))]),
         version,
-        created_at: home.project.created_at,
+        created_at: fixture.project.created_at,
     };
     for (from, groups) in
         [(1, vec![group(0, "acme", 1), group(1, "acme", 1)]), (2, vec![group(0, "acme", 2)])]
@@ -241,25 +242,25 @@ pub async fn groups_are_found_by_type_and_key(place: Place) {
             ..changes(project, IdentityChanges { next_distinct: 1, ..Default::default() })
         };
         let batch = IngestBatch { projects: vec![changes], ..batch(from, from + 1) };
-        home.catalog.ingest().apply(&batch).await.unwrap();
+        fixture.catalog.ingest().apply(&batch).await.unwrap();
     }
-    let types = home.catalog.groups().types_of_projects(&[project]).await.unwrap();
+    let types = fixture.catalog.groups().types_of_projects(&[project]).await.unwrap();
     assert_eq!(types[&project], [("company".to_owned(), 0), ("team".to_owned(), 1)]);
     let wanted = [(0, "acme"), (0, "other"), (1, "acme")];
-    let found = home.catalog.groups().by_key(project, &wanted).await.unwrap();
+    let found = fixture.catalog.groups().by_key(project, &wanted).await.unwrap();
     assert_eq!(found, [group(0, "acme", 2), group(1, "acme", 1)]);
-    let scanned = home.catalog.groups().scan(project, 0, None, 9).await.unwrap();
+    let scanned = fixture.catalog.groups().scan(project, 0, None, 9).await.unwrap();
     assert_eq!(scanned, [group(0, "acme", 2)]);
-    let behind = home.catalog.groups().scan(project, 0, Some("acme"), 9).await.unwrap();
+    let behind = fixture.catalog.groups().scan(project, 0, Some("acme"), 9).await.unwrap();
     assert_eq!(behind, []);
-    assert!(home.catalog.projects().get(project).await.unwrap().ingested_event);
-    assert!(home.catalog.ingest().rules(&[project]).await.unwrap()[&project].ingested_event);
+    assert!(fixture.catalog.projects().get(project).await.unwrap().ingested_event);
+    assert!(fixture.catalog.ingest().rules(&[project]).await.unwrap()[&project].ingested_event);
 }
 
 // contract: ingestion 123, 125
-pub async fn definitions_keep_their_hour_and_their_first_type(place: Place) {
-    let home = place.home().await;
-    let (project, start) = (home.project.id, place.clock.now());
+pub async fn definitions_keep_last_seen_hour_and_first_type(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (project, start) = (fixture.project.id, database.clock.now());
     let see = |from: u64, seconds: i64, kinds: Vec<Option<PropertyType>>| {
         let event = |at| ObservedEvent { project, name: "signup".into(), at };
         let property = |kind| ObservedProperty {
@@ -280,9 +281,9 @@ pub async fn definitions_keep_their_hour_and_their_first_type(place: Place) {
     let definition = || async {
         let sql = "SELECT CAST(created_at AS TEXT) || ' ' || CAST(last_seen_at AS TEXT) \
                    FROM event_definitions";
-        let event = place.sql(sql).await;
+        let event = database.sql(sql).await;
         let sql = "SELECT COALESCE(property_type, 'none') FROM property_definitions";
-        (event, place.sql(sql).await)
+        (event, database.sql(sql).await)
     };
     let told = |created: i64, seen: i64| {
         let micros = |seconds| start.plus_seconds(seconds).as_micros();
@@ -296,17 +297,15 @@ pub async fn definitions_keep_their_hour_and_their_first_type(place: Place) {
         (3, HOUR_SECONDS, vec![text], HOUR_SECONDS, "Numeric"),
         (4, 30, vec![], HOUR_SECONDS, "Numeric"),
     ] {
-        home.catalog.ingest().apply(&see(from, at, kinds)).await.unwrap();
+        fixture.catalog.ingest().apply(&see(from, at, kinds)).await.unwrap();
         assert_eq!(definition().await, (told(0, seen), vec![kind.to_owned()]), "batch {from}");
     }
-    assert_eq!(place.sql("SELECT event || property FROM event_properties").await, ["signupn"]);
+    assert_eq!(database.sql("SELECT event || property FROM event_properties").await, ["signupn"]);
 }
 
-pub async fn names_past_the_bound_of_a_project_are_counted_and_warned_of_but_not_defined(
-    place: Place,
-) {
-    let home = place.home().await;
-    let (project, now) = (home.project.id, place.clock.now());
+pub async fn names_past_the_definition_quota_are_counted_and_warned_about(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (project, now) = (fixture.project.id, database.clock.now());
     let see = |from: u64, events: &[&str], properties: &[&str]| {
         let event = |name: &&str| ObservedEvent { project, name: (*name).into(), at: now };
         let property = |name: &&str| ObservedProperty {
@@ -327,35 +326,36 @@ pub async fn names_past_the_bound_of_a_project_are_counted_and_warned_of_but_not
         IngestBatch { observations, ..batch(from, from + 1) }
     };
     let limits = |events, properties| DefinitionLimits { events, properties };
-    home.catalog.definitions().set_limits(limits(2, 3));
-    home.catalog.ingest().apply(&see(1, &["a"], &["p", "q"])).await.unwrap();
-    assert_eq!(home.catalog.definitions().names_skipped(), 0);
-    home.catalog
+    fixture.catalog.definitions().set_limits(limits(2, 3));
+    fixture.catalog.ingest().apply(&see(1, &["a"], &["p", "q"])).await.unwrap();
+    assert_eq!(fixture.catalog.definitions().names_skipped(), 0);
+    fixture
+        .catalog
         .ingest()
         .apply(&see(2, &["a", "b", "c", "d"], &["p", "r", "s", "t"]))
         .await
         .unwrap();
-    home.catalog.ingest().apply(&see(3, &["d", "e"], &["q", "t"])).await.unwrap();
+    fixture.catalog.ingest().apply(&see(3, &["d", "e"], &["q", "t"])).await.unwrap();
     let names = |table: &'static str| {
-        let place = &place;
-        async move { place.sql(&format!("SELECT name FROM {table} ORDER BY name")).await }
+        let database = &database;
+        async move { database.sql(&format!("SELECT name FROM {table} ORDER BY name")).await }
     };
     assert_eq!(names("event_definitions").await, ["a", "b"]);
     assert_eq!(names("property_definitions").await, ["p", "q", "r"]);
-    assert_eq!(home.catalog.definitions().names_skipped(), 2 + 2 + 2 + 1);
+    assert_eq!(fixture.catalog.definitions().names_skipped(), 2 + 2 + 2 + 1);
     let volumes = "SELECT event FROM event_volumes ORDER BY event";
-    assert_eq!(place.sql(volumes).await, ["a", "b"], "what is not defined is not counted");
+    assert_eq!(database.sql(volumes).await, ["a", "b"], "what is not defined is not counted");
     let warned = "SELECT type FROM ingestion_warnings";
-    assert_eq!(place.sql(warned).await, ["too_many_definitions"], "once an hour");
-    // Whoever has more than a later bound keeps them, and they still change.
-    home.catalog.definitions().set_limits(limits(1, 1));
-    home.catalog.ingest().apply(&see(4, &["b", "f"], &["r", "u"])).await.unwrap();
+    assert_eq!(database.sql(warned).await, ["too_many_definitions"], "once an hour");
+    // Definitions beyond a lowered limit stay and can still change.
+    fixture.catalog.definitions().set_limits(limits(1, 1));
+    fixture.catalog.ingest().apply(&see(4, &["b", "f"], &["r", "u"])).await.unwrap();
     assert_eq!(names("event_definitions").await, ["a", "b"]);
-    home.catalog.definitions().set_limits(limits(3, 4));
-    home.catalog.ingest().apply(&see(5, &["b", "f"], &["r", "u"])).await.unwrap();
+    fixture.catalog.definitions().set_limits(limits(3, 4));
+    fixture.catalog.ingest().apply(&see(5, &["b", "f"], &["r", "u"])).await.unwrap();
     assert_eq!(names("event_definitions").await, ["a", "b", "f"]);
     assert_eq!(names("property_definitions").await, ["p", "q", "r", "u"]);
-    let typed = home
+    let typed = fixture
         .catalog
         .property_definitions()
         .non_string_types(project, ["r", "t", "other"], true)
@@ -364,15 +364,15 @@ pub async fn names_past_the_bound_of_a_project_are_counted_and_warned_of_but_not
     assert_eq!(typed.into_keys().collect::<Vec<_>>(), [(PropertyOwner::Event, "r".to_owned())]);
 }
 
-pub async fn volumes_are_summed_over_thirty_days_and_older_ones_go(place: Place) {
-    let home = place.home().await;
-    let (project, today) = (home.project.id, Day::of(place.clock.now()));
+pub async fn event_volumes_cover_thirty_days(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (project, today) = (fixture.project.id, Day::of(database.clock.now()));
     let seen = |from: u64, volumes: &[(i64, i64)], since| {
         let volumes = volumes.iter().map(|(days_ago, count)| {
             let counts = HashMap::from([("signup".to_owned(), *count), ("other".to_owned(), 1)]);
             ((project, today.minus(*days_ago)), counts)
         });
-        let event = ObservedEvent { project, name: "signup".into(), at: place.clock.now() };
+        let event = ObservedEvent { project, name: "signup".into(), at: database.clock.now() };
         let volumes = volumes.collect();
         let observations = Observations {
             events: vec![event],
@@ -383,34 +383,35 @@ pub async fn volumes_are_summed_over_thirty_days_and_older_ones_go(place: Place)
         IngestBatch { observations, ..batch(from, from + 1) }
     };
     let volume = || async {
-        let found = home.catalog.event_definitions().by_name(project, "signup").await;
+        let found = fixture.catalog.event_definitions().by_name(project, "signup").await;
         found.unwrap().volume_30_day
     };
-    home.catalog.ingest().apply(&seen(1, &[], None)).await.unwrap();
+    fixture.catalog.ingest().apply(&seen(1, &[], None)).await.unwrap();
     assert_eq!(volume().await, 0);
-    home.catalog
+    fixture
+        .catalog
         .ingest()
         .apply(&seen(2, &[(-1, 1), (0, 10), (29, 100), (30, 1_000)], None))
         .await
         .unwrap();
-    home.catalog.ingest().apply(&seen(3, &[(0, 5)], None)).await.unwrap();
+    fixture.catalog.ingest().apply(&seen(3, &[(0, 5)], None)).await.unwrap();
     assert_eq!(volume().await, 116, "today and the 29 days before");
-    place.clock.advance_seconds(86_400);
+    database.clock.advance_seconds(86_400);
     assert_eq!(volume().await, 16);
-    home.catalog.ingest().apply(&seen(4, &[], Some(today.minus(29)))).await.unwrap();
-    let days =
-        place.sql("SELECT CAST(day AS TEXT) FROM event_volumes WHERE event = 'other' ORDER BY day");
+    fixture.catalog.ingest().apply(&seen(4, &[], Some(today.minus(29)))).await.unwrap();
+    let days = database
+        .sql("SELECT CAST(day AS TEXT) FROM event_volumes WHERE event = 'other' ORDER BY day");
     let kept = [29, 0, -1].map(|days_ago| today.minus(days_ago).0.to_string());
     assert_eq!(days.await, kept);
 }
 
-pub async fn a_flag_keeps_its_latest_call(place: Place) {
-    let home = place.home().await;
-    let project = home.project.id;
-    let actor = Actor { project: Some(project), ..home.actor() };
+pub async fn flags_keep_the_latest_call_time(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let project = fixture.project.id;
+    let actor = Actor { project: Some(project), ..fixture.actor() };
     let flag = |key: &str| FlagChange { key: Some(key.into()), ..FlagChange::default() };
-    let flag = home.catalog.flags().create(&actor, flag("beta")).await.unwrap();
-    let at = |seconds: i64| place.clock.now().plus_seconds(seconds);
+    let flag = fixture.catalog.flags().create(&actor, flag("beta")).await.unwrap();
+    let at = |seconds: i64| database.clock.now().plus_seconds(seconds);
     let told = |key: &str, how| ObservedFlag { project, key: key.into(), observation: how };
     for (from, flags, called, enriched) in [
         (1, vec![], None, false),
@@ -431,16 +432,16 @@ pub async fn a_flag_keeps_its_latest_call(place: Place) {
     ] {
         let observations = Observations { flags, ..Observations::default() };
         let batch = IngestBatch { observations, ..batch(from, from + 1) };
-        home.catalog.ingest().apply(&batch).await.unwrap();
-        let found = home.catalog.flags().get(project, flag.id).await.unwrap();
+        fixture.catalog.ingest().apply(&batch).await.unwrap();
+        let found = fixture.catalog.flags().get(project, flag.id).await.unwrap();
         let known = (found.last_called_at, found.has_enriched_analytics);
         assert_eq!(known, (called, enriched), "batch {from}");
     }
 }
 
-pub async fn dead_letters_wait_to_be_sent_again_once(place: Place) {
-    let home = place.home().await;
-    let project = home.project.id;
+pub async fn dead_letters_are_replayed_once(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let project = fixture.project.id;
     let letter = |position, project| NewDeadLetter {
         project,
         position,
@@ -451,51 +452,53 @@ pub async fn dead_letters_wait_to_be_sent_again_once(place: Place) {
         record: vec![1, 2, 0],
     };
     let dead_letters = vec![letter(1, Some(project)), letter(2, None)];
-    home.catalog.ingest().apply(&IngestBatch { dead_letters, ..batch(1, 3) }).await.unwrap();
+    fixture.catalog.ingest().apply(&IngestBatch { dead_letters, ..batch(1, 3) }).await.unwrap();
     let dead_letters = vec![letter(5, Some(project))];
-    home.catalog.ingest().apply(&IngestBatch { dead_letters, ..batch(3, 6) }).await.unwrap();
-    let (all, total) = home.catalog.dead_letters().list(None, EVERYTHING).await.unwrap();
+    fixture.catalog.ingest().apply(&IngestBatch { dead_letters, ..batch(3, 6) }).await.unwrap();
+    let (all, total) = fixture.catalog.dead_letters().list(None, EVERYTHING).await.unwrap();
     assert_eq!((all.len(), total), (3, 3));
-    let (own, total) = home.catalog.dead_letters().list(Some(project), EVERYTHING).await.unwrap();
+    let (own, total) =
+        fixture.catalog.dead_letters().list(Some(project), EVERYTHING).await.unwrap();
     assert_eq!((own.len(), total, own[0].position), (2, 2, 5));
-    assert_eq!(home.catalog.dead_letters().positions(2, 5).await.unwrap(), [2].into());
-    let (_, record) = home.catalog.dead_letters().get(Some(project), own[0].id).await.unwrap();
+    assert_eq!(fixture.catalog.dead_letters().positions(2, 5).await.unwrap(), [2].into());
+    let (_, record) = fixture.catalog.dead_letters().get(Some(project), own[0].id).await.unwrap();
     assert_eq!(record, [1, 2, 0]);
-    let strange = home.catalog.dead_letters().get(Some(ProjectId(99)), own[0].id).await;
+    let strange = fixture.catalog.dead_letters().get(Some(ProjectId(99)), own[0].id).await;
     assert!(matches!(strange, Err(Error::NotFound)));
-    assert!(home.catalog.dead_letters().mark_replayed(own[0].id).await.unwrap());
-    assert!(!home.catalog.dead_letters().mark_replayed(own[0].id).await.unwrap());
-    assert_eq!(home.catalog.dead_letters().list(Some(project), EVERYTHING).await.unwrap().1, 1);
-    assert_eq!(home.catalog.dead_letters().prune().await.unwrap(), 0);
-    place.clock.advance_seconds(31 * 24 * HOUR_SECONDS);
-    assert_eq!(home.catalog.dead_letters().prune().await.unwrap(), 1);
-    assert_eq!(home.catalog.dead_letters().list(None, EVERYTHING).await.unwrap().1, 2);
+    assert!(fixture.catalog.dead_letters().mark_replayed(own[0].id).await.unwrap());
+    assert!(!fixture.catalog.dead_letters().mark_replayed(own[0].id).await.unwrap());
+    assert_eq!(fixture.catalog.dead_letters().list(Some(project), EVERYTHING).await.unwrap().1, 1);
+    assert_eq!(fixture.catalog.dead_letters().prune().await.unwrap(), 0);
+    database.clock.advance_seconds(31 * 24 * HOUR_SECONDS);
+    assert_eq!(fixture.catalog.dead_letters().prune().await.unwrap(), 1);
+    assert_eq!(fixture.catalog.dead_letters().list(None, EVERYTHING).await.unwrap().1, 2);
 }
 
-pub async fn persons_and_their_ids_are_scanned_part_by_part(place: Place) {
-    let home = place.home().await;
-    let project = home.project.id;
-    people(&home, 5).await;
-    let first = home.catalog.persons().scan_properties(project, None, 3).await.unwrap();
+pub async fn persons_and_distinct_ids_are_scanned_in_batches(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let project = fixture.project.id;
+    people(&fixture, 5).await;
+    let first = fixture.catalog.persons().scan_properties(project, None, 3).await.unwrap();
     let numbers = |part: &[(PersonNo, Map<String, serde_json::Value>)]| -> Vec<u32> {
         part.iter().map(|(no, _)| no.0).collect()
     };
     assert_eq!(numbers(&first), [1, 2, 3]);
     assert_eq!(first[0].1["first"], json!("d1"));
-    let rest = home.catalog.persons().scan_properties(project, Some(PersonNo(3)), 3).await.unwrap();
+    let rest =
+        fixture.catalog.persons().scan_properties(project, Some(PersonNo(3)), 3).await.unwrap();
     assert_eq!(numbers(&rest), [4, 5]);
     let ids =
-        home.catalog.persons().scan_distinct_ids(project, Some(DistinctNo(3)), 9).await.unwrap();
+        fixture.catalog.persons().scan_distinct_ids(project, Some(DistinctNo(3)), 9).await.unwrap();
     let id = |no: u32| (DistinctNo(no), format!("d{no}"), Some(PersonNo(no)));
     assert_eq!(ids, [id(4), id(5)]);
-    let whole = home.catalog.persons().scan(project, Some(PersonNo(4)), 9).await.unwrap();
+    let whole = fixture.catalog.persons().scan(project, Some(PersonNo(4)), 9).await.unwrap();
     assert_eq!(whole[0].uuid, person_uuid(project, "d5"));
-    let elsewhere = home.catalog.persons().scan_properties(ProjectId(9), None, 9).await.unwrap();
+    let elsewhere = fixture.catalog.persons().scan_properties(ProjectId(9), None, 9).await.unwrap();
     assert!(elsewhere.is_empty());
     let known =
-        home.catalog.persons().no_by_uuid(project, person_uuid(project, "d2")).await.unwrap();
+        fixture.catalog.persons().no_by_uuid(project, person_uuid(project, "d2")).await.unwrap();
     assert_eq!(known, Some(PersonNo(2)));
     let unknown =
-        home.catalog.persons().no_by_uuid(project, person_uuid(project, "x")).await.unwrap();
+        fixture.catalog.persons().no_by_uuid(project, person_uuid(project, "x")).await.unwrap();
     assert_eq!(unknown, None);
 }

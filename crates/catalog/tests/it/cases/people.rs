@@ -1,42 +1,48 @@
-//! Members, their levels, and how long they stay.
+//! Members, their levels and their sessions.
 
 use catalog::{Error, NewPassword, OrganizationChange, UserChange};
 use model::{FlagAccess, MembershipLevel};
 
-use crate::store::{EVERYTHING, Place, person};
+use crate::store::{EVERYTHING, TestDatabase, person};
 
-pub async fn nobody_rises_above_themselves_or_touches_their_betters(place: Place) {
-    let home = place.home().await;
+pub async fn members_cannot_grant_or_change_levels_above_their_own(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
     let (mut actors, mut targets) = (Vec::new(), Vec::new());
     for (level, name) in [
         (MembershipLevel::Member, "m"),
         (MembershipLevel::Admin, "a"),
         (MembershipLevel::Owner, "o"),
     ] {
-        actors.push((home.add(&format!("{name}1@example.com"), level).await, level));
-        targets.push((home.add(&format!("{name}2@example.com"), level).await, level));
+        actors.push((fixture.add(&format!("{name}1@example.com"), level).await, level));
+        targets.push((fixture.add(&format!("{name}2@example.com"), level).await, level));
     }
     for (actor, own) in &actors {
-        let by = home.actor_of(actor);
+        let by = fixture.actor_of(actor);
         for (target, level) in &targets {
             for new in [MembershipLevel::Member, MembershipLevel::Admin, MembershipLevel::Owner] {
-                let result = home.catalog.members().set_level(&by, target.user.uuid, new).await;
+                let result = fixture.catalog.members().set_level(&by, target.user.uuid, new).await;
                 let may = *own > MembershipLevel::Member && own >= level && *own >= new;
                 assert_eq!(result.is_ok(), may, "{own:?} sets {level:?} to {new:?}");
                 assert!(matches!(result, Ok(_) | Err(Error::Forbidden(_))));
-                home.catalog
+                fixture
+                    .catalog
                     .members()
-                    .set_level(&home.actor(), target.user.uuid, *level)
+                    .set_level(&fixture.actor(), target.user.uuid, *level)
                     .await
                     .unwrap();
             }
         }
         for new in [MembershipLevel::Member, MembershipLevel::Admin, MembershipLevel::Owner] {
-            let result = home.catalog.members().set_level(&by, actor.user.uuid, new).await;
+            let result = fixture.catalog.members().set_level(&by, actor.user.uuid, new).await;
             assert_eq!(result.is_ok(), new <= *own, "{own:?} sets itself to {new:?}");
-            home.catalog.members().set_level(&home.actor(), actor.user.uuid, *own).await.unwrap();
+            fixture
+                .catalog
+                .members()
+                .set_level(&fixture.actor(), actor.user.uuid, *own)
+                .await
+                .unwrap();
             let made =
-                home.catalog.members().add(&by, person(&format!("{own:?}{new:?}@x")), new).await;
+                fixture.catalog.members().add(&by, person(&format!("{own:?}{new:?}@x")), new).await;
             assert_eq!(
                 made.is_ok(),
                 *own > MembershipLevel::Member && new <= *own,
@@ -45,7 +51,8 @@ pub async fn nobody_rises_above_themselves_or_touches_their_betters(place: Place
         }
     }
     let [(member, _), (admin, _), (owner, _)] = &actors[..] else { panic!() };
-    let remove = async |by, target| home.catalog.members().remove(&home.actor_of(by), target).await;
+    let remove =
+        async |by, target| fixture.catalog.members().remove(&fixture.actor_of(by), target).await;
     assert!(matches!(remove(member, admin.user.uuid).await, Err(Error::Forbidden(_))));
     assert!(matches!(remove(admin, owner.user.uuid).await, Err(Error::Forbidden(_))));
     remove(member, member.user.uuid).await.unwrap();
@@ -53,55 +60,59 @@ pub async fn nobody_rises_above_themselves_or_touches_their_betters(place: Place
     assert!(matches!(remove(admin, owner.user.uuid).await, Err(Error::Forbidden(_))));
 }
 
-pub async fn an_organization_keeps_an_owner(place: Place) {
-    let home = place.home().await;
-    let own = home.owner.user.uuid;
+pub async fn the_last_owner_cannot_be_removed_or_demoted(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let own = fixture.owner.user.uuid;
     let refused =
-        home.catalog.members().set_level(&home.actor(), own, MembershipLevel::Admin).await;
+        fixture.catalog.members().set_level(&fixture.actor(), own, MembershipLevel::Admin).await;
     assert!(matches!(refused, Err(Error::Refused { .. })));
-    let other = home.add("owner2@example.com", MembershipLevel::Owner).await;
-    home.catalog.users().set_active(other.user.id, false).await.unwrap();
-    let refused = home.catalog.members().remove(&home.actor(), own).await;
+    let other = fixture.add("owner2@example.com", MembershipLevel::Owner).await;
+    fixture.catalog.users().set_active(other.user.id, false).await.unwrap();
+    let refused = fixture.catalog.members().remove(&fixture.actor(), own).await;
     assert!(matches!(refused, Err(Error::Refused { .. })), "the other one cannot log in");
-    home.catalog.users().set_active(other.user.id, true).await.unwrap();
-    home.catalog.members().remove(&home.actor(), own).await.unwrap();
-    let (left, total) = home.catalog.members().list(home.organization, EVERYTHING).await.unwrap();
+    fixture.catalog.users().set_active(other.user.id, true).await.unwrap();
+    fixture.catalog.members().remove(&fixture.actor(), own).await.unwrap();
+    let (left, total) =
+        fixture.catalog.members().list(fixture.organization, EVERYTHING).await.unwrap();
     assert_eq!((left[0].user.uuid, total), (other.user.uuid, 1));
 }
 
-pub async fn a_new_member_starts_in_the_default_role(place: Place) {
-    let home = place.home().await;
-    let (catalog, actor) = (&home.catalog, home.actor());
+pub async fn new_members_get_the_default_role(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (catalog, actor) = (&fixture.catalog, fixture.actor());
     let role = catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
-    home.add("before@example.com", MembershipLevel::Member).await;
+    fixture.add("before@example.com", MembershipLevel::Member).await;
     let set = |role| OrganizationChange { default_role_id: Some(role), ..Default::default() };
     let changed = catalog.organizations().update(&actor, set(Some(role.id))).await.unwrap();
     assert_eq!(changed.default_role_id, Some(role.id));
-    assert!(catalog.roles().get(home.organization, role.id).await.unwrap().is_default);
-    let after = home.add("after@example.com", MembershipLevel::Member).await;
+    assert!(catalog.roles().get(fixture.organization, role.id).await.unwrap().is_default);
+    let after = fixture.add("after@example.com", MembershipLevel::Member).await;
     let (members, total) = catalog.roles().memberships(role.id, EVERYTHING).await.unwrap();
     assert_eq!((members[0].user.uuid, total), (after.user.uuid, 1));
 
     catalog.members().remove(&actor, after.user.uuid).await.unwrap();
     assert_eq!(catalog.roles().memberships(role.id, EVERYTHING).await.unwrap().1, 0);
     catalog.roles().delete(&actor, role.id).await.unwrap();
-    assert_eq!(catalog.organizations().get(home.organization).await.unwrap().default_role_id, None);
+    assert_eq!(
+        catalog.organizations().get(fixture.organization).await.unwrap().default_role_id,
+        None
+    );
 }
 
-pub async fn sessions_end_with_time_password_and_account(place: Place) {
-    let home = place.home().await;
-    let (catalog, user) = (&home.catalog, home.owner.user.id);
+pub async fn sessions_end_by_expiry_password_change_and_deactivation(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (catalog, user) = (&fixture.catalog, fixture.owner.user.id);
     let session = catalog.sessions().create(user, 100).await.unwrap();
     assert_eq!(catalog.sessions().user(&session).await.unwrap().unwrap().user.id, user);
-    let stored = place.sql("SELECT hash FROM sessions").await;
+    let stored = database.sql("SELECT hash FROM sessions").await;
     assert_eq!(stored, [session.hash()]);
-    place.clock.advance_seconds(99);
+    database.clock.advance_seconds(99);
     assert!(catalog.sessions().user(&session).await.unwrap().is_some());
-    place.clock.advance_seconds(1);
+    database.clock.advance_seconds(1);
     assert!(catalog.sessions().user(&session).await.unwrap().is_none());
 
     let session = catalog.sessions().create(user, 100).await.unwrap();
-    assert_eq!(place.sql("SELECT hash FROM sessions").await, [session.hash()]);
+    assert_eq!(database.sql("SELECT hash FROM sessions").await, [session.hash()]);
     catalog.sessions().delete(&session).await.unwrap();
     assert!(catalog.sessions().user(&session).await.unwrap().is_none());
 
@@ -126,13 +137,13 @@ pub async fn sessions_end_with_time_password_and_account(place: Place) {
     assert!(catalog.sessions().user(&session).await.unwrap().is_none());
 }
 
-pub async fn the_oldest_of_too_many_sessions_ends(place: Place) {
-    let home = place.home().await;
-    let (catalog, user) = (&home.catalog, home.owner.user.id);
+pub async fn the_session_limit_ends_the_oldest_session(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (catalog, user) = (&fixture.catalog, fixture.owner.user.id);
     let oldest = catalog.sessions().create(user, 10_000).await.unwrap();
-    place.clock.advance_seconds(1);
+    database.clock.advance_seconds(1);
     let second = catalog.sessions().create(user, 10_000).await.unwrap();
-    place.clock.advance_seconds(1);
+    database.clock.advance_seconds(1);
     let newest = catalog.sessions().create(user, 10_000).await.unwrap();
     for _ in 3..100 {
         catalog.sessions().create(user, 10_000).await.unwrap();
@@ -145,11 +156,12 @@ pub async fn the_oldest_of_too_many_sessions_ends(place: Place) {
     }
 }
 
-pub async fn an_address_is_taken_in_any_case(place: Place) {
-    let home = place.home().await;
+pub async fn email_addresses_are_unique_ignoring_case(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
     let new = person("ADMIN@example.com");
-    let refused = home.catalog.members().add(&home.actor(), new, MembershipLevel::Member).await;
+    let refused =
+        fixture.catalog.members().add(&fixture.actor(), new, MembershipLevel::Member).await;
     assert!(matches!(refused, Err(Error::Taken { field: "email", .. })));
-    let found = home.catalog.users().by_email("Admin@Example.com").await.unwrap().unwrap();
-    assert_eq!(found.user.id, home.owner.user.id);
+    let found = fixture.catalog.users().by_email("Admin@Example.com").await.unwrap().unwrap();
+    assert_eq!(found.user.id, fixture.owner.user.id);
 }

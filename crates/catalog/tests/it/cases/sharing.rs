@@ -1,4 +1,4 @@
-//! How long the tokens of a link are good, and what may come behind one.
+//! Validity of sharing tokens, and revalidation of what links expose.
 
 use catalog::{
     Actor, CheckedInsights, DashboardChange, Deleted, Error, InsightChange, InsightName,
@@ -6,12 +6,12 @@ use catalog::{
 };
 use model::{Access, DashboardId, Insight, TileId, VerbatimJson, Viewer};
 
-use crate::store::{Home, Place};
+use crate::store::{Fixture, TestDatabase};
 
 const GRACE_SECONDS: i64 = 300;
 
-impl Home {
-    /// A dashboard whose link is switched on, by its token.
+impl Fixture {
+    /// Enables the link of a dashboard, and returns its token.
     async fn shared(&self, board: DashboardId) -> String {
         let access = Access::default();
         let (actor, viewer) = self.sharer(&access);
@@ -43,105 +43,106 @@ impl Home {
         (actor, Viewer { user: self.owner.user.id, is_admin: true, access })
     }
 
-    /// What a token opens.
+    /// The object that a token grants access to.
     async fn opened(&self, token: &str) -> Option<ShareTarget> {
         self.catalog.sharing().resolve(token).await.unwrap().map(|shared| shared.target)
     }
 }
 
-async fn board(place: &Place, id: i64) -> DashboardId {
+async fn board(database: &TestDatabase, id: i64) -> DashboardId {
     let sql = "INSERT INTO dashboards (id, project_id, description, pinned, creation_mode, \
                restriction_level, filters, breakdown_colors, quick_filter_ids, created_at, \
                deleted) VALUES ($, 1, '', FALSE, 'default', 21, '{}', '[]', '[]', 0, FALSE)";
-    place.sql(&sql.replace('$', &id.to_string())).await;
+    database.sql(&sql.replace('$', &id.to_string())).await;
     DashboardId(id)
 }
 
 // contract: management 73
-pub async fn every_token_before_the_present_one_has_its_own_grace(place: Place) {
-    let home = place.home().await;
-    let (one, other) = (board(&place, 1).await, board(&place, 2).await);
-    let first = home.shared(one).await;
-    let elsewhere = home.shared(other).await;
-    place.clock.advance_seconds(1);
-    let second = home.renewed(one).await;
-    place.clock.advance_seconds(GRACE_SECONDS - 1);
-    let third = home.renewed(one).await;
+pub async fn each_rotated_sharing_token_has_its_own_grace_period(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (one, other) = (board(&database, 1).await, board(&database, 2).await);
+    let first = fixture.shared(one).await;
+    let elsewhere = fixture.shared(other).await;
+    database.clock.advance_seconds(1);
+    let second = fixture.renewed(one).await;
+    database.clock.advance_seconds(GRACE_SECONDS - 1);
+    let third = fixture.renewed(one).await;
     for token in [&first, &second, &third] {
-        assert_eq!(home.opened(token).await, Some(ShareTarget::Dashboard(one)));
+        assert_eq!(fixture.opened(token).await, Some(ShareTarget::Dashboard(one)));
     }
-    place.clock.advance_seconds(1);
-    assert_eq!(home.opened(&first).await, None);
-    assert!(home.opened(&second).await.is_some());
-    place.clock.advance_seconds(GRACE_SECONDS - 2);
-    assert!(home.opened(&second).await.is_some());
-    place.clock.advance_seconds(1);
-    assert_eq!(home.opened(&second).await, None);
-    assert!(home.opened(&third).await.is_some());
-    assert_eq!(home.opened(&elsewhere).await, Some(ShareTarget::Dashboard(other)));
+    database.clock.advance_seconds(1);
+    assert_eq!(fixture.opened(&first).await, None);
+    assert!(fixture.opened(&second).await.is_some());
+    database.clock.advance_seconds(GRACE_SECONDS - 2);
+    assert!(fixture.opened(&second).await.is_some());
+    database.clock.advance_seconds(1);
+    assert_eq!(fixture.opened(&second).await, None);
+    assert!(fixture.opened(&third).await.is_some());
+    assert_eq!(fixture.opened(&elsewhere).await, Some(ShareTarget::Dashboard(other)));
 
     let kept = "SELECT token_hash FROM sharing_tokens";
-    assert_eq!(place.sql(kept).await.len(), 2);
-    home.renewed(other).await;
-    let kept = place.sql(kept).await;
+    assert_eq!(database.sql(kept).await.len(), 2);
+    fixture.renewed(other).await;
+    let kept = database.sql(kept).await;
     assert_eq!(kept.len(), 1, "those that are too old are gone");
     assert_ne!(kept[0], elsewhere, "and no token can be read");
 }
 
-pub async fn of_too_many_renewed_tokens_the_oldest_goes(place: Place) {
+pub async fn rotating_past_the_limit_revokes_the_oldest_sharing_token(database: TestDatabase) {
     const KEPT_MAX: usize = 100;
-    let home = place.home().await;
-    let (one, other) = (board(&place, 1).await, board(&place, 2).await);
-    let elsewhere = home.shared(other).await;
-    home.renewed(other).await;
-    let mut tokens = vec![home.shared(one).await];
+    let fixture = database.bootstrapped().await;
+    let (one, other) = (board(&database, 1).await, board(&database, 2).await);
+    let elsewhere = fixture.shared(other).await;
+    fixture.renewed(other).await;
+    let mut tokens = vec![fixture.shared(one).await];
     for _ in 0..=KEPT_MAX {
-        tokens.push(home.renewed(one).await);
+        tokens.push(fixture.renewed(one).await);
     }
-    assert_eq!(home.opened(&tokens[0]).await, None);
+    assert_eq!(fixture.opened(&tokens[0]).await, None);
     for token in [&tokens[1], &tokens[KEPT_MAX], &tokens[KEPT_MAX + 1], &elsewhere] {
-        assert!(home.opened(token).await.is_some());
+        assert!(fixture.opened(token).await.is_some());
     }
 }
 
-/// Builds before version 9 kept one token before the present one, beside it.
-pub async fn a_token_that_an_older_build_renewed_keeps_its_grace(place: Place) {
-    let home = place.home().await;
-    let one = board(&place, 1).await;
-    let old = home.shared(one).await;
-    home.renewed(one).await;
-    home.catalog.close().await;
+/// Releases before schema 9 stored one earlier token in the row of the current one.
+pub async fn migration_9_keeps_the_grace_period_of_a_rotated_token(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let one = board(&database, 1).await;
+    let old = fixture.shared(one).await;
+    fixture.renewed(one).await;
+    fixture.catalog.close().await;
     for statement in [
         "UPDATE sharing_configurations SET previous_expires_at = (SELECT expires_at FROM \
          sharing_tokens), previous_hash = (SELECT token_hash FROM sharing_tokens)",
         "DROP TABLE sharing_tokens",
         "DELETE FROM schema_migrations WHERE version >= 9",
     ] {
-        place.sql(statement).await;
+        database.sql(statement).await;
     }
-    place.undo_version_11().await;
-    let home = Home { catalog: place.open().await.unwrap(), ..home };
-    assert_eq!(home.opened(&old).await, Some(ShareTarget::Dashboard(one)));
-    place.clock.advance_seconds(GRACE_SECONDS);
-    assert_eq!(home.opened(&old).await, None);
+    database.undo_version_11().await;
+    let fixture = Fixture { catalog: database.open().await.unwrap(), ..fixture };
+    assert_eq!(fixture.opened(&old).await, Some(ShareTarget::Dashboard(one)));
+    database.clock.advance_seconds(GRACE_SECONDS);
+    assert_eq!(fixture.opened(&old).await, None);
 }
 
-/// Whatever was looked at before, a transaction decides by what is there.
-pub async fn a_link_that_came_on_after_a_look_shows_nothing_more(place: Place) {
-    let home = place.home().await;
-    let (from, to) = (board(&place, 1).await, board(&place, 2).await);
-    let aside = board(&place, 3).await;
+/// The transaction decides by the stored state, whatever was checked before.
+pub async fn revalidation_catches_a_link_enabled_after_the_check(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let (from, to) = (board(&database, 1).await, board(&database, 2).await);
+    let aside = board(&database, 3).await;
     let access = Access::default();
-    let (actor, viewer) = home.sharer(&access);
-    let catalog = &home.catalog;
+    let (actor, viewer) = fixture.sharer(&access);
+    let catalog = &fixture.catalog;
     let id =
         catalog.insights().create(&actor, viewer, NewInsight::default(), &[from]).await.unwrap();
-    let tile =
-        TileId(place.sql("SELECT CAST(id AS TEXT) FROM dashboard_tiles").await[0].parse().unwrap());
+    let tile = TileId(
+        database.sql("SELECT CAST(id AS TEXT) FROM dashboard_tiles").await[0].parse().unwrap(),
+    );
     let name = InsightName::Id(id);
     let found =
-        catalog.insights().get(home.project.id, &name, None, Deleted::Exclude).await.unwrap();
-    home.shared(to).await;
+        catalog.insights().get(fixture.project.id, &name, None, Deleted::Exclude).await.unwrap();
+    fixture.shared(to).await;
 
     let on = || SharingChange { enabled: Some(true), settings: None };
     let join = |on: &[DashboardId]| InsightChange {
@@ -170,10 +171,10 @@ pub async fn a_link_that_came_on_after_a_look_shows_nothing_more(place: Place) {
         }
     }
     let on_boards = "SELECT CAST(dashboard_id AS TEXT) FROM dashboard_tiles ORDER BY dashboard_id";
-    assert_eq!(place.sql(on_boards).await, ["1"]);
+    assert_eq!(database.sql(on_boards).await, ["1"]);
     let links = "SELECT CAST(dashboard_id AS TEXT) FROM sharing_configurations WHERE enabled";
-    assert_eq!(place.sql(links).await, ["2"]);
-    // Where no link is on, nobody needs to look.
+    assert_eq!(database.sql(links).await, ["2"]);
+    // Without an enabled link nothing needs to be checked.
     let none = CheckedInsights::default();
     catalog.dashboards().copy_tile(&actor, viewer, (from, aside), tile, &none).await.unwrap();
 
