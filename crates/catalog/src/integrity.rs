@@ -64,8 +64,8 @@ pub fn check_file(file: &Path) -> Result<FileCheck> {
 /// immutable and SQLite creates no log.
 fn open(file: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    let log = PathBuf::from(format!("{}-wal", file.display()));
-    let still = if log.exists() { "" } else { "&immutable=1" };
+    let wal = PathBuf::from(format!("{}-wal", file.display()));
+    let immutable = if wal.exists() { "" } else { "&immutable=1" };
     let mut uri = String::from("file:");
     for byte in file.as_os_str().as_encoded_bytes() {
         match byte {
@@ -75,7 +75,7 @@ fn open(file: &Path) -> Result<Connection> {
             other => uri.push_str(&format!("%{other:02x}")),
         }
     }
-    Ok(Connection::open_with_flags(format!("{uri}?mode=ro{still}"), flags)?)
+    Ok(Connection::open_with_flags(format!("{uri}?mode=ro{immutable}"), flags)?)
 }
 
 impl Catalog {

@@ -132,9 +132,9 @@ pub(crate) async fn effective_access(
 }
 
 fn add_rule(access: &mut Access, row: &Row) -> Result<()> {
-    let named = row.get::<Option<Uuid>>("membership_id")?.is_some()
+    let is_named = row.get::<Option<Uuid>>("membership_id")?.is_some()
         || row.get::<Option<Uuid>>("role_id")?.is_some();
-    let whom = if named { AppliesTo::Named } else { AppliesTo::Everyone };
+    let whom = if is_named { AppliesTo::Named } else { AppliesTo::Everyone };
     let (resource, level): (String, String) = (row.get("resource")?, row.get("access_level")?);
     let unknown = || Error::corrupt("access_level", &level);
     if resource == PROJECT {
@@ -225,8 +225,8 @@ pub(crate) async fn write(
     level: Option<&str>,
     now: Timestamp,
 ) -> Result<(Option<AccessRule>, Option<AccessRule>)> {
-    let known = find(tx, project, target, subject).await?;
-    match (&known, level) {
+    let current = find(tx, project, target, subject).await?;
+    match (&current, level) {
         (Some((_, rule)), Some(level)) if rule.access_level == level => {}
         (Some((id, _)), Some(level)) => {
             let sql = "UPDATE access_controls SET access_level = $2, updated_at = $3 WHERE id = $1";
@@ -253,7 +253,7 @@ pub(crate) async fn write(
         (None, None) => {}
     }
     let after = find(tx, project, target, subject).await?;
-    Ok((known.map(|(_, rule)| rule), after.map(|(_, rule)| rule)))
+    Ok((current.map(|(_, rule)| rule), after.map(|(_, rule)| rule)))
 }
 
 impl AccessControl<'_> {

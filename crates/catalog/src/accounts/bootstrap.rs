@@ -35,7 +35,7 @@ pub struct Bootstrapped {
 
 /// Bootstrap options whose password is being hashed in the background.
 pub struct PreparedBootstrap {
-    made: Bootstrapped,
+    created: Bootstrapped,
     hash: JoinHandle<Result<String>>,
 }
 
@@ -44,16 +44,16 @@ impl BootstrapOptions {
     /// opening an empty catalog, so a caller who knows that the catalog is new runs both
     /// concurrently.
     pub fn prepare(self) -> PreparedBootstrap {
-        let made = Bootstrapped {
+        let values = Bootstrapped {
             project: ProjectId(1),
             project_api_key: self.project_api_key.unwrap_or_else(|| Secret::random("phc_")),
             personal_api_key: self.personal_api_key.unwrap_or_else(|| Secret::random("phx_")),
             admin_email: self.admin_email.unwrap_or_else(|| ADMIN_EMAIL.into()),
             admin_password: self.admin_password.unwrap_or_else(|| Secret::random("")),
         };
-        let password = made.admin_password.clone();
+        let password = values.admin_password.clone();
         let hash = tokio::task::spawn_blocking(move || hash_password(password.reveal()));
-        PreparedBootstrap { made, hash }
+        PreparedBootstrap { created: values, hash }
     }
 }
 
@@ -86,20 +86,20 @@ impl Bootstrap<'_> {
 
     async fn fill(
         self,
-        PreparedBootstrap { made, hash }: PreparedBootstrap,
+        PreparedBootstrap { created, hash }: PreparedBootstrap,
     ) -> Result<Bootstrapped> {
         let hash = hash.await.map_err(|why| crate::Error::corrupt("password", why))??;
         let now = self.core.clock.now();
         let mut tx = self.core.db.begin().await?;
         let organization = organizations::insert(&mut tx, "My organization", now).await?;
         let new = NewUser {
-            email: made.admin_email.clone(),
+            email: created.admin_email.clone(),
             first_name: "Admin".into(),
             password_hash: Some(hash),
         };
         let owner = users::insert(&mut tx, &new, now).await?;
         members::insert(&mut tx, organization.id, owner, MembershipLevel::Owner, now).await?;
-        let new = NewProject { api_token: made.project_api_key.clone(), ..NewProject::first() };
+        let new = NewProject { api_token: created.project_api_key.clone(), ..NewProject::first() };
         let project = projects::insert(&mut tx, organization.id, new, now).await?;
         tx.run(
             "UPDATE users SET current_organization_id = $2, current_project_id = $3, \
@@ -113,11 +113,11 @@ impl Bootstrap<'_> {
             scoped_teams: None,
             scoped_organizations: None,
         };
-        let key = keys::insert(&mut tx, owner, key, made.personal_api_key.clone(), now).await?;
+        let key = keys::insert(&mut tx, owner, key, created.personal_api_key.clone(), now).await?;
         let actor = Actor { user: None, organization: organization.id, project: Some(project.id) };
         tx.log_created(&actor, &project, now).await?;
         tx.log_created(&actor, &key, now).await?;
         tx.commit().await?;
-        Ok(Bootstrapped { project: project.id, ..made })
+        Ok(Bootstrapped { project: project.id, ..created })
     }
 }

@@ -110,11 +110,11 @@ impl Organizations<'_> {
         );
         values.extend(args![window.limit, window.offset]);
         let rows = self.core.db.all(sql, values).await?;
-        let found = rows
+        let organizations = rows
             .iter()
             .map(|row| Ok((OrganizationRow::read(row)?, row.get("level")?)))
             .collect::<Result<_>>()?;
-        Ok((found, total))
+        Ok((organizations, total))
     }
 
     /// The number of active members of each organization.
@@ -253,13 +253,13 @@ async fn set_default_role(tx: &mut Tx, organization: &OrganizationRow) -> Result
     )
     .await?;
     let Some(role) = organization.default_role_id else { return Ok(()) };
-    let found = tx
+    let updated = tx
         .run(
             "UPDATE roles SET is_default = TRUE WHERE organization_id = $1 AND id = $2",
             args![organization.id, role],
         )
         .await?;
-    if found == 0 { Err(no_such_role()) } else { Ok(()) }
+    if updated == 0 { Err(no_such_role()) } else { Ok(()) }
 }
 
 pub(crate) async fn insert(tx: &mut Tx, name: &str, now: Timestamp) -> Result<OrganizationRow> {
@@ -270,7 +270,7 @@ pub(crate) async fn insert(tx: &mut Tx, name: &str, now: Timestamp) -> Result<Or
         .chain(numbered)
         .chain(std::iter::once(format!("{base}-{}", id.0.simple())));
     for slug in candidates {
-        let made = tx
+        let inserted = tx
             .run(
                 "INSERT INTO organizations (id, name, slug, members_can_use_personal_api_keys, \
                  settings, created_at, updated_at) VALUES ($1, $2, $3, TRUE, '{}', $4, $4) \
@@ -278,7 +278,7 @@ pub(crate) async fn insert(tx: &mut Tx, name: &str, now: Timestamp) -> Result<Or
                 args![id, name, slug.as_str(), now],
             )
             .await?;
-        if made == 1 {
+        if inserted == 1 {
             return Ok(OrganizationRow {
                 id,
                 name: name.to_owned(),

@@ -118,8 +118,8 @@ impl Roles<'_> {
             "SELECT {COLUMNS}, {} {FROM} WHERE r.organization_id = $1 AND r.id IN {{list}}",
             author::COLUMNS
         );
-        let wanted: Vec<_> = ids.iter().map(|id| (*id).into()).collect();
-        let rows = self.core.db.all_in(&sql, args![of], &wanted).await?;
+        let id_values: Vec<_> = ids.iter().map(|id| (*id).into()).collect();
+        let rows = self.core.db.all_in(&sql, args![of], &id_values).await?;
         rows.iter().map(RoleRow::read).collect()
     }
 
@@ -133,12 +133,12 @@ impl Roles<'_> {
             crate::db::dialect::placeholders(1, roles.len()),
         );
         let rows = self.core.db.all(sql, roles.iter().map(|id| (*id).into()).collect()).await?;
-        let mut found: HashMap<Uuid, Vec<RoleMembership>> = HashMap::new();
+        let mut by_role: HashMap<Uuid, Vec<RoleMembership>> = HashMap::new();
         for row in &rows {
             let membership = RoleMembership::read(row)?;
-            found.entry(membership.role_id).or_default().push(membership);
+            by_role.entry(membership.role_id).or_default().push(membership);
         }
-        Ok(found)
+        Ok(by_role)
     }
 
     pub async fn memberships(
@@ -245,10 +245,10 @@ impl Roles<'_> {
             .await
             .map_err(|error| missing(error, "User does not exist."))?
             .get("id")?;
-        let Some(made) = insert(&mut tx, id, member, now).await? else {
+        let Some(membership_id) = insert(&mut tx, id, member, now).await? else {
             return Err(Error::refused(None, "User is already part of the role."));
         };
-        let row = tx.one(membership_sql("x.id = $1"), args![made]).await?;
+        let row = tx.one(membership_sql("x.id = $1"), args![membership_id]).await?;
         let membership = RoleMembership::read(&row)?;
         log_member(&mut tx, actor, &role, &membership, ChangeAction::Created, now).await?;
         tx.commit().await?;
@@ -303,14 +303,14 @@ async fn find(tx: &mut Tx, of: OrganizationId, id: Uuid) -> Result<RoleRow> {
 /// None if the member already has the role.
 async fn insert(tx: &mut Tx, role: Uuid, member: Uuid, now: Timestamp) -> Result<Option<Uuid>> {
     let id = Uuid::now_v7();
-    let made = tx
+    let inserted = tx
         .run(
             "INSERT INTO role_memberships (id, role_id, membership_id, joined_at, updated_at) \
              VALUES ($1, $2, $3, $4, $4) ON CONFLICT (role_id, membership_id) DO NOTHING",
             args![id, role, member, now],
         )
         .await?;
-    Ok((made == 1).then_some(id))
+    Ok((inserted == 1).then_some(id))
 }
 
 /// Gives a new member the organization's default role, if it has one.

@@ -93,26 +93,27 @@ impl Activity<'_> {
             if *seen.of(kind) == Visibility::Everything {
                 continue;
             }
-            let mut named = BTreeSet::new();
+            let mut referenced = BTreeSet::new();
             for entry in entries.iter() {
-                for (change, of) in changes(entry)?.1 {
-                    if of == Some(kind) {
-                        named.extend(object_ids(&side(&change, "before")));
-                        named.extend(object_ids(&side(&change, "after")));
+                for (change, kind_of_ids) in changes(entry)?.1 {
+                    if kind_of_ids == Some(kind) {
+                        referenced.extend(object_ids(&side(&change, "before")));
+                        referenced.extend(object_ids(&side(&change, "after")));
                     }
                 }
             }
-            let named: Vec<i64> = named.into_iter().collect();
-            let hidden = AccessControl::new(self.core).hidden(project, kind, &named, seen).await?;
+            let referenced: Vec<i64> = referenced.into_iter().collect();
+            let hidden =
+                AccessControl::new(self.core).hidden(project, kind, &referenced, seen).await?;
             let hidden: BTreeSet<i64> = hidden.into_iter().collect();
             if hidden.is_empty() {
                 continue;
             }
             for entry in entries.iter_mut() {
                 let (mut detail, changes_of_entry) = changes(entry)?;
-                let mut left = Vec::new();
-                for (mut change, of) in changes_of_entry {
-                    if of == Some(kind) {
+                let mut visible_changes = Vec::new();
+                for (mut change, kind_of_ids) in changes_of_entry {
+                    if kind_of_ids == Some(kind) {
                         let sides = ["before", "after"].map(|name| side(&change, name));
                         let [before, after] = sides.map(|side| without(side, &hidden));
                         if before == after {
@@ -121,9 +122,9 @@ impl Activity<'_> {
                         change.insert("before".into(), raw(&before)?);
                         change.insert("after".into(), raw(&after)?);
                     }
-                    left.push(change);
+                    visible_changes.push(change);
                 }
-                detail.insert("changes".into(), raw(&left)?);
+                detail.insert("changes".into(), raw(&visible_changes)?);
                 entry.detail = raw(&detail)?;
             }
         }

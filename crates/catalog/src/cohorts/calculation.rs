@@ -41,9 +41,9 @@ type BehaviorTest<'d> = dyn Fn(&BehavioralFilter, PersonNo) -> bool + Send + Syn
 impl DueCohort {
     /// The behavioral filters that the calculation evaluates, each once.
     pub fn behavioral_filters(&self) -> HashSet<&BehavioralFilter> {
-        let mut found = Vec::new();
-        self.trees.values().for_each(|tree| tree.behavioral_filters(&mut found));
-        found.into_iter().collect()
+        let mut filters = Vec::new();
+        self.trees.values().for_each(|tree| tree.behavioral_filters(&mut filters));
+        filters.into_iter().collect()
     }
 
     fn contains(&self, id: CohortId, person: &PersonEvaluation<'_>, depth: usize) -> bool {
@@ -139,13 +139,13 @@ impl Cohorts<'_> {
         let (mut first, mut tx) = (due, self.core.db.begin().await?);
         for _ in 0..DEPTH_MAX {
             let id: CohortId = first.get("id")?;
-            let named: Vec<Value> = match referenced(&mut tx, project, id).await {
-                Ok(named) => named.into_iter().map(Into::into).collect(),
+            let references: Vec<Value> = match referenced(&mut tx, project, id).await {
+                Ok(references) => references.into_iter().map(Into::into).collect(),
                 Err(error @ Error::Unavailable(_)) => return Err(error),
                 // The calculation of that cohort reports the error.
                 Err(_) => break,
             };
-            match tx.all_in(sql, args![project, id], &named).await?.pop() {
+            match tx.all_in(sql, args![project, id], &references).await?.pop() {
                 Some(row) => first = row,
                 None => break,
             }
@@ -204,23 +204,23 @@ impl Cohorts<'_> {
             let persons =
                 Persons::new(self.core).scan_properties(project, after, BATCH_PERSONS).await?;
             let (Some(first), Some(last)) = (persons.first(), persons.last()) else { break };
-            let reach = (first.0, last.0);
+            let range = (first.0, last.0);
             after = Some(last.0);
-            self.load_static_members(&mut due, reach).await?;
+            self.load_static_members(&mut due, range).await?;
             let now = self.core.clock.now();
-            let mut found: Vec<PersonNo> = Vec::new();
+            let mut matches: Vec<PersonNo> = Vec::new();
             for (no, properties) in &persons {
                 if due.contains(
                     id,
                     &PersonEvaluation::new(*no, properties, now, matches_behavior),
                     0,
                 ) {
-                    found.push(*no);
+                    matches.push(*no);
                 }
             }
-            count += found.len() as i64;
+            count += matches.len() as i64;
             let mut tx = self.core.db.begin().await?;
-            write_members(&mut tx, project, id, next, &found).await?;
+            write_members(&mut tx, project, id, next, &matches).await?;
             tx.commit().await?;
         }
         self.finish(id, next, count).await
@@ -230,18 +230,18 @@ impl Cohorts<'_> {
     async fn load(self, project: ProjectId, id: CohortId, next: i64) -> Result<DueCohort> {
         let (trees, listed) = (HashMap::new(), HashMap::new());
         let mut due = DueCohort { id, project, next, trees, listed };
-        let mut wanted = vec![id];
-        while !wanted.is_empty() {
-            let asked: BTreeSet<CohortId> = wanted.drain(..).collect();
-            let ids: Vec<Value> = asked.iter().map(|id| (*id).into()).collect();
+        let mut pending = vec![id];
+        while !pending.is_empty() {
+            let requested: BTreeSet<CohortId> = pending.drain(..).collect();
+            let ids: Vec<Value> = requested.iter().map(|id| (*id).into()).collect();
             let sql = "SELECT id, is_static, filters FROM cohorts \
                        WHERE project_id = $1 AND NOT deleted AND id IN {list}";
             let rows = self.core.db.all_in(sql, args![project], &ids).await?;
-            let there: BTreeSet<CohortId> =
+            let existing: BTreeSet<CohortId> =
                 rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
             // Without the missing cohort any result would be a guess; flags fail likewise.
-            if let Some(gone) = asked.difference(&there).next() {
-                let detail = format!("It asks for cohort {gone}, which is deleted.");
+            if let Some(missing) = requested.difference(&existing).next() {
+                let detail = format!("It asks for cohort {missing}, which is deleted.");
                 return Err(Error::refused(Some("filters"), detail));
             }
             for row in rows {
@@ -253,10 +253,10 @@ impl Cohorts<'_> {
                 let filters: Option<Map<String, Json>> = row.optional_json("filters")?;
                 let tree = stored_cohort_tree(&filters.unwrap_or_default())
                     .map_err(|why| Error::refused(Some("filters"), why.to_string()))?;
-                tree.cohorts(&mut wanted);
+                tree.cohorts(&mut pending);
                 due.trees.insert(id, tree);
             }
-            wanted.retain(|id| !due.trees.contains_key(id) && !due.listed.contains_key(id));
+            pending.retain(|id| !due.trees.contains_key(id) && !due.listed.contains_key(id));
         }
         Ok(due)
     }

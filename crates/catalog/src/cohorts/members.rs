@@ -72,10 +72,10 @@ impl Cohorts<'_> {
         names: &[String],
     ) -> Result<Cohort> {
         let project = actor.project_id()?;
-        let found = self.resolve_persons(project, by, names).await?;
+        let persons = self.resolve_persons(project, by, names).await?;
         let mut tx = self.core.db.begin().await?;
         let cohort = lock_static(&mut tx, actor, id).await?;
-        write_members(&mut tx, project, id, STATIC_VERSION, &found).await?;
+        write_members(&mut tx, project, id, STATIC_VERSION, &persons).await?;
         let cohort = self.recount_and_log(&mut tx, actor, cohort).await?;
         tx.commit().await?;
         self.notify_calculator();
@@ -144,7 +144,7 @@ impl Cohorts<'_> {
         by: PersonIdKind,
         names: &[String],
     ) -> Result<Vec<PersonNo>> {
-        let wanted: Vec<Value> = names.iter().map(|name| name.as_str().into()).collect();
+        let id_values: Vec<Value> = names.iter().map(|name| name.as_str().into()).collect();
         let sql = match by {
             PersonIdKind::PersonUuid => {
                 "SELECT no FROM persons WHERE project_id = $1 AND uuid IN {list}"
@@ -155,12 +155,12 @@ impl Cohorts<'_> {
             }
             PersonIdKind::Email => return self.persons_with_email(project, names).await,
         };
-        let rows = self.core.db.all_in(sql, args![project], &wanted).await?;
-        let mut found: Vec<PersonNo> =
+        let rows = self.core.db.all_in(sql, args![project], &id_values).await?;
+        let mut persons: Vec<PersonNo> =
             rows.iter().map(|row| row.get("no")).collect::<Result<_>>()?;
-        found.sort_unstable();
-        found.dedup();
-        Ok(found)
+        persons.sort_unstable();
+        persons.dedup();
+        Ok(persons)
     }
 
     /// Scans all persons, since properties have no index.
@@ -169,20 +169,20 @@ impl Cohorts<'_> {
         project: ProjectId,
         names: &[String],
     ) -> Result<Vec<PersonNo>> {
-        let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
-        let (mut after, mut found) = (None, Vec::new());
+        let emails: HashSet<&str> = names.iter().map(String::as_str).collect();
+        let (mut after, mut matches) = (None, Vec::new());
         loop {
             let persons =
                 Persons::new(self.core).scan_properties(project, after, BATCH_PERSONS).await?;
-            let Some((last, _)) = persons.last() else { return Ok(found) };
+            let Some((last, _)) = persons.last() else { return Ok(matches) };
             after = Some(*last);
-            let named = persons.iter().filter(|(_, fields)| {
+            let matching = persons.iter().filter(|(_, fields)| {
                 fields
                     .get("email")
                     .and_then(Json::as_str)
-                    .is_some_and(|email| wanted.contains(email))
+                    .is_some_and(|email| emails.contains(email))
             });
-            found.extend(named.map(|(no, _)| *no));
+            matches.extend(matching.map(|(no, _)| *no));
         }
     }
 
@@ -209,8 +209,8 @@ impl Cohorts<'_> {
         project: ProjectId,
         person: PersonNo,
     ) -> Result<HashSet<CohortId>> {
-        let mut found = self.static_of_range(project, person, person).await?;
-        Ok(found.remove(&person).unwrap_or_default())
+        let mut by_person = self.static_of_range(project, person, person).await?;
+        Ok(by_person.remove(&person).unwrap_or_default())
     }
 
     /// The static cohorts of each person in a range of dense ids.
@@ -224,11 +224,11 @@ impl Cohorts<'_> {
                    JOIN cohorts h ON h.id = m.cohort_id \
                    WHERE m.project_id = $1 AND m.person_no >= $2 AND m.person_no <= $3 \
                    AND h.is_static AND NOT h.deleted";
-        let mut found: HashMap<PersonNo, HashSet<CohortId>> = HashMap::new();
+        let mut by_person: HashMap<PersonNo, HashSet<CohortId>> = HashMap::new();
         for row in self.core.db.all(sql, args![project, first, last]).await? {
-            found.entry(row.get("person_no")?).or_default().insert(row.get("cohort_id")?);
+            by_person.entry(row.get("person_no")?).or_default().insert(row.get("cohort_id")?);
         }
-        Ok(found)
+        Ok(by_person)
     }
 
     /// The live cohorts of a project: id, name, whether static.
@@ -290,8 +290,8 @@ pub(crate) async fn move_merged(
     project: ProjectId,
     ends: &HashMap<PersonNo, PersonNo>,
 ) -> Result<()> {
-    let gone: Vec<Value> = ends.keys().map(|gone| (*gone).into()).collect();
-    let mut moved = static_memberships(tx, project, &gone).await?;
+    let merged: Vec<Value> = ends.keys().map(|person| (*person).into()).collect();
+    let mut moved = static_memberships(tx, project, &merged).await?;
     let lists = lock_cohorts(tx, moved.iter().map(|(cohort, _)| *cohort)).await?;
     for (_, person) in &mut moved {
         *person = ends.get(person).copied().unwrap_or(*person);
@@ -304,7 +304,7 @@ pub(crate) async fn move_merged(
     }
     let head = "INSERT INTO cohort_people (cohort_id, version, person_no, project_id)";
     tx.write(head, rows, "ON CONFLICT (cohort_id, version, person_no) DO NOTHING").await?;
-    delete_static(tx, project, &gone).await?;
+    delete_static(tx, project, &merged).await?;
     // If both persons were members, one is left.
     recount_static(tx, &lists).await
 }
@@ -315,10 +315,10 @@ pub(crate) async fn remove_deleted(
     project: ProjectId,
     persons: &[PersonNo],
 ) -> Result<()> {
-    let gone: Vec<Value> = persons.iter().map(|gone| (*gone).into()).collect();
-    let rows = static_memberships(tx, project, &gone).await?;
+    let person_nos: Vec<Value> = persons.iter().map(|person| (*person).into()).collect();
+    let rows = static_memberships(tx, project, &person_nos).await?;
     let lists = lock_cohorts(tx, rows.iter().map(|(cohort, _)| *cohort)).await?;
-    delete_static(tx, project, &gone).await?;
+    delete_static(tx, project, &person_nos).await?;
     recount_static(tx, &lists).await
 }
 
@@ -330,8 +330,8 @@ async fn static_memberships(
 ) -> Result<Vec<(CohortId, PersonNo)>> {
     let sql = "SELECT cohort_id, person_no FROM cohort_people \
                WHERE project_id = $1 AND version = $2 AND person_no IN {list}";
-    let found = tx.all_in(sql, args![project, STATIC_VERSION], persons).await?;
-    found.iter().map(|row| Ok((row.get("cohort_id")?, row.get("person_no")?))).collect()
+    let rows = tx.all_in(sql, args![project, STATIC_VERSION], persons).await?;
+    rows.iter().map(|row| Ok((row.get("cohort_id")?, row.get("person_no")?))).collect()
 }
 
 /// Locks static cohorts before their members change, as edits do. Dynamic cohorts have no members

@@ -19,7 +19,7 @@ const LOOP: &str = "Cohorts cannot reference other cohorts in a loop.";
 pub(crate) async fn check_references(
     tx: &mut Tx,
     project: ProjectId,
-    own: Option<CohortId>,
+    cohort: Option<CohortId>,
     filters: &Map<String, Value>,
     seen: &Visibilities,
 ) -> Result<bool> {
@@ -27,7 +27,7 @@ pub(crate) async fn check_references(
     let tree = tree(filters)?;
     check_actions(tx, project, actions(&tree), seen.of(ObjectKind::Action)).await?;
     let references = References::of_tree(tx, project, &tree).await?;
-    if own.is_some_and(|own| references.cohorts.contains(&own)) {
+    if cohort.is_some_and(|cohort| references.cohorts.contains(&cohort)) {
         return refused(LOOP);
     }
     if references.missing {
@@ -43,11 +43,11 @@ pub(crate) async fn check_references(
 pub(crate) async fn check_steps(
     tx: &mut Tx,
     project: ProjectId,
-    own: ActionId,
+    action: ActionId,
     steps: &[ActionStep],
 ) -> Result<()> {
     let references = References::of_cohorts(tx, project, step_cohorts(steps)).await?;
-    match references.actions.contains(&own) {
+    match references.actions.contains(&action) {
         true => Err(Error::refused(Some("steps"), LOOP)),
         false => Ok(()),
     }
@@ -82,18 +82,18 @@ impl References {
         &mut self,
         tx: &mut Tx,
         project: ProjectId,
-        mut wanted: Vec<CohortId>,
+        mut pending: Vec<CohortId>,
     ) -> Result<()> {
         for _ in 0..=DEPTH_MAX {
-            wanted.retain(|id| self.cohorts.insert(*id));
-            if wanted.is_empty() {
+            pending.retain(|id| self.cohorts.insert(*id));
+            if pending.is_empty() {
                 return Ok(());
             }
-            let ids: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
+            let ids: Vec<_> = pending.iter().map(|id| (*id).into()).collect();
             let sql = "SELECT filters, is_static, deleted FROM cohorts \
                        WHERE project_id = $1 AND id IN {list}";
             let rows = tx.all_in(sql, args![project], &ids).await?;
-            self.missing |= rows.len() < wanted.len();
+            self.missing |= rows.len() < pending.len();
             let mut trees = Vec::new();
             for row in &rows {
                 self.missing |= row.get::<bool>("deleted")?;
@@ -105,7 +105,7 @@ impl References {
                 }
             }
             self.has_behavioral_filters |= trees.iter().any(Node::has_behavioral_filters);
-            wanted = self.direct(tx, project, &trees).await?;
+            pending = self.direct(tx, project, &trees).await?;
         }
         self.too_deep = true;
         Ok(())
@@ -118,14 +118,14 @@ impl References {
         project: ProjectId,
         trees: &[Node],
     ) -> Result<Vec<CohortId>> {
-        let mut found = Vec::new();
-        trees.iter().for_each(|tree| cohorts(tree, &mut found));
+        let mut references = Vec::new();
+        trees.iter().for_each(|tree| cohorts(tree, &mut references));
         let mut new: BTreeSet<ActionId> = trees.iter().flat_map(actions).collect();
         new.retain(|id| self.actions.insert(*id));
         for (_, cohorts) in actions_cohorts(tx, project, &new).await? {
-            found.extend(cohorts);
+            references.extend(cohorts);
         }
-        Ok(found)
+        Ok(references)
     }
 }
 
@@ -138,10 +138,10 @@ fn cohorts(tree: &Node, found: &mut Vec<CohortId>) {
 }
 
 fn step_cohorts(steps: &[ActionStep]) -> Vec<CohortId> {
-    let mut found = Vec::new();
+    let mut cohorts = Vec::new();
     let filters = steps.iter().filter_map(|step| step.properties.as_ref()).flatten();
-    filters.for_each(|filter| event_cohorts(filter, &mut found));
-    found
+    filters.for_each(|filter| event_cohorts(filter, &mut cohorts));
+    cohorts
 }
 
 async fn actions_cohorts(
@@ -179,18 +179,18 @@ fn actions(tree: &Node) -> BTreeSet<ActionId> {
 async fn check_actions(
     tx: &mut Tx,
     project: ProjectId,
-    wanted: BTreeSet<ActionId>,
+    referenced: BTreeSet<ActionId>,
     seen: &Visibility,
 ) -> Result<()> {
-    let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
+    let list: Vec<_> = referenced.iter().map(|id| (*id).into()).collect();
     let sql = "SELECT id, created_by FROM actions \
                WHERE project_id = $1 AND NOT deleted AND id IN {list}";
-    let mut found = 0;
+    let mut visible_count = 0;
     for row in tx.all_in(sql, args![project], &list).await? {
         let id: ActionId = row.get("id")?;
-        found += usize::from(seen.holds(id.0, row.get("created_by")?));
+        visible_count += usize::from(seen.holds(id.0, row.get("created_by")?));
     }
-    if found < wanted.len() {
+    if visible_count < referenced.len() {
         return Err(Error::refused(Some("filters"), "There is no such action in this project."));
     }
     Ok(())
@@ -202,12 +202,13 @@ fn tree(filters: &Map<String, Value>) -> Result<Node> {
 
 /// Whether all of these cohorts are live ones of the project.
 pub(crate) async fn all_exist(tx: &mut Tx, project: ProjectId, ids: &[CohortId]) -> Result<bool> {
-    let wanted: BTreeSet<CohortId> = ids.iter().copied().collect();
-    let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
+    let requested: BTreeSet<CohortId> = ids.iter().copied().collect();
+    let list: Vec<_> = requested.iter().map(|id| (*id).into()).collect();
     let sql = "SELECT id FROM cohorts WHERE project_id = $1 AND NOT deleted AND id IN {list}";
     let rows = tx.all_in(sql, args![project], &list).await?;
-    let found: BTreeSet<CohortId> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
-    Ok(found == wanted)
+    let existing: BTreeSet<CohortId> =
+        rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+    Ok(existing == requested)
 }
 
 /// The cohorts that a cohort references, transitively, and itself.

@@ -100,10 +100,13 @@ impl Logged for Board {
 
     /// Logs only the tiles that differ, since a dashboard may have hundreds.
     fn further_changes(before: &Self, after: &Self) -> Vec<Change> {
-        let told = |own: &[TileState], other: &[TileState]| -> Vec<Value> {
-            own.iter().filter(|tile| !other.contains(tile)).map(TileState::log_value).collect()
+        let changed_tiles = |tiles: &[TileState], other: &[TileState]| -> Vec<Value> {
+            tiles.iter().filter(|tile| !other.contains(tile)).map(TileState::log_value).collect()
         };
-        let (old, new) = (told(&before.tiles, &after.tiles), told(&after.tiles, &before.tiles));
+        let (old, new) = (
+            changed_tiles(&before.tiles, &after.tiles),
+            changed_tiles(&after.tiles, &before.tiles),
+        );
         if old.is_empty() && new.is_empty() {
             return Vec::new();
         }
@@ -237,10 +240,10 @@ impl Board {
 
     /// A tile that is not deleted and that the viewer may see.
     fn live_tile(&mut self, id: TileId, access: &InheritedAccess) -> Option<&mut TileState> {
-        let is_it = |tile: &&mut TileState| {
+        let matches = |tile: &&mut TileState| {
             tile.id == Some(id) && !tile.deleted && access.can_view(&tile.content)
         };
-        self.tiles.iter_mut().find(is_it)
+        self.tiles.iter_mut().find(matches)
     }
 }
 
@@ -275,8 +278,8 @@ impl Dashboards<'_> {
             }
             DashboardContents::CopyOf(source) => {
                 let source = insight_writes::contents_of(tx, actor, viewer, source).await?;
-                let own = new.presentation.filters;
-                let filters = if own.is_empty() { source.0.filters } else { own };
+                let requested = new.presentation.filters;
+                let filters = if requested.is_empty() { source.0.filters } else { requested };
                 (DashboardPresentation { filters, ..source.0 }, source.1)
             }
         };
@@ -391,18 +394,18 @@ impl Dashboards<'_> {
         let shown = moved.insight().into_iter().collect();
         checked.revalidate_added(&mut tx, before.project(), shown, &[to]).await?;
         let same = |other: &&TileState| same_content(&other.content, &moved.content);
-        if let Some(there) = target.tiles.iter().find(same) {
-            if !there.deleted || from == to {
+        if let Some(existing) = target.tiles.iter().find(same) {
+            if !existing.deleted || from == to {
                 return Err(refused());
             }
-            tx.run("DELETE FROM dashboard_tiles WHERE id = $1", args![there.id]).await?;
+            tx.run("DELETE FROM dashboard_tiles WHERE id = $1", args![existing.id]).await?;
         }
         let mut after = target.clone();
         after.tiles.push(moved);
         after.check_tile_limit()?;
         let sql = "UPDATE dashboard_tiles SET dashboard_id = $2 WHERE id = $1";
         tx.run(sql, args![tile, to]).await?;
-        source.tiles.retain(|known| known.id != Some(tile));
+        source.tiles.retain(|other| other.id != Some(tile));
         let now = self.core.clock.now();
         tx.log_updated(actor, &before, &source, now).await?;
         tx.log_updated(actor, &target, &after, now).await?;
@@ -440,11 +443,13 @@ impl Dashboards<'_> {
             board.check_may_edit(viewer, CANNOT_EDIT)?;
             let same = |other: &&mut TileState| same_content(&other.content, &copied.content);
             match board.tiles.iter_mut().find(same) {
-                Some(there) if !there.deleted => {
+                Some(existing) if !existing.deleted => {
                     let detail = "This tile is already on the destination dashboard.";
                     return Err(Error::refused(None, detail));
                 }
-                Some(there) => (there.deleted, there.presentation) = (false, copied.presentation),
+                Some(existing) => {
+                    (existing.deleted, existing.presentation) = (false, copied.presentation)
+                }
                 None => board.tiles.push(copied),
             }
             board.check_tile_limit()

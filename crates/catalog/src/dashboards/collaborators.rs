@@ -99,7 +99,7 @@ impl Collaborators<'_> {
             );
         }
         let now = self.core.clock.now();
-        let made = tx
+        let inserted = tx
             .run(
                 "INSERT INTO dashboard_collaborators (id, dashboard_id, user_id, added_at, \
                  updated_at) VALUES ($1, $2, $3, $4, $4) \
@@ -107,7 +107,7 @@ impl Collaborators<'_> {
                 args![Uuid::now_v7(), dashboard, user.id, now],
             )
             .await?;
-        if made == 0 {
+        if inserted == 0 {
             return refused("User already is a collaborator.");
         }
         let collaborator = find(&mut tx, dashboard, user.uuid).await?;

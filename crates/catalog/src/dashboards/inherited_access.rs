@@ -31,8 +31,8 @@ impl InheritedAccess {
     ) -> Result<Self> {
         let ids: BTreeSet<InsightId> = tiles.iter().filter_map(TileState::insight).collect();
         let ids = ids.into_iter().collect();
-        let found = insights::by_ids(tx, project, Some(viewer.user), ids).await?;
-        let levels = found.iter().map(|insight| (insight.id, insight.rights(viewer).level));
+        let insights = insights::by_ids(tx, project, Some(viewer.user), ids).await?;
+        let levels = insights.iter().map(|insight| (insight.id, insight.rights(viewer).level));
         Ok(Self(levels.collect()))
     }
 

@@ -136,8 +136,8 @@ pub(crate) async fn remove_from_uneditable(
     viewer: Viewer<'_>,
     ids: &[InsightId],
 ) -> Result<()> {
-    let found = by_ids(tx, actor.project_id()?, actor.user, ids.to_vec()).await?;
-    let places = found.iter().flat_map(|insight| &insight.tiles);
+    let insights = by_ids(tx, actor.project_id()?, actor.user, ids.to_vec()).await?;
+    let places = insights.iter().flat_map(|insight| &insight.tiles);
     let closed = places.filter(|place| !place.policy.rights(viewer).can_edit());
     let tiles: Vec<Value> = closed.map(|place| place.tile.into()).collect();
     let sql = "UPDATE dashboard_tiles SET deleted = TRUE WHERE id IN {list}";
@@ -210,19 +210,20 @@ pub(crate) async fn copies_of(
     ids: Vec<InsightId>,
     seen: &Visibility,
 ) -> Result<HashMap<InsightId, NewInsight>> {
-    let found = by_ids(tx, project, viewer, ids).await?;
+    let insights = by_ids(tx, project, viewer, ids).await?;
     let is_seen = |insight: &Insight| {
         seen.holds(insight.id.0, insight.created_by.as_ref().map(|author| author.id))
     };
-    let live = found.into_iter().filter(|insight| !insight.deleted && is_seen(insight));
+    let live = insights.into_iter().filter(|insight| !insight.deleted && is_seen(insight));
     Ok(live.map(|insight| (insight.id, copy_of(insight))).collect())
 }
 
 fn copy_of(insight: Insight) -> NewInsight {
-    let room = INSIGHT_NAME_CHARS_MAX - COPY_SUFFIX.len();
-    let named = |name: String| name.chars().take(room).chain(COPY_SUFFIX.chars()).collect();
+    let name_chars = INSIGHT_NAME_CHARS_MAX - COPY_SUFFIX.len();
+    let with_suffix =
+        |name: String| name.chars().take(name_chars).chain(COPY_SUFFIX.chars()).collect();
     NewInsight {
-        name: insight.name.map(named),
+        name: insight.name.map(with_suffix),
         derived_name: insight.derived_name,
         description: insight.description,
         query: insight.query,

@@ -90,7 +90,7 @@ pub(crate) async fn read_all(
     let people = author::by_ids(executor, people).await?;
     let mut tags = tags::of_numbered(executor, project, OBJECT, &ids).await?;
     let mut places = places(executor, viewer, &ids).await?;
-    let somebody = |row: &Row, name: &str| -> Result<_> {
+    let author = |row: &Row, name: &str| -> Result<_> {
         let id: Option<UserId> = row.get(name)?;
         Ok(id.and_then(|id| people.get(&id).cloned()))
     };
@@ -108,14 +108,14 @@ pub(crate) async fn read_all(
             deleted: row.get("deleted")?,
             dashboards: places.iter().map(|place| place.dashboard).collect(),
             created_at: row.get("created_at")?,
-            created_by: somebody(row, "created_by")?,
+            created_by: author(row, "created_by")?,
             description: row.get("description")?,
             updated_at: row.get("updated_at")?,
             tags: tags.remove(&id).unwrap_or_default(),
             favorited: row.get("favorited")?,
             saved: row.get("saved")?,
             last_modified_at: row.get("last_modified_at")?,
-            last_modified_by: somebody(row, "last_modified_by")?,
+            last_modified_by: author(row, "last_modified_by")?,
             is_sample: row.get("is_sample")?,
             last_viewed_at: row.get("viewed_at")?,
             team_id: row.get("project_id")?,
@@ -364,7 +364,7 @@ impl Insights<'_> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
         let before = Insight::lock(&mut tx, actor, id).await?;
-        let wanted: Option<BTreeSet<DashboardId>> =
+        let requested: Option<BTreeSet<DashboardId>> =
             change.dashboards.map(|ids| ids.into_iter().collect());
         // A hidden dashboard counts as missing, even if the insight is on it.
         let is_hidden = |id: &DashboardId| {
@@ -372,7 +372,7 @@ impl Insights<'_> {
             place.is_some_and(|place| !place.policy.rights(viewer).can_view())
         };
         let is_new = |id: &&DashboardId| !before.dashboards.contains(id) || is_hidden(id);
-        let new = wanted.iter().flatten().filter(is_new);
+        let new = requested.iter().flatten().filter(is_new);
         check_dashboards(&mut tx, project, viewer, new.copied().collect()).await?;
         let mut changed_at = None;
         let apply = |insight: &mut Insight, now| {
@@ -409,18 +409,18 @@ impl Insights<'_> {
             }
             set(&mut insight.deleted, change.deleted);
             set(&mut insight.tags, change.tags);
-            let Some(wanted) = wanted else { return Ok(()) };
+            let Some(requested) = requested else { return Ok(()) };
             // A list of dashboards from the viewer does not affect dashboards that are hidden from
             // the viewer.
             let stays = |place: &&InsightTile| {
-                wanted.contains(&place.dashboard) || !place.policy.rights(viewer).can_view()
+                requested.contains(&place.dashboard) || !place.policy.rights(viewer).can_view()
             };
             if !insight.tiles.iter().all(|place| stays(&place) || may(place)) {
                 return Err(Error::Forbidden(CANNOT_REMOVE));
             }
             let mut on: Vec<DashboardId> =
                 insight.tiles.iter().filter(stays).map(|place| place.dashboard).collect();
-            on.extend(wanted.iter().filter(|id| !insight.dashboards.contains(id)));
+            on.extend(requested.iter().filter(|id| !insight.dashboards.contains(id)));
             insight.dashboards = on;
             Ok(())
         };

@@ -269,10 +269,10 @@ impl Dashboards<'_> {
                 ids.push(row.get("insight_id")?);
             }
         }
-        let mut found =
+        let mut insights =
             insights::by_ids(&mut &self.core.db, project, Some(viewer.user), ids).await?;
-        found.retain(|insight| !insight.deleted && insight.rights(viewer).can_view());
-        Ok(found)
+        insights.retain(|insight| !insight.deleted && insight.rights(viewer).can_view());
+        Ok(insights)
     }
 
     /// Records that the dashboard is viewed now.

@@ -141,7 +141,9 @@ impl LockedTarget {
         });
         match self {
             Self::Board(board) => tx.log(actor, activity, &**board, changes.collect(), now).await,
-            Self::Insight(one) => tx.log(actor, activity, &**one, changes.collect(), now).await,
+            Self::Insight(insight) => {
+                tx.log(actor, activity, &**insight, changes.collect(), now).await
+            }
         }
     }
 }
@@ -192,13 +194,13 @@ impl SharingLinks<'_> {
         project: ProjectId,
         target: ShareTarget,
     ) -> Result<SharingConfig> {
-        if let Some(known) = self.find_sharing(target).await? {
-            return Ok(known);
+        if let Some(existing) = self.find_sharing(target).await? {
+            return Ok(existing);
         }
         let mut tx = self.core.db.begin().await?;
-        let made = self.lock_or_create(&mut tx, project, target, self.core.clock.now()).await?;
+        let created = self.lock_or_create(&mut tx, project, target, self.core.clock.now()).await?;
         tx.commit().await?;
-        Ok(made)
+        Ok(created)
     }
 
     pub async fn update(

@@ -95,11 +95,11 @@ impl Board {
                 None => self.push(Content::Button(None, button)),
                 Some(id) => {
                     let tile = self.tile(id, access)?;
-                    let Content::Button(known, _) = tile.content else {
+                    let Content::Button(current_id, _) = tile.content else {
                         let detail = "This tile shows no button.";
                         return Err(Error::refused(Some("button_tile"), detail));
                     };
-                    tile.content = Content::Button(known, button);
+                    tile.content = Content::Button(current_id, button);
                     tile
                 }
             },
@@ -122,19 +122,20 @@ impl Board {
         if !self.tiles.iter().any(is_new) {
             return Ok(());
         }
-        let known: HashSet<TileId> = before.tiles.iter().filter_map(|tile| tile.id).collect();
+        let known_ids: HashSet<TileId> = before.tiles.iter().filter_map(|tile| tile.id).collect();
         let stored = tiles::all_of(tx, self.dashboard.head.id).await?;
-        let made = stored.into_iter().filter(|tile| tile.id.is_some_and(|id| !known.contains(&id)));
+        let inserted =
+            stored.into_iter().filter(|tile| tile.id.is_some_and(|id| !known_ids.contains(&id)));
         // Both are in insertion order.
         let new = self.tiles.iter_mut().filter(|tile| tile.id.is_none());
-        new.zip(made).for_each(|(new, made)| *new = made);
+        new.zip(inserted).for_each(|(new, inserted)| *new = inserted);
         Ok(())
     }
 
     fn tile(&mut self, id: TileId, access: &InheritedAccess) -> Result<&mut TileState> {
-        let is_it = |tile: &&mut TileState| tile.id == Some(id) && access.can_view(&tile.content);
-        let found = self.tiles.iter_mut().find(is_it);
-        found.ok_or_else(|| {
+        let matches = |tile: &&mut TileState| tile.id == Some(id) && access.can_view(&tile.content);
+        let tile_by_id = self.tiles.iter_mut().find(matches);
+        tile_by_id.ok_or_else(|| {
             let detail = format!("There is no tile {id} on this dashboard.");
             Error::refused(Some("tiles"), detail)
         })
@@ -148,16 +149,16 @@ impl Board {
     ) -> Result<&mut TileState> {
         let shows =
             |tile: &TileState| matches!(tile.content, Content::Note(Some(id), _) if id == note);
-        let found = self
+        let tile_of_note = self
             .tiles
             .iter_mut()
             .find(|tile| shows(tile) && on.is_none_or(|on| tile.id == Some(on)));
-        let Some(tile) = found else {
+        let Some(tile) = tile_of_note else {
             let detail = format!("There is no text {note} on this dashboard.");
             return Err(Error::refused(Some("text"), detail));
         };
-        if let (Content::Note(_, known), Some(body)) = (&mut tile.content, body) {
-            *known = body;
+        if let (Content::Note(_, current), Some(body)) = (&mut tile.content, body) {
+            *current = body;
         }
         Ok(tile)
     }
@@ -193,11 +194,11 @@ impl Board {
     ) -> Result<()> {
         let mut tile = self.tile(copy.id, access)?.detached_copy();
         if let Content::Insight(shown) = &tile.content {
-            let made = insights.get(shown).ok_or_else(|| {
+            let copied = insights.get(shown).ok_or_else(|| {
                 let detail = "The insight of this tile is deleted.";
                 Error::refused(Some("duplicate_tiles"), detail)
             })?;
-            tile.content = Content::NewInsight(Box::new(made.clone()));
+            tile.content = Content::NewInsight(Box::new(copied.clone()));
         }
         set(&mut tile.presentation.layouts, copy.layouts);
         self.tiles.push(tile);

@@ -139,18 +139,18 @@ pub(crate) async fn live(
          ORDER BY t.id"
     );
     let rows = executor.fetch(sql, args![dashboard]).await?;
-    let mut people: Vec<UserId> = Vec::new();
+    let mut user_ids: Vec<UserId> = Vec::new();
     let mut notes: Vec<NoteId> = Vec::new();
     for row in &rows {
-        people.extend(row.get::<Option<UserId>>("note_by")?);
-        people.extend(row.get::<Option<UserId>>("note_modified_by")?);
+        user_ids.extend(row.get::<Option<UserId>>("note_by")?);
+        user_ids.extend(row.get::<Option<UserId>>("note_modified_by")?);
         notes.extend(row.get::<Option<NoteId>>("note_id")?);
     }
-    let people = author::by_ids(executor, people).await?;
-    let mut places = tiles_of_notes(executor, &notes, others).await?;
-    let somebody = |row: &Row, name: &str| -> Result<_> {
+    let user_ids = author::by_ids(executor, user_ids).await?;
+    let mut tiles_by_note = tiles_of_notes(executor, &notes, others).await?;
+    let author = |row: &Row, name: &str| -> Result<_> {
         let id: Option<UserId> = row.get(name)?;
-        Ok(id.and_then(|id| people.get(&id).cloned()))
+        Ok(id.and_then(|id| user_ids.get(&id).cloned()))
     };
     let mut tiles = Vec::with_capacity(rows.len());
     for row in &rows {
@@ -159,11 +159,11 @@ pub(crate) async fn live(
             Content::Note(Some(id), body) => TileContent::Note(Box::new(Note {
                 id,
                 body,
-                created_by: somebody(row, "note_by")?,
-                last_modified_by: somebody(row, "note_modified_by")?,
+                created_by: author(row, "note_by")?,
+                last_modified_by: author(row, "note_modified_by")?,
                 last_modified_at: row.get("note_modified_at")?,
                 team: project,
-                dashboard_tiles: places.remove(&id).unwrap_or_default(),
+                dashboard_tiles: tiles_by_note.remove(&id).unwrap_or_default(),
             })),
             Content::Button(Some(id), button) => TileContent::Button(id, button),
             Content::NewInsight(_) | Content::Note(None, _) | Content::Button(None, _) => continue,
@@ -193,9 +193,9 @@ async fn tiles_of_notes(
     notes: &[NoteId],
     seen: &Visibility,
 ) -> Result<HashMap<NoteId, Vec<TileRef>>> {
-    let mut places: HashMap<NoteId, Vec<TileRef>> = HashMap::new();
+    let mut tiles: HashMap<NoteId, Vec<TileRef>> = HashMap::new();
     if notes.is_empty() {
-        return Ok(places);
+        return Ok(tiles);
     }
     let mut values: Vec<Value> = notes.iter().map(|id| (*id).into()).collect();
     let marks = placeholders(1, notes.len());
@@ -206,13 +206,13 @@ async fn tiles_of_notes(
          WHERE t.note_id IN {marks} AND NOT t.deleted AND NOT d.deleted AND {seen} ORDER BY t.id"
     );
     for row in executor.fetch(sql, values).await? {
-        places.entry(row.get("note_id")?).or_default().push(TileRef {
+        tiles.entry(row.get("note_id")?).or_default().push(TileRef {
             id: row.get("id")?,
             dashboard_id: row.get("dashboard_id")?,
             deleted: row.get("deleted")?,
         });
     }
-    Ok(places)
+    Ok(tiles)
 }
 
 /// The context of a write of tiles.
@@ -234,30 +234,30 @@ impl TileWriter<'_> {
         before: &[TileState],
         after: &[TileState],
     ) -> Result<()> {
-        let known: HashMap<TileId, &TileState> =
+        let old_tiles: HashMap<TileId, &TileState> =
             before.iter().filter_map(|tile| Some((tile.id?, tile))).collect();
-        let (mut made, mut changed) = (Vec::new(), Vec::new());
-        let mut left: Vec<NoteId> = Vec::new();
+        let (mut inserted, mut changed) = (Vec::new(), Vec::new());
+        let mut orphaned_notes: Vec<NoteId> = Vec::new();
         for tile in after {
-            let old = tile.id.and_then(|id| known.get(&id).copied());
+            let old = tile.id.and_then(|id| old_tiles.get(&id).copied());
             if old == Some(tile) {
                 continue;
             }
             let target = self.target(tx, &tile.content, old.map(|old| &old.content)).await?;
             match tile.id {
                 Some(id) => changed.push((id, tile, target)),
-                None => made.push((tile, target)),
+                None => inserted.push((tile, target)),
             }
             if let Some(Content::Note(Some(note), _)) = old.map(|old| &old.content)
                 && target.1 != Some(*note)
             {
-                left.push(*note);
+                orphaned_notes.push(*note);
             }
         }
         // Updates first, so that a restored tile is not purged with the deleted ones.
         update(tx, &changed).await?;
-        self.insert(tx, &made).await?;
-        delete_unused_notes(tx, &left).await
+        self.insert(tx, &inserted).await?;
+        delete_unused_notes(tx, &orphaned_notes).await
     }
 
     /// Inserts or updates the tile's content, and returns its foreign key.
@@ -331,12 +331,12 @@ impl TileWriter<'_> {
         Ok(id)
     }
 
-    async fn insert(&self, tx: &mut Tx, made: &[(&TileState, ContentKeys)]) -> Result<()> {
-        if made.is_empty() {
+    async fn insert(&self, tx: &mut Tx, inserted: &[(&TileState, ContentKeys)]) -> Result<()> {
+        if inserted.is_empty() {
             return Ok(());
         }
         let mut values: Vec<Value> = Vec::new();
-        let rows: Vec<String> = made
+        let rows: Vec<String> = inserted
             .iter()
             .map(|(tile, (insight, note, button))| {
                 let first = values.len() + 1;
@@ -356,9 +356,9 @@ impl TileWriter<'_> {
                    (SELECT id FROM dashboard_tiles WHERE dashboard_id = $1 AND deleted \
                    ORDER BY id DESC LIMIT $2) RETURNING note_id, button_id";
         let (mut notes, mut buttons): (Vec<NoteId>, Vec<ButtonId>) = Default::default();
-        for gone in tx.all(sql, args![self.dashboard, DELETED_TILES_MAX]).await? {
-            notes.extend(gone.get::<Option<NoteId>>("note_id")?);
-            buttons.extend(gone.get::<Option<ButtonId>>("button_id")?);
+        for purged in tx.all(sql, args![self.dashboard, DELETED_TILES_MAX]).await? {
+            notes.extend(purged.get::<Option<NoteId>>("note_id")?);
+            buttons.extend(purged.get::<Option<ButtonId>>("button_id")?);
         }
         delete_unused_notes(tx, &notes).await?;
         delete_unused_buttons(tx, &buttons).await
@@ -406,16 +406,16 @@ async fn update(tx: &mut Tx, changed: &[(TileId, &TileState, ContentKeys)]) -> R
 }
 
 /// Deletes texts that no tile references any more.
-async fn delete_unused_notes(tx: &mut Tx, left: &[NoteId]) -> Result<()> {
-    let left: Vec<Value> = left.iter().map(|id| (*id).into()).collect();
+async fn delete_unused_notes(tx: &mut Tx, ids: &[NoteId]) -> Result<()> {
+    let ids: Vec<Value> = ids.iter().map(|id| (*id).into()).collect();
     let sql = "DELETE FROM dashboard_notes WHERE id IN {list} AND NOT EXISTS \
                (SELECT 1 FROM dashboard_tiles t WHERE t.note_id = dashboard_notes.id)";
-    tx.run_in(sql, args![], &left).await
+    tx.run_in(sql, args![], &ids).await
 }
 
-async fn delete_unused_buttons(tx: &mut Tx, left: &[ButtonId]) -> Result<()> {
-    let left: Vec<Value> = left.iter().map(|id| (*id).into()).collect();
+async fn delete_unused_buttons(tx: &mut Tx, ids: &[ButtonId]) -> Result<()> {
+    let ids: Vec<Value> = ids.iter().map(|id| (*id).into()).collect();
     let sql = "DELETE FROM dashboard_buttons WHERE id IN {list} AND NOT EXISTS \
                (SELECT 1 FROM dashboard_tiles t WHERE t.button_id = dashboard_buttons.id)";
-    tx.run_in(sql, args![], &left).await
+    tx.run_in(sql, args![], &ids).await
 }

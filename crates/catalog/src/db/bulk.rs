@@ -79,20 +79,22 @@ impl Tx {
             return Ok(());
         }
         let each = |names: &[&str], separator: &str, one: &dyn Fn(usize, &str) -> String| {
-            let all: Vec<String> = names.iter().enumerate().map(|(at, own)| one(at, own)).collect();
+            let all: Vec<String> =
+                names.iter().enumerate().map(|(at, name)| one(at, name)).collect();
             all.join(separator)
         };
         let expected = (rows.values.len() / rows.width) as u64;
         let changed = if let Some(inline) = self.inline().await? {
-            let set = each(columns, ", ", &|at, own| format!("{own} = ?{}", keys.len() + at + 1));
-            let are = each(keys, " AND ", &|at, own| format!("{own} = ?{}", at + 1));
-            let sql = format!("UPDATE {table} SET {set} WHERE {are}");
+            let set = each(columns, ", ", &|at, name| format!("{name} = ?{}", keys.len() + at + 1));
+            let matches_keys = each(keys, " AND ", &|at, name| format!("{name} = ?{}", at + 1));
+            let sql = format!("UPDATE {table} SET {set} WHERE {matches_keys}");
             inline.run(&sql, rows.values.chunks(rows.width))?
         } else {
-            let set = each(columns, ", ", &|_, own| format!("{own} = new.{own}"));
-            let are = each(keys, " AND ", &|_, own| format!("{table}.{own} = new.{own}"));
+            let set = each(columns, ", ", &|_, name| format!("{name} = new.{name}"));
+            let matches_keys =
+                each(keys, " AND ", &|_, name| format!("{table}.{name} = new.{name}"));
             let head = format!("WITH new ({}, {}) AS (", keys.join(", "), columns.join(", "));
-            let tail = format!(") UPDATE {table} SET {set} FROM new WHERE {are}");
+            let tail = format!(") UPDATE {table} SET {set} FROM new WHERE {matches_keys}");
             self.write_counted(&head, rows, &tail).await?
         };
         if changed == expected { Ok(()) } else { Err(Error::OutOfSync) }
@@ -122,11 +124,11 @@ impl Tx {
         fixed: Vec<Value>,
         wanted: &[Value],
     ) -> Result<Vec<Row>> {
-        let mut found = Vec::new();
+        let mut rows = Vec::new();
         for (sql, values) in statements(sql, &fixed, wanted) {
-            found.extend(self.all(sql, values).await?);
+            rows.extend(self.all(sql, values).await?);
         }
-        Ok(found)
+        Ok(rows)
     }
 
     /// Runs a statement with an IN list of any length in place of `{list}`, chunk by chunk.
@@ -151,11 +153,11 @@ impl Db {
         fixed: Vec<Value>,
         wanted: &[Value],
     ) -> Result<Vec<Row>> {
-        let mut found = Vec::new();
+        let mut rows = Vec::new();
         for (sql, values) in statements(sql, &fixed, wanted) {
-            found.extend(self.all(sql, values).await?);
+            rows.extend(self.all(sql, values).await?);
         }
-        Ok(found)
+        Ok(rows)
     }
 }
 

@@ -21,8 +21,8 @@ impl Core {
     /// Checks the secret key: a catalog opens only with the key it was created with.
     pub(crate) async fn check_vault(&self) -> Result<()> {
         let sql = "SELECT vault_proof FROM instance WHERE id = 1";
-        let kept = self.db.optional(sql, args![]).await?;
-        if let Some(row) = kept {
+        let stored = self.db.optional(sql, args![]).await?;
+        if let Some(row) = stored {
             let proof: Vec<u8> = row.get("vault_proof")?;
             return self.vault.open(&proof).map(drop).map_err(|_| Error::WrongSecretKey);
         }

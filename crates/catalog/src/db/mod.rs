@@ -248,16 +248,16 @@ impl Db {
         };
         self.statements.fetch_add(1, Ordering::Relaxed);
         let mut writer = writer.acquire().await?;
-        let found = InlineSqlite::of(&mut writer).await?.find(
+        let rows = InlineSqlite::of(&mut writer).await?.find(
             &sql.replace("{list}", "(?)"),
             &fixed,
             wanted,
         );
         // sqlx does not know whether the failed transaction has ended.
-        if found.is_err() {
+        if rows.is_err() {
             writer.close_on_drop();
         }
-        found
+        rows
     }
 
     pub(crate) async fn optional(

@@ -285,8 +285,8 @@ impl EventDefinitions<'_> {
             columns(self.core.clock.now()),
         );
         let rows = self.core.db.all(sql, args![project, id]).await?;
-        let found = self.read_all(project, &rows).await?;
-        found.into_iter().next().ok_or(Error::NotFound)
+        let definitions = self.read_all(project, &rows).await?;
+        definitions.into_iter().next().ok_or(Error::NotFound)
     }
 
     pub async fn by_name(self, project: ProjectId, name: &str) -> Result<EventDefinition> {
@@ -295,8 +295,8 @@ impl EventDefinitions<'_> {
             columns(self.core.clock.now()),
         );
         let rows = self.core.db.all(sql, args![project, name]).await?;
-        let found = self.read_all(project, &rows).await?;
-        found.into_iter().next().ok_or(Error::NotFound)
+        let definitions = self.read_all(project, &rows).await?;
+        definitions.into_iter().next().ok_or(Error::NotFound)
     }
 
     /// Creates a definition of an event that was not observed yet.
@@ -325,10 +325,10 @@ impl EventDefinitions<'_> {
         let before = EventDefinitionRow::lock(&mut tx, project, id, now).await?;
         let after = apply_change(&mut tx, actor, &before, change, now).await?;
         let users = tx.users_among(after.user_ids().into_iter()).await?;
-        let made = after.into_definition(&users);
-        tx.log_created(actor, &made, now).await?;
+        let created = after.into_definition(&users);
+        tx.log_created(actor, &created, now).await?;
         tx.commit().await?;
-        Ok(made)
+        Ok(created)
     }
 
     pub async fn update(
@@ -356,11 +356,11 @@ impl EventDefinitions<'_> {
     pub async fn delete(self, actor: &Actor, project: ProjectId, id: Uuid) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         let now = self.core.clock.now();
-        let gone = EventDefinitionRow::lock(&mut tx, project, id, now).await?;
+        let deleted = EventDefinitionRow::lock(&mut tx, project, id, now).await?;
         tags::replace(&mut tx, project, OBJECT, id.to_string(), &[]).await?;
         tx.run("DELETE FROM event_definitions WHERE id = $1", args![id]).await?;
-        let gone = gone.into_definition(&Users::new());
-        tx.log_deleted(actor, &gone, now).await?;
+        let deleted = deleted.into_definition(&Users::new());
+        tx.log_deleted(actor, &deleted, now).await?;
         tx.invalidate_definitions();
         tx.commit().await
     }

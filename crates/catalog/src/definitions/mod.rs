@@ -116,10 +116,10 @@ impl Tx {
         &mut self,
         ids: impl Iterator<Item = Option<UserId>>,
     ) -> Result<Users> {
-        let wanted = id_values(ids);
-        let marks = placeholders(1, wanted.len());
+        let ids = id_values(ids);
+        let marks = placeholders(1, ids.len());
         let sql = format!("SELECT {} FROM users u WHERE u.id IN {marks}", author::COLUMNS);
-        read(&self.all(sql, wanted).await?)
+        read(&self.all(sql, ids).await?)
     }
 
     /// Fails unless the user is a member of the organization.

@@ -259,11 +259,11 @@ impl PropertyDefinitions<'_> {
     /// Deletes the definition; the next observation of the property creates it again.
     pub async fn delete(self, actor: &Actor, project: ProjectId, id: Uuid) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
-        let gone = PropertyDefinitionRow::lock(&mut tx, project, id).await?;
+        let deleted = PropertyDefinitionRow::lock(&mut tx, project, id).await?;
         tags::replace(&mut tx, project, OBJECT, id.to_string(), &[]).await?;
         tx.run("DELETE FROM property_definitions WHERE id = $1", args![id]).await?;
-        let gone = gone.into_definition(&Users::new());
-        tx.log_deleted(actor, &gone, self.core.clock.now()).await?;
+        let deleted = deleted.into_definition(&Users::new());
+        tx.log_deleted(actor, &deleted, self.core.clock.now()).await?;
         tx.invalidate_definitions();
         tx.commit().await
     }

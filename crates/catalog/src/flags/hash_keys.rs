@@ -38,8 +38,8 @@ impl Flags<'_> {
         let sql = "SELECT d.distinct_id, p.no, p.properties, p.created_at FROM distinct_ids d \
                    JOIN persons p ON p.project_id = d.project_id AND p.no = d.person_no \
                    WHERE d.project_id = $1 AND d.distinct_id IN {list}";
-        let wanted: Vec<Value> = distinct_ids.iter().map(|id| (*id).into()).collect();
-        let rows = self.core.db.all_in(sql, args![project], &wanted).await?;
+        let id_values: Vec<Value> = distinct_ids.iter().map(|id| (*id).into()).collect();
+        let rows = self.core.db.all_in(sql, args![project], &id_values).await?;
         let persons = rows.iter().map(|row| {
             Ok(FlagPerson {
                 distinct_id: row.get("distinct_id")?,
@@ -54,8 +54,8 @@ impl Flags<'_> {
     pub async fn hash_keys(self, project: ProjectId, persons: &[PersonNo]) -> Result<Vec<HashKey>> {
         let sql = "SELECT person_no, flag_key, hash_key FROM flag_hash_keys \
                    WHERE project_id = $1 AND person_no IN {list}";
-        let wanted: Vec<Value> = persons.iter().map(|person| (*person).into()).collect();
-        let rows = self.core.db.all_in(sql, args![project], &wanted).await?;
+        let person_nos: Vec<Value> = persons.iter().map(|person| (*person).into()).collect();
+        let rows = self.core.db.all_in(sql, args![project], &person_nos).await?;
         let keys = rows.iter().map(|row| {
             Ok(HashKey {
                 person: row.get("person_no")?,
@@ -88,11 +88,11 @@ pub(crate) async fn move_merged(
     if moves.is_empty() {
         return Ok(());
     }
-    let gone: Vec<Value> = moves.iter().map(|(gone, _)| (*gone).into()).collect();
+    let merged: Vec<Value> = moves.iter().map(|(merged, _)| (*merged).into()).collect();
     let sql = "SELECT person_no, flag_key, hash_key FROM flag_hash_keys \
                WHERE project_id = $1 AND person_no IN {list}";
-    let found = tx.all_in(sql, args![project], &gone).await?;
-    if found.is_empty() {
+    let hash_keys = tx.all_in(sql, args![project], &merged).await?;
+    if hash_keys.is_empty() {
         return Ok(());
     }
     // In reverse, so that chains of merges resolve to their end.
@@ -102,14 +102,14 @@ pub(crate) async fn move_merged(
         ends.insert(*from, end);
     }
     let mut rows = Rows::new(4);
-    for row in &found {
+    for row in &hash_keys {
         let person: PersonNo = row.get("person_no")?;
         let person = ends.get(&person).copied().unwrap_or(person);
         let (flag, hash): (String, String) = (row.get("flag_key")?, row.get("hash_key")?);
         rows.push(args![project, person, flag, hash]);
     }
     let sql = "DELETE FROM flag_hash_keys WHERE project_id = $1 AND person_no IN {list}";
-    tx.run_in(sql, args![project], &gone).await?;
+    tx.run_in(sql, args![project], &merged).await?;
     let head = "INSERT INTO flag_hash_keys (project_id, person_no, flag_key, hash_key)";
     tx.write(head, rows, "ON CONFLICT (project_id, person_no, flag_key) DO NOTHING").await
 }

@@ -128,14 +128,14 @@ impl FlagChange {
 impl Flags<'_> {
     /// A flag, deleted or not.
     pub async fn get(self, project: ProjectId, id: FlagId) -> Result<FeatureFlag> {
-        let found = self.flags_where("f.id = $2", args![project, id]).await?;
-        found.into_iter().next().ok_or(Error::NotFound)
+        let flags = self.flags_where("f.id = $2", args![project, id]).await?;
+        flags.into_iter().next().ok_or(Error::NotFound)
     }
 
     /// A live flag.
     pub async fn by_key(self, project: ProjectId, key: &str) -> Result<FeatureFlag> {
-        let found = self.flags_where("f.key = $2 AND NOT f.deleted", args![project, key]).await?;
-        found.into_iter().next().ok_or(Error::NotFound)
+        let flags = self.flags_where("f.key = $2 AND NOT f.deleted", args![project, key]).await?;
+        flags.into_iter().next().ok_or(Error::NotFound)
     }
 
     /// The definitions of all live flags, for evaluation, ordered by key.
@@ -180,12 +180,12 @@ impl Flags<'_> {
         actor: &Actor,
         id: FlagId,
         change: &FlagChange,
-        seen: Option<&ExpectedVersion>,
+        expected: Option<&ExpectedVersion>,
         visibility: &Visibility,
     ) -> Result<UpdatedFlag> {
         let mut tx = self.core.db.begin().await?;
         let (before, flag) =
-            self.change_flag(&mut tx, actor, id, (change, seen), visibility).await?;
+            self.change_flag(&mut tx, actor, id, (change, expected), visibility).await?;
         tx.commit().await?;
         // A key with a colon was freed for another flag, which owns the properties now.
         let moves = before.key != flag.key
@@ -212,7 +212,7 @@ impl Flags<'_> {
         tx: &mut Tx,
         actor: &Actor,
         id: FlagId,
-        (change, seen): (&FlagChange, Option<&ExpectedVersion>),
+        (change, expected): (&FlagChange, Option<&ExpectedVersion>),
         visibility: &Visibility,
     ) -> Result<(FeatureFlag, FeatureFlag)> {
         let project = actor.project.ok_or(Error::NotFound)?;
@@ -220,10 +220,10 @@ impl Flags<'_> {
         projects::lock(tx, project).await?;
         let now = self.core.clock.now();
         let before = find(tx, project, id, now).await?;
-        let change = match seen.filter(|seen| seen.version != before.version) {
-            Some(seen) => {
-                check_not_stale(seen, &before)?;
-                &seen.changed
+        let change = match expected.filter(|expected| expected.version != before.version) {
+            Some(expected) => {
+                check_not_stale(expected, &before)?;
+                &expected.changed
             }
             None => change,
         };
@@ -283,12 +283,12 @@ fn taken(error: Error) -> Error {
     }
 }
 
-fn check_not_stale(seen: &ExpectedVersion, before: &FeatureFlag) -> Result<()> {
+fn check_not_stale(expected: &ExpectedVersion, before: &FeatureFlag) -> Result<()> {
     let stored = match serde_json::to_value(before) {
         Ok(Value::Object(stored)) => stored,
         _ => return Err(Error::corrupt("feature flag", "not an object")),
     };
-    match seen.original.conflict(&seen.sent, &stored) {
+    match expected.original.conflict(&expected.sent, &stored) {
         None => Ok(()),
         Some(conflict) => Err(Error::Stale(format!(
             "The feature flag was changed by somebody else since you loaded it: {}.",

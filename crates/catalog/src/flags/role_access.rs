@@ -85,13 +85,13 @@ impl Flags<'_> {
              JOIN feature_flags f ON f.id = a.flag_id \
              WHERE NOT f.deleted AND a.role_id IN {{list}} ORDER BY f.key"
         );
-        let wanted: Vec<_> = roles.iter().map(|role| (*role).into()).collect();
-        let mut found: HashMap<Uuid, Vec<(FlagId, String)>> = HashMap::new();
-        for row in self.core.db.all_in(&sql, args![], &wanted).await? {
+        let role_ids: Vec<_> = roles.iter().map(|role| (*role).into()).collect();
+        let mut by_role: HashMap<Uuid, Vec<(FlagId, String)>> = HashMap::new();
+        for row in self.core.db.all_in(&sql, args![], &role_ids).await? {
             let flag = (row.get("id")?, row.get("key")?);
-            found.entry(row.get("role_id")?).or_default().push(flag);
+            by_role.entry(row.get("role_id")?).or_default().push(flag);
         }
-        Ok(found)
+        Ok(by_role)
     }
 
     /// Whether one of the user's roles may edit every flag, and the flags granted to the user's

@@ -73,14 +73,15 @@ pub(super) async fn check_dashboards(
     before: Option<&FeatureFlag>,
     after: &FeatureFlag,
 ) -> Result<()> {
-    let known = |id: &i64| before.is_some_and(|before| before.analytics_dashboards.contains(id));
+    let already_referenced =
+        |id: &i64| before.is_some_and(|before| before.analytics_dashboards.contains(id));
     let added: Vec<i64> =
-        after.analytics_dashboards.iter().copied().filter(|id| !known(id)).collect();
+        after.analytics_dashboards.iter().copied().filter(|id| !already_referenced(id)).collect();
     let list: Vec<_> = added.iter().map(|id| (*id).into()).collect();
     let sql = "SELECT id FROM dashboards WHERE project_id = $1 AND NOT deleted AND id IN {list}";
     let rows = tx.all_in(sql, args![after.team_id], &list).await?;
-    let found: Vec<i64> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
-    match added.iter().find(|id| !found.contains(id)) {
+    let existing: Vec<i64> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+    match added.iter().find(|id| !existing.contains(id)) {
         None => Ok(()),
         Some(id) => Err(Error::Invalid {
             field: "analytics_dashboards",
@@ -103,13 +104,15 @@ async fn free_key(tx: &mut Tx, flag: &FeatureFlag) -> Result<()> {
 
 /// Removes the suffix from a restored flag's key, or numbers it if it is taken.
 async fn restore_key(tx: &mut Tx, flag: &mut FeatureFlag) -> Result<()> {
-    let Some(own) = flag.key.strip_suffix(&format!(":deleted:{}", flag.id)) else { return Ok(()) };
+    let Some(original) = flag.key.strip_suffix(&format!(":deleted:{}", flag.id)) else {
+        return Ok(());
+    };
     let sql = "SELECT key FROM feature_flags WHERE project_id = $1 AND NOT deleted";
     let rows = tx.all(sql, args![flag.team_id]).await?;
     let taken: HashSet<String> = rows.iter().map(|row| row.get("key")).collect::<Result<_>>()?;
     let free = |key: &String| !taken.contains(key);
-    let mut names = std::iter::once(own.to_owned())
-        .chain((2..=NAMES_TRIED_MAX).map(|number| format!("{own}-{number}")));
+    let mut names = std::iter::once(original.to_owned())
+        .chain((2..=NAMES_TRIED_MAX).map(|number| format!("{original}-{number}")));
     flag.key = names.find(free).ok_or_else(|| refused("The flag's key is taken."))?;
     Ok(())
 }
@@ -132,11 +135,11 @@ async fn check_no_dependents(tx: &mut Tx, id: FlagId, seen: &Visibility) -> Resu
 }
 
 async fn check_dependencies_active(tx: &mut Tx, flag: &FeatureFlag) -> Result<()> {
-    let found = flag_states(tx, flag.team_id, &filters::dependencies(&flag.filters)).await?;
-    match found.values().find(|named| !named.active && !named.deleted) {
+    let dependencies = flag_states(tx, flag.team_id, &filters::dependencies(&flag.filters)).await?;
+    match dependencies.values().find(|dependency| !dependency.active && !dependency.deleted) {
         None => Ok(()),
-        Some(named) => {
-            Err(refused(format!("It depends on the disabled feature flag '{}'.", named.key)))
+        Some(dependency) => {
+            Err(refused(format!("It depends on the disabled feature flag '{}'.", dependency.key)))
         }
     }
 }
@@ -152,47 +155,47 @@ async fn flag_states(
     project: ProjectId,
     ids: &[FlagId],
 ) -> Result<HashMap<FlagId, FlagState>> {
-    let mut found = HashMap::new();
+    let mut states = HashMap::new();
     if ids.is_empty() {
-        return Ok(found);
+        return Ok(states);
     }
     let ids: Vec<_> = ids.iter().map(|id| (*id).into()).collect();
     let sql = "SELECT id, key, active, deleted FROM feature_flags \
                WHERE project_id = $1 AND id IN {list}";
     for row in tx.all_in(sql, args![project], &ids).await? {
-        let named = FlagState {
+        let state = FlagState {
             key: row.get("key")?,
             active: row.get("active")?,
             deleted: row.get("deleted")?,
         };
-        found.insert(row.get("id")?, named);
+        states.insert(row.get("id")?, state);
     }
-    Ok(found)
+    Ok(states)
 }
 
 /// Checks that referenced flags and cohorts exist, and that dependencies form no cycle.
 pub(super) async fn check_references(
     tx: &mut Tx,
     project: ProjectId,
-    own: Option<FlagId>,
+    flag: Option<FlagId>,
     filters: &Fields,
 ) -> Result<()> {
     check_cohorts(tx, project, filters).await?;
-    let wanted = filters::dependencies(filters);
-    if wanted.is_empty() {
+    let dependencies = filters::dependencies(filters);
+    if dependencies.is_empty() {
         return Ok(());
     }
-    if own.is_some_and(|own| wanted.contains(&own)) {
+    if flag.is_some_and(|flag| dependencies.contains(&flag)) {
         return Err(Error::invalid_filters(InvalidFilters::new(
             "A feature flag cannot depend on itself.",
         )));
     }
-    let found = flag_states(tx, project, &wanted).await?;
-    for id in &wanted {
-        match found.get(id) {
-            Some(named) if named.active && !named.deleted => {}
-            Some(named) if !named.deleted => {
-                let detail = format!("The feature flag '{}' is disabled.", named.key);
+    let states = flag_states(tx, project, &dependencies).await?;
+    for id in &dependencies {
+        match states.get(id) {
+            Some(state) if state.active && !state.deleted => {}
+            Some(state) if !state.deleted => {
+                let detail = format!("The feature flag '{}' is disabled.", state.key);
                 return Err(Error::invalid_filters(InvalidFilters::new(detail)));
             }
             _ => {
@@ -201,8 +204,8 @@ pub(super) async fn check_references(
             }
         }
     }
-    match own {
-        Some(own) => check_no_cycle(tx, project, own, wanted).await,
+    match flag {
+        Some(flag) => check_no_cycle(tx, project, flag, dependencies).await,
         None => Ok(()),
     }
 }
@@ -223,8 +226,8 @@ async fn check_cohorts(tx: &mut Tx, project: ProjectId, filters: &Fields) -> Res
 async fn check_no_cycle(
     tx: &mut Tx,
     project: ProjectId,
-    own: FlagId,
-    wanted: Vec<FlagId>,
+    flag: FlagId,
+    dependencies: Vec<FlagId>,
 ) -> Result<()> {
     let sql = "SELECT d.flag_id, d.depends_on FROM feature_flag_dependencies d \
                JOIN feature_flags f ON f.id = d.flag_id \
@@ -233,14 +236,14 @@ async fn check_no_cycle(
     for row in tx.all(sql, args![project]).await? {
         depends.entry(row.get("flag_id")?).or_default().push(row.get("depends_on")?);
     }
-    let (mut open, mut seen) = (wanted, HashSet::new());
-    while let Some(at) = open.pop() {
-        if at == own {
+    let (mut pending, mut visited) = (dependencies, HashSet::new());
+    while let Some(current) = pending.pop() {
+        if current == flag {
             let detail = "The feature flags would depend on each other in a circle.";
             return Err(Error::invalid_filters(InvalidFilters::new(detail)));
         }
-        if seen.insert(at) {
-            open.extend(depends.get(&at).into_iter().flatten());
+        if visited.insert(current) {
+            pending.extend(depends.get(&current).into_iter().flatten());
         }
     }
     Ok(())

@@ -92,15 +92,15 @@ mod tests {
         tx.commit().unwrap();
         let mut scan = file.prepare(PERSONS).unwrap();
         let mut rows = scan.query(params![1, -1, persons]).unwrap();
-        let mut found = 0;
+        let mut count = 0;
         while let Some(row) = rows.next().unwrap() {
             assert_eq!(
                 row.get::<_, u32>("no").unwrap().to_string(),
                 row.get::<_, String>("distinct_id").unwrap()
             );
-            found += 1;
+            count += 1;
         }
-        assert_eq!(found, persons);
+        assert_eq!(count, persons);
         drop(rows);
         scan.get_status(StatementStatus::VmStep)
     }

@@ -73,10 +73,10 @@ impl Flags<'_> {
             return Ok(before);
         }
         let new = new_dashboard(&before.key);
-        let made = Dashboards::new(self.core).create_in(&mut tx, actor, viewer, new).await?;
+        let dashboard = Dashboards::new(self.core).create_in(&mut tx, actor, viewer, new).await?;
         let sql = "UPDATE feature_flags SET usage_dashboard_id = $2, \
                    usage_dashboard_enriched = FALSE WHERE id = $1";
-        tx.run(sql, args![id, made]).await?;
+        tx.run(sql, args![id, dashboard]).await?;
         let after = find(&mut tx, project, id, now).await?;
         tx.log_updated(actor, &before, &after, now).await?;
         tx.commit().await?;

@@ -120,9 +120,9 @@ impl DeadLetters<'_> {
             values.extend(args![id]);
         }
         let mut tx = self.core.db.begin().await?;
-        let wanted = tx.run(sql, values).await?;
+        let requested = tx.run(sql, values).await?;
         tx.commit().await?;
-        Ok(wanted)
+        Ok(requested)
     }
 
     /// Up to `limit` dead letters whose replay is requested, with their records.

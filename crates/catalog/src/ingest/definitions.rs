@@ -79,10 +79,10 @@ async fn select_within_quota<'n>(
     }
     let wanted: Vec<Value> = names.iter().map(|name| (*name).into()).collect();
     let rows = tx.all_in(sql, fixed, &wanted).await?;
-    let known = rows.iter().map(|row| row.get("name")).collect::<Result<BTreeSet<String>>>()?;
+    let existing = rows.iter().map(|row| row.get("name")).collect::<Result<BTreeSet<String>>>()?;
     let mut select_within_quota = BTreeSet::new();
     for name in names {
-        if known.contains(*name) {
+        if existing.contains(*name) {
             select_within_quota.insert(*name);
         } else if *quota > 0 {
             *quota -= 1;
@@ -106,22 +106,23 @@ async fn write_pairs(
     }
     let head = "INSERT INTO event_properties (project_id, event, property)";
     for (project, pairs) in pairs {
-        let mut left = remaining_for(tx, quota, project, DefinitionKind::Pair, pairs.len()).await?;
+        let mut remaining =
+            remaining_for(tx, quota, project, DefinitionKind::Pair, pairs.len()).await?;
         let pairs: Vec<(&str, &str)> = pairs.into_iter().collect();
-        let all = left >= pairs.len() as i64;
-        for some in pairs.chunks(if all { pairs.len() } else { PAIRS_AT_ONCE }) {
-            let some = &some[..some.len().min(usize::try_from(left).unwrap_or(0))];
+        let all = remaining >= pairs.len() as i64;
+        for chunk in pairs.chunks(if all { pairs.len() } else { PAIRS_AT_ONCE }) {
+            let chunk = &chunk[..chunk.len().min(usize::try_from(remaining).unwrap_or(0))];
             let mut rows = Rows::new(3);
-            for (event, property) in some {
+            for (event, property) in chunk {
                 rows.push(args![project, *event, *property]);
             }
             // Existing pairs use no quota.
-            left -= tx.write_counted(head, rows, "ON CONFLICT DO NOTHING").await? as i64;
-            if left <= 0 {
+            remaining -= tx.write_counted(head, rows, "ON CONFLICT DO NOTHING").await? as i64;
+            if remaining <= 0 {
                 break;
             }
         }
-        quota.record_use(project, DefinitionKind::Pair, left, Charged::AllNew);
+        quota.record_use(project, DefinitionKind::Pair, remaining, Charged::AllNew);
     }
     Ok(())
 }
@@ -135,29 +136,30 @@ async fn write_events(
 ) -> Result<()> {
     // One statement must not write a row twice. Keeping the first observation of the latest hour
     // makes an interrupted run equal to an uninterrupted one.
-    let mut seen: BTreeMap<(ProjectId, &str), (Timestamp, Timestamp)> = BTreeMap::new();
+    let mut observed: BTreeMap<(ProjectId, &str), (Timestamp, Timestamp)> = BTreeMap::new();
     for event in &observations.events {
-        let (_, last) = seen.entry((event.project, &event.name)).or_insert((event.at, event.at));
+        let (_, last) =
+            observed.entry((event.project, &event.name)).or_insert((event.at, event.at));
         if hour(event.at) > hour(*last) {
             *last = event.at;
         }
     }
     let mut names: BTreeMap<ProjectId, BTreeSet<&str>> = BTreeMap::new();
-    for (project, name) in seen.keys() {
+    for (project, name) in observed.keys() {
         names.entry(*project).or_default().insert(name);
     }
     let mut fits: BTreeMap<ProjectId, BTreeSet<&str>> = BTreeMap::new();
     for (project, names) in names {
-        let mut left =
+        let mut remaining =
             remaining_for(tx, quota, project, DefinitionKind::Event, names.len()).await?;
-        let (own, charged) =
-            select_within_quota(tx, (EVENTS_NAMED, args![project]), &names, &mut left).await?;
-        quota.record_use(project, DefinitionKind::Event, left, charged);
-        count_skipped(skipped, project, names.len() - own.len());
-        fits.insert(project, own);
+        let (accepted, charged) =
+            select_within_quota(tx, (EVENTS_NAMED, args![project]), &names, &mut remaining).await?;
+        quota.record_use(project, DefinitionKind::Event, remaining, charged);
+        count_skipped(skipped, project, names.len() - accepted.len());
+        fits.insert(project, accepted);
     }
     let mut rows = Rows::new(10);
-    for ((project, name), (first, last)) in seen {
+    for ((project, name), (first, last)) in observed {
         if !fits.get(&project).is_some_and(|names| names.contains(name)) {
             continue;
         }
@@ -246,38 +248,40 @@ async fn write_properties(
     skipped: &mut Skipped,
     now: Timestamp,
 ) -> Result<()> {
-    let mut seen: BTreeMap<(ProjectId, PropertyOwner, &str), Option<PropertyType>> =
+    let mut observed: BTreeMap<(ProjectId, PropertyOwner, &str), Option<PropertyType>> =
         BTreeMap::new();
     for property in &observations.properties {
-        let kind = seen.entry((property.project, property.owner, &property.name)).or_default();
+        let kind = observed.entry((property.project, property.owner, &property.name)).or_default();
         // The first typed value decides.
         *kind = kind.or(property.kind);
     }
     let mut names: BTreeMap<ProjectId, BTreeMap<PropertyOwner, BTreeSet<&str>>> = BTreeMap::new();
-    for (project, owner, name) in seen.keys() {
+    for (project, owner, name) in observed.keys() {
         names.entry(*project).or_default().entry(*owner).or_default().insert(name);
     }
     let mut fits: BTreeMap<(ProjectId, PropertyOwner), BTreeSet<&str>> = BTreeMap::new();
     for (project, owners) in names {
         let wanted = owners.values().map(BTreeSet::len).sum();
-        let mut left = remaining_for(tx, quota, project, DefinitionKind::Property, wanted).await?;
+        let mut remaining =
+            remaining_for(tx, quota, project, DefinitionKind::Property, wanted).await?;
         let mut charged = Charged::AllNew;
         for (owner, names) in owners {
             let (column, index) = owner_columns(owner);
             let sql = "SELECT name FROM property_definitions WHERE project_id = $1 \
                        AND owner = $2 AND type_index = $3 AND name IN {list}";
             let of = (sql, args![project, column, index]);
-            let (own, owner_charged) = select_within_quota(tx, of, &names, &mut left).await?;
+            let (accepted, owner_charged) =
+                select_within_quota(tx, of, &names, &mut remaining).await?;
             if owner_charged == Charged::SomeExisting {
                 charged = Charged::SomeExisting;
             }
-            count_skipped(skipped, project, names.len() - own.len());
-            fits.insert((project, owner), own);
+            count_skipped(skipped, project, names.len() - accepted.len());
+            fits.insert((project, owner), accepted);
         }
-        quota.record_use(project, DefinitionKind::Property, left, charged);
+        quota.record_use(project, DefinitionKind::Property, remaining, charged);
     }
     let mut rows = Rows::new(9);
-    for ((project, owner, name), kind) in seen {
+    for ((project, owner, name), kind) in observed {
         if !fits.get(&(project, owner)).is_some_and(|names| names.contains(name)) {
             continue;
         }

@@ -19,10 +19,11 @@ pub(super) async fn write(
     write_merges(tx, project, &changes.merges).await?;
     hash_keys::move_merged(tx, project, &changes.merges).await?;
     members::remove_deleted(tx, project, &changes.deleted).await?;
-    let gone = changes.merges.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
-    let gone: Vec<Value> = gone.map(Into::into).collect();
+    let removed =
+        changes.merges.iter().map(|(removed, _)| *removed).chain(changes.deleted.iter().copied());
+    let removed: Vec<Value> = removed.map(Into::into).collect();
     let sql = "DELETE FROM persons WHERE project_id = $1 AND no IN {list}";
-    tx.run_in(sql, args![project], &gone).await?;
+    tx.run_in(sql, args![project], &removed).await?;
     write_persons(tx, project, changes).await?;
     write_ids(tx, project, &changes.ids).await?;
     let sql = "INSERT INTO project_numbers (project_id, next_distinct, next_person) \

@@ -121,10 +121,10 @@ impl Warnings<'_> {
         let mut pruned = 0;
         loop {
             let mut tx = self.core.db.begin().await?;
-            let gone = tx.run(sql.clone(), values.clone()).await?;
+            let deleted = tx.run(sql.clone(), values.clone()).await?;
             tx.commit().await?;
-            pruned += gone;
-            if gone < ROWS_PER_PRUNE.unsigned_abs() {
+            pruned += deleted;
+            if deleted < ROWS_PER_PRUNE.unsigned_abs() {
                 return Ok(pruned);
             }
         }
@@ -153,9 +153,9 @@ pub(crate) async fn record(tx: &mut Tx, source: &str, warnings: &[Warning]) -> R
 }
 
 async fn known_projects(tx: &mut Tx, warnings: &[Warning]) -> Result<HashSet<ProjectId>> {
-    let named: HashSet<ProjectId> = warnings.iter().map(|warning| warning.project).collect();
-    let sql = format!("SELECT id FROM projects WHERE id IN {}", placeholders(1, named.len()));
-    let values = named.into_iter().map(Into::into).collect();
+    let project_ids: HashSet<ProjectId> = warnings.iter().map(|warning| warning.project).collect();
+    let sql = format!("SELECT id FROM projects WHERE id IN {}", placeholders(1, project_ids.len()));
+    let values = project_ids.into_iter().map(Into::into).collect();
     tx.all(sql, values).await?.iter().map(|row| row.get("id")).collect()
 }
 

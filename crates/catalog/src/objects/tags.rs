@@ -30,15 +30,15 @@ pub(crate) async fn of_many(
     object: &str,
     ids: &[String],
 ) -> Result<HashMap<String, Vec<String>>> {
-    let mut found: HashMap<String, Vec<String>> = HashMap::new();
+    let mut tags: HashMap<String, Vec<String>> = HashMap::new();
     if ids.is_empty() {
-        return Ok(found);
+        return Ok(tags);
     }
     let (sql, values) = select(project, object, ids);
     for row in db.all(sql, values).await? {
-        found.entry(row.get("object_id")?).or_default().push(row.get("tag")?);
+        tags.entry(row.get("object_id")?).or_default().push(row.get("tag")?);
     }
-    Ok(found)
+    Ok(tags)
 }
 
 /// Like [`of_many`], for numeric ids, inside or outside of a transaction.
@@ -48,18 +48,18 @@ pub(crate) async fn of_numbered(
     object: &str,
     ids: &[i64],
 ) -> Result<HashMap<i64, Vec<String>>> {
-    let mut found: HashMap<i64, Vec<String>> = HashMap::new();
+    let mut tags: HashMap<i64, Vec<String>> = HashMap::new();
     if ids.is_empty() {
-        return Ok(found);
+        return Ok(tags);
     }
     let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
     let (sql, values) = select(project, object, &texts);
     for row in executor.fetch(sql, values).await? {
         let id: String = row.get("object_id")?;
         let id = id.parse().map_err(|why| Error::corrupt("object_id", why))?;
-        found.entry(id).or_default().push(row.get("tag")?);
+        tags.entry(id).or_default().push(row.get("tag")?);
     }
-    Ok(found)
+    Ok(tags)
 }
 
 /// The tags of one object, within a transaction.

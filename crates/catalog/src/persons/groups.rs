@@ -221,13 +221,13 @@ impl Groups<'_> {
         }
         let sql = "SELECT type_index, group_key, properties, version, created_at FROM groups \
                    WHERE project_id = $1 AND type_index = $2 AND group_key IN {list}";
-        let mut found = Vec::new();
+        let mut groups = Vec::new();
         for (index, wanted) in by_type {
             let fixed = args![project, i64::from(index)];
             let rows = self.core.db.all_in(sql, fixed, &id_values(&wanted)).await?;
-            found.extend(rows.iter().map(read_group).collect::<Result<Vec<_>>>()?);
+            groups.extend(rows.iter().map(read_group).collect::<Result<Vec<_>>>()?);
         }
-        Ok(found)
+        Ok(groups)
     }
 }
 

@@ -171,7 +171,7 @@ fn read_identities<P>(
     read_person: impl Fn(&Row) -> Result<Person<P>>,
 ) -> Result<(Vec<DistinctId>, Vec<Person<P>>)> {
     let (mut ids, mut persons) = (Vec::new(), Vec::new());
-    let mut seen: HashSet<PersonNo> = HashSet::new();
+    let mut visited: HashSet<PersonNo> = HashSet::new();
     for row in rows {
         ids.push(DistinctId {
             no: row.get("id_no")?,
@@ -180,7 +180,7 @@ fn read_identities<P>(
             version: row.get("id_version")?,
             version_floor: row.get("version_floor")?,
         });
-        if row.get::<Option<PersonNo>>("no")?.is_some_and(|no| seen.insert(no)) {
+        if row.get::<Option<PersonNo>>("no")?.is_some_and(|no| visited.insert(no)) {
             persons.push(read_person(row)?);
         }
     }

@@ -153,18 +153,18 @@ impl Persons<'_> {
             let persons = rows.iter().map(read_person).collect::<Result<_>>()?;
             return self.with_ids(project, persons).await;
         };
-        let wanted = usize::try_from(window.limit + 1).unwrap_or(0);
-        let (mut skip, mut found) = (window.offset, Vec::new());
+        let limit = usize::try_from(window.limit + 1).unwrap_or(0);
+        let (mut skip, mut persons) = (window.offset, Vec::new());
         self.scan_matching(project, filter, node, |person| {
             if skip > 0 {
                 skip -= 1;
             } else {
-                found.push(person);
+                persons.push(person);
             }
-            if found.len() == wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if persons.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
         .await?;
-        self.with_ids(project, found).await
+        self.with_ids(project, persons).await
     }
 
     /// The number of matching persons, regardless of the window.
@@ -234,23 +234,23 @@ impl Persons<'_> {
 
     /// Refuses filters by missing cohorts, which would silently match nobody.
     async fn check_cohorts(self, project: ProjectId, filter: &PersonFilter) -> Result<()> {
-        let named = filter.cohorts();
-        if named.len() > COHORTS_MAX {
+        let referenced = filter.cohorts();
+        if referenced.len() > COHORTS_MAX {
             let detail = format!("A list may ask for at most {COHORTS_MAX} cohorts.");
             return Err(Error::refused(Some("properties"), detail));
         }
-        let wanted: Vec<Value> =
-            named.iter().copied().chain(filter.cohort).map(Into::into).collect();
+        let id_values: Vec<Value> =
+            referenced.iter().copied().chain(filter.cohort).map(Into::into).collect();
         let sql = "SELECT id FROM cohorts WHERE project_id = $1 AND NOT deleted AND id IN {list}";
-        let rows = self.core.db.all_in(sql, args![project], &wanted).await?;
-        let there: HashSet<CohortId> =
+        let rows = self.core.db.all_in(sql, args![project], &id_values).await?;
+        let existing: HashSet<CohortId> =
             rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
         let missing =
             |field| Error::refused(Some(field), "There is no such cohort in this project.");
-        if !named.iter().all(|id| there.contains(id)) {
+        if !referenced.iter().all(|id| existing.contains(id)) {
             return Err(missing("properties"));
         }
-        match filter.cohort.filter(|id| !there.contains(id)) {
+        match filter.cohort.filter(|id| !existing.contains(id)) {
             Some(_) => Err(missing("cohort")),
             None => Ok(()),
         }
@@ -318,8 +318,8 @@ impl Persons<'_> {
         };
         let mut tx = self.core.db.begin().await?;
         for person in persons {
-            let told = LoggedPerson(person.no, person.uuid);
-            tx.log(actor, word, &told, changes.clone(), self.core.clock.now()).await?;
+            let logged = LoggedPerson(person.no, person.uuid);
+            tx.log(actor, word, &logged, changes.clone(), self.core.clock.now()).await?;
         }
         tx.commit().await
     }
@@ -333,8 +333,8 @@ impl Persons<'_> {
             "SELECT {PERSON_COLUMNS} FROM persons p WHERE p.project_id = $1 AND p.{column} = $2"
         );
         let row = self.core.db.one(sql, vec![project.into(), value]).await?;
-        let found = self.with_ids(project, vec![read_person(&row)?]).await?;
-        found.into_iter().next().ok_or(Error::NotFound)
+        let persons = self.with_ids(project, vec![read_person(&row)?]).await?;
+        persons.into_iter().next().ok_or(Error::NotFound)
     }
 
     /// Persons after `after` that may have a property, by dense id. The caller checks the property.
@@ -367,8 +367,8 @@ impl Persons<'_> {
     /// The dense ids of the persons that exist.
     pub async fn nos_by_uuid(self, project: ProjectId, uuids: &[Uuid]) -> Result<Vec<PersonNo>> {
         let sql = "SELECT p.no FROM persons p WHERE p.project_id = $1 AND p.uuid IN {list}";
-        let wanted: Vec<Value> = uuids.iter().map(|uuid| (*uuid).into()).collect();
-        let rows = self.core.db.all_in(sql, args![project], &wanted).await?;
+        let id_values: Vec<Value> = uuids.iter().map(|uuid| (*uuid).into()).collect();
+        let rows = self.core.db.all_in(sql, args![project], &id_values).await?;
         rows.iter().map(|row| row.get("no")).collect()
     }
 

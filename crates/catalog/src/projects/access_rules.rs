@@ -89,7 +89,7 @@ impl AccessRules<'_> {
             (_, None) => ChangeAction::Deleted,
             _ => ChangeAction::Changed,
         };
-        let told = |rule: &AccessRule| {
+        let logged = |rule: &AccessRule| {
             json!({
                 "access_level": rule.access_level, "resource": rule.resource,
                 "organization_member": rule.organization_member, "role": rule.role,
@@ -99,8 +99,8 @@ impl AccessRules<'_> {
             scope: item.scope.into(),
             action,
             field: Some("access_controls".into()),
-            before: before.as_ref().map(told),
-            after: after.as_ref().map(told),
+            before: before.as_ref().map(logged),
+            after: after.as_ref().map(logged),
         };
         tx.log_item(actor, ProjectRow::UPDATED, &item, vec![change], now).await?;
         tx.commit().await?;
