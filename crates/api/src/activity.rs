@@ -50,7 +50,7 @@ async fn list(
         scopes: query.scopes,
         item_id: query.item_id,
         user: query.user,
-        seen: caller.visibilities(),
+        visibility: caller.visibilities(),
     };
     let from = query.cursor;
     // One entry more than a page shows whether there is another page.
@@ -222,7 +222,7 @@ impl ActivityPage {
             scopes: vec![scope.into()],
             item_id,
             user: None,
-            seen: self.visibilities.clone(),
+            visibility: self.visibilities.clone(),
         };
         let offset = (self.number - 1).saturating_mul(self.limit);
         let window = Window { limit: self.limit, offset };

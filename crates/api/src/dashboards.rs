@@ -71,7 +71,7 @@ impl FromRequestParts<AppState> for DashboardListFilter {
             tags: crate::http::body::tags(&tags)?,
             exclude_generated: switch("exclude_generated", generated.as_ref())? == Some(true),
             search: search(term.as_ref())?,
-            seen: Visibility::Everything,
+            visibility: Visibility::Everything,
         }))
     }
 }
@@ -93,7 +93,8 @@ async fn list(
     app: App,
 ) -> Result<Listing<DashboardItem>> {
     let (user, viewer) = (caller.user.user.id, caller.viewer());
-    let filter = DashboardFilter { seen: caller.visibility(ObjectKind::Dashboard), ..filter.0 };
+    let filter =
+        DashboardFilter { visibility: caller.visibility(ObjectKind::Dashboard), ..filter.0 };
     let (heads, total) =
         app.catalog.dashboards().list(caller.project.id, user, &filter, page.window).await?;
     let items = heads.into_iter().map(|head| DashboardItem::new(head, viewer)).collect();

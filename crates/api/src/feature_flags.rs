@@ -182,8 +182,8 @@ async fn list(
     query: Query<FlagListQuery>,
     app: App,
 ) -> Result<Listing<FlagResponse>> {
-    let seen = caller.visibility(ObjectKind::FeatureFlag);
-    let filter = FlagFilter { seen, ..query.filter()? };
+    let visibility = caller.visibility(ObjectKind::FeatureFlag);
+    let filter = FlagFilter { visibility, ..query.filter()? };
     let (flags, total) = app.catalog.flags().list(caller.project.id, &filter, page.window).await?;
     let rights = Rights::of(&app, &caller).await?;
     Ok(page.listing(flag_responses(&app, &caller, &rights, flags).await?, total))

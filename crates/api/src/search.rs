@@ -125,7 +125,7 @@ async fn search(caller: Reader<Projects>, query: SearchQuery, app: App) -> Resul
             SearchKind::ALL.into_iter().filter(readable).collect()
         }
     };
-    let filter = SearchFilter { text: query.text, kinds, seen: caller.visibilities() };
+    let filter = SearchFilter { text: query.text, kinds, visibility: caller.visibilities() };
     let (hits, counts) =
         app.catalog.objects().search(caller.project.id, &filter, RESULTS_MAX).await?;
     let counts = SearchKind::ALL.map(|kind| (kind.as_str(), counts.get(&kind).copied()));

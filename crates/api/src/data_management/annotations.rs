@@ -68,13 +68,13 @@ async fn list(
         scope: scope.transpose()?,
         dashboard_item: item.map(InsightId),
         search: search(query.search.as_ref())?,
-        seen: caller.visibilities(),
+        visibility: caller.visibilities(),
     };
     let (annotations, total) =
         app.catalog.annotations().list(caller.project.id, &filter, page.window).await?;
     let shown = annotations
         .into_iter()
-        .map(|annotation| annotation.within(caller.project.id, &filter.seen));
+        .map(|annotation| annotation.within(caller.project.id, &filter.visibility));
     Ok(page.listing(shown.collect(), total))
 }
 

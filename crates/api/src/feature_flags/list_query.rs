@@ -70,7 +70,7 @@ impl FlagListQuery {
             )?,
             eligible_for_experiment: switch("eligible_for_experiment", eligible)? == Some(true),
             order: one_of("order", self.order.as_ref(), FlagOrder::parse)?.unwrap_or_default(),
-            seen: Visibility::Everything,
+            visibility: Visibility::Everything,
         })
     }
 

@@ -144,7 +144,7 @@ impl ListQuery {
             tags: tags(&array::<String>("tags", self.tags.as_ref())?)?,
             events: array("events", self.events.as_ref())?,
             order: order(given(self.order.as_ref()))?,
-            seen: Visibilities::default(),
+            visibility: Visibilities::default(),
         })
     }
 }

@@ -64,7 +64,7 @@ impl InsightViewer {
     /// Restricts a list to visible insights.
     pub(super) fn narrow(&self, filter: &mut InsightFilter) {
         let link = match self {
-            Self::Member(caller) => return filter.seen = caller.visibilities(),
+            Self::Member(caller) => return filter.visibility = caller.visibilities(),
             Self::LinkViewer(link) => link,
         };
         match link.sees {

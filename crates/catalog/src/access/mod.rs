@@ -263,9 +263,9 @@ impl AccessControl<'_> {
         project: ProjectId,
         kind: ObjectKind,
         ids: &[i64],
-        seen: &Visibilities,
+        visibilities: &Visibilities,
     ) -> Result<Vec<i64>> {
-        let visibility = seen.of(kind);
+        let visibility = visibilities.of(kind);
         if *visibility == Visibility::Everything {
             return Ok(Vec::new());
         }

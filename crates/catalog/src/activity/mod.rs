@@ -135,7 +135,7 @@ pub struct ActivityFilter {
     pub item_id: Option<String>,
     pub user: Option<Uuid>,
     /// What the reader may see of each kind of object.
-    pub seen: Visibilities,
+    pub visibility: Visibilities,
 }
 
 /// A position in the log, for cursor pagination.
@@ -334,7 +334,7 @@ impl Activity<'_> {
         values.extend(args![window.limit, window.offset]);
         let rows = self.core.db.all(sql, values).await?;
         let mut entries: Vec<Entry> = rows.iter().map(Entry::read).collect::<Result<_>>()?;
-        self.redact(filter.project, &mut entries, &filter.seen).await?;
+        self.redact(filter.project, &mut entries, &filter.visibility).await?;
         Ok((entries, total))
     }
 
@@ -368,7 +368,7 @@ impl Activity<'_> {
         if direction == Direction::Newer {
             entries.reverse();
         }
-        self.redact(filter.project, &mut entries, &filter.seen).await?;
+        self.redact(filter.project, &mut entries, &filter.visibility).await?;
         Ok(entries)
     }
 }
@@ -393,12 +393,12 @@ fn condition(filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
             &format!(" AND a.user_id = (SELECT id FROM users WHERE uuid = ${})", values.len() + 1);
         values.extend(args![user]);
     }
-    for (kind, visibility) in filter.seen.iter() {
-        let Some(seen) = select::visible(visibility, "o", &mut values) else { continue };
+    for (kind, visibility) in filter.visibility.iter() {
+        let Some(visible_sql) = select::visible(visibility, "o", &mut values) else { continue };
         let ObjectTable { table, scope, .. } = ObjectTable::of(kind);
         condition += &format!(
             " AND (a.scope <> '{scope}' OR EXISTS (SELECT 1 FROM {table} o \
-             WHERE o.project_id = $2 AND CAST(o.id AS TEXT) = a.item_id AND {seen}))"
+             WHERE o.project_id = $2 AND CAST(o.id AS TEXT) = a.item_id AND {visible_sql}))"
         );
         let (column, drawn_on) = match kind {
             ObjectKind::Dashboard => ("dashboard_id", AnnotationScope::Dashboard),
@@ -408,7 +408,7 @@ fn condition(filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
         condition += &format!(
             " AND (a.scope <> '{}' OR NOT EXISTS (SELECT 1 FROM annotations n JOIN {table} o \
              ON o.id = n.{column} WHERE CAST(n.id AS TEXT) = a.item_id AND n.scope = '{}' \
-             AND {seen} IS NOT TRUE))",
+             AND {visible_sql} IS NOT TRUE))",
             ANNOTATION_SCOPE,
             drawn_on.as_str(),
         );

@@ -87,10 +87,10 @@ impl Activity<'_> {
         self,
         project: ProjectId,
         entries: &mut [Entry],
-        seen: &Visibilities,
+        visibility: &Visibilities,
     ) -> Result<()> {
         for kind in [ObjectKind::Dashboard, ObjectKind::Insight] {
-            if *seen.of(kind) == Visibility::Everything {
+            if *visibility.of(kind) == Visibility::Everything {
                 continue;
             }
             let mut referenced = BTreeSet::new();
@@ -103,8 +103,9 @@ impl Activity<'_> {
                 }
             }
             let referenced: Vec<i64> = referenced.into_iter().collect();
-            let hidden =
-                AccessControl::new(self.core).hidden(project, kind, &referenced, seen).await?;
+            let hidden = AccessControl::new(self.core)
+                .hidden(project, kind, &referenced, visibility)
+                .await?;
             let hidden: BTreeSet<i64> = hidden.into_iter().collect();
             if hidden.is_empty() {
                 continue;

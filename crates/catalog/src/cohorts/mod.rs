@@ -222,7 +222,7 @@ impl Cohorts<'_> {
         self,
         actor: &Actor,
         new: NewCohort,
-        seen: &Visibilities,
+        visibility: &Visibilities,
     ) -> Result<Cohort> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
@@ -232,7 +232,7 @@ impl Cohorts<'_> {
             NewCohortKind::Static(filters) => (true, filters.map(Value::Object), None),
             NewCohortKind::OfFlag(flag) => (true, None, Some(flag)),
             NewCohortKind::Dynamic(filters) => {
-                check_references(&mut tx, project, None, &filters, seen).await?;
+                check_references(&mut tx, project, None, &filters, visibility).await?;
                 (false, Some(Value::Object(filters)), None)
             }
         };
@@ -273,7 +273,7 @@ impl Cohorts<'_> {
         actor: &Actor,
         id: CohortId,
         change: CohortChange,
-        seen: &Visibilities,
+        visibility: &Visibilities,
     ) -> Result<Cohort> {
         let project = actor.project_id()?;
         let mut tx = self.core.db.begin().await?;
@@ -290,14 +290,14 @@ impl Cohorts<'_> {
         if let Some(filters) = change.filters.as_ref().filter(|_| dynamic.is_some()).filter(is_new)
         {
             let has_behavioral_filters =
-                check_references(&mut tx, project, Some(id), filters, seen).await?;
+                check_references(&mut tx, project, Some(id), filters, visibility).await?;
             if has_behavioral_filters && !referencing_flags(&mut tx, project, id).await?.is_empty()
             {
                 return Err(Error::invalid_filters(InvalidFilters::behavioral_cohort()));
             }
         }
         if change.deleted == Some(true) {
-            check_unused(&mut tx, project, id, seen.of(ObjectKind::FeatureFlag)).await?;
+            check_unused(&mut tx, project, id, visibility.of(ObjectKind::FeatureFlag)).await?;
         }
         let (mut redefined, mut came_or_went) = (false, false);
         let apply = |cohort: &mut Cohort, _| {

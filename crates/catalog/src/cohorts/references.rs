@@ -21,11 +21,11 @@ pub(crate) async fn check_references(
     project: ProjectId,
     cohort: Option<CohortId>,
     filters: &Map<String, Value>,
-    seen: &Visibilities,
+    visibility: &Visibilities,
 ) -> Result<bool> {
     let refused = |detail: &str| Err(Error::refused(Some("filters"), detail));
     let tree = tree(filters)?;
-    check_actions(tx, project, actions(&tree), seen.of(ObjectKind::Action)).await?;
+    check_actions(tx, project, actions(&tree), visibility.of(ObjectKind::Action)).await?;
     let references = References::of_tree(tx, project, &tree).await?;
     if cohort.is_some_and(|cohort| references.cohorts.contains(&cohort)) {
         return refused(LOOP);
@@ -180,7 +180,7 @@ async fn check_actions(
     tx: &mut Tx,
     project: ProjectId,
     referenced: BTreeSet<ActionId>,
-    seen: &Visibility,
+    visibility: &Visibility,
 ) -> Result<()> {
     let list: Vec<_> = referenced.iter().map(|id| (*id).into()).collect();
     let sql = "SELECT id, created_by FROM actions \
@@ -188,7 +188,7 @@ async fn check_actions(
     let mut visible_count = 0;
     for row in tx.all_in(sql, args![project], &list).await? {
         let id: ActionId = row.get("id")?;
-        visible_count += usize::from(seen.holds(id.0, row.get("created_by")?));
+        visible_count += usize::from(visibility.holds(id.0, row.get("created_by")?));
     }
     if visible_count < referenced.len() {
         return Err(Error::refused(Some("filters"), "There is no such action in this project."));
@@ -248,14 +248,14 @@ async fn referencing(
     for (other, named) in &others {
         named.iter().for_each(|named| asking.entry(*named).or_default().push(*other));
     }
-    let (mut reaching, mut seen) = (vec![id], HashSet::from([id]));
+    let (mut referencing, mut visited) = (vec![id], HashSet::from([id]));
     let mut at = 0;
-    while let Some(reached) = reaching.get(at).copied() {
+    while let Some(reached) = referencing.get(at).copied() {
         at += 1;
         let found = asking.remove(&reached).unwrap_or_default();
-        reaching.extend(found.into_iter().filter(|found| seen.insert(*found)));
+        referencing.extend(found.into_iter().filter(|found| visited.insert(*found)));
     }
-    Ok(reaching.iter().map(|id| (*id).into()).collect())
+    Ok(referencing.iter().map(|id| (*id).into()).collect())
 }
 
 /// Requests a calculation of all cohorts that reference this one.
@@ -304,14 +304,15 @@ pub(crate) async fn check_unused(
     tx: &mut Tx,
     project: ProjectId,
     id: CohortId,
-    seen: &Visibility,
+    visibility: &Visibility,
 ) -> Result<()> {
     let flags = referencing_flags(tx, project, id).await?;
     if flags.is_empty() {
         return Ok(());
     }
     let (count, named) = (flags.len(), flags.into_iter());
-    let named = named.filter(|(id, _, author)| seen.holds(id.0, *author)).map(|(_, key, _)| key);
+    let named =
+        named.filter(|(id, _, author)| visibility.holds(id.0, *author)).map(|(_, key, _)| key);
     let mut named: Vec<String> = named.collect();
     if named.len() < count {
         named.push(format!("{} that you cannot see", count - named.len()));

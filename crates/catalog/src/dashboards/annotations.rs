@@ -43,7 +43,7 @@ pub struct AnnotationFilter {
     pub dashboard_item: Option<InsightId>,
     pub search: Option<String>,
     /// Which dashboards and insights the reader may see; annotations on others are left out.
-    pub seen: Visibilities,
+    pub visibility: Visibilities,
 }
 
 const COLUMNS: &str = "a.id, a.project_id, a.content, a.date_marker, a.creation_type, a.scope, \
@@ -193,9 +193,9 @@ impl Annotations<'_> {
             (AnnotationScope::Dashboard, ObjectKind::Dashboard, "d"),
             (AnnotationScope::DashboardItem, ObjectKind::Insight, "i"),
         ] {
-            let seen = condition.bind_visible(filter.seen.of(kind), alias);
+            let visible_sql = condition.bind_visible(filter.visibility.of(kind), alias);
             condition.and_sql(&format!(
-                "(a.scope <> '{}' OR {alias}.id IS NULL OR {seen})",
+                "(a.scope <> '{}' OR {alias}.id IS NULL OR {visible_sql})",
                 scope.as_str()
             ));
         }

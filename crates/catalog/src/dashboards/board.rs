@@ -333,8 +333,9 @@ impl Dashboards<'_> {
         let before = Board::lock(&mut tx, actor, id).await?;
         let access = InheritedAccess::of_board(&mut tx, &before, viewer).await?;
         let copied = before.insights_to_duplicate(&change.copied_tiles);
-        let (project, seen) = (before.project(), viewer.visibility(ObjectKind::Insight));
-        let copies = insight_writes::copies_of(&mut tx, project, actor.user, copied, &seen).await?;
+        let (project, visibility) = (before.project(), viewer.visibility(ObjectKind::Insight));
+        let copies =
+            insight_writes::copies_of(&mut tx, project, actor.user, copied, &visibility).await?;
         let apply = |board: &mut Board, _| {
             was_deleted = board.is_deleted();
             board.apply(change, viewer, &access, &copies)

@@ -35,7 +35,7 @@ pub struct InsightFilter {
     /// The query names all of these events.
     pub events: Vec<String>,
     pub order: InsightOrder,
-    pub seen: Visibilities,
+    pub visibility: Visibilities,
 }
 
 /// A sort column and a direction.
@@ -116,8 +116,9 @@ impl InsightFilter {
             condition.and("i.kind = ?", kind.as_str());
         }
         for dashboard in &self.dashboards {
-            let seen = condition.bind_visible(self.seen.of(ObjectKind::Dashboard), "d");
-            let this = format!("NOT t.deleted AND d.id = ? AND {seen}");
+            let visible_sql =
+                condition.bind_visible(self.visibility.of(ObjectKind::Dashboard), "d");
+            let this = format!("NOT t.deleted AND d.id = ? AND {visible_sql}");
             condition.and(&ON_A_DASHBOARD.replace("NOT t.deleted", &this), *dashboard);
         }
         if !self.tags.is_empty() {
@@ -128,7 +129,7 @@ impl InsightFilter {
             let named = format!("\"event\":{}", serde_json::Value::from(event.as_str()));
             condition.and_contains("i.query", &named);
         }
-        condition.and_visible(self.seen.of(ObjectKind::Insight), "i");
+        condition.and_visible(self.visibility.of(ObjectKind::Insight), "i");
         condition
     }
 }

@@ -178,9 +178,9 @@ pub(crate) async fn copyable_tiles(
     depth: CopyDepth,
 ) -> Result<Vec<TileState>> {
     let project = actor.project_id()?;
-    let (ids, seen) =
+    let (ids, visibility) =
         (tiles.iter().filter_map(TileState::insight), viewer.visibility(ObjectKind::Insight));
-    let live = copies_of(tx, project, actor.user, ids.collect(), &seen).await?;
+    let live = copies_of(tx, project, actor.user, ids.collect(), &visibility).await?;
     if depth == CopyDepth::Tiles {
         let access = InheritedAccess::of_tiles(tx, project, &tiles, viewer).await?;
         let is_shown = |tile: &&TileState| tile.insight().is_none_or(|id| live.contains_key(&id));
@@ -208,13 +208,13 @@ pub(crate) async fn copies_of(
     project: ProjectId,
     viewer: Option<UserId>,
     ids: Vec<InsightId>,
-    seen: &Visibility,
+    visibility: &Visibility,
 ) -> Result<HashMap<InsightId, NewInsight>> {
     let insights = by_ids(tx, project, viewer, ids).await?;
-    let is_seen = |insight: &Insight| {
-        seen.holds(insight.id.0, insight.created_by.as_ref().map(|author| author.id))
+    let is_visible = |insight: &Insight| {
+        visibility.holds(insight.id.0, insight.created_by.as_ref().map(|author| author.id))
     };
-    let live = insights.into_iter().filter(|insight| !insight.deleted && is_seen(insight));
+    let live = insights.into_iter().filter(|insight| !insight.deleted && is_visible(insight));
     Ok(live.map(|insight| (insight.id, copy_of(insight))).collect())
 }
 

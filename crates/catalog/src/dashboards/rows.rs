@@ -28,7 +28,7 @@ pub struct DashboardFilter {
     /// Excludes dashboards that were generated for a feature.
     pub exclude_generated: bool,
     pub search: Option<String>,
-    pub seen: Visibility,
+    pub visibility: Visibility,
 }
 
 /// A dashboard with its tiles and insights.
@@ -175,7 +175,7 @@ impl Dashboards<'_> {
         if let Some(search) = &filter.search {
             condition.and_search(&["d.name", "d.description"], None, search);
         }
-        condition.and_visible(&filter.seen, "d");
+        condition.and_visible(&filter.visibility, "d");
         let columns = format!("{HEAD}, {}", author::COLUMNS);
         let order = "d.pinned DESC, COALESCE(d.name, ''), d.id";
         let (rows, total) = self.core.db.page(&columns, FROM, condition, order, window).await?;
@@ -233,11 +233,11 @@ impl Dashboards<'_> {
         self,
         dashboard: Dashboard,
         viewer: Option<UserId>,
-        seen: &Visibilities,
+        visibility: &Visibilities,
     ) -> Result<DashboardView> {
         let executor = &mut &self.core.db;
         let project = dashboard.head.team_id;
-        let others = seen.of(ObjectKind::Dashboard);
+        let others = visibility.of(ObjectKind::Dashboard);
         let tiles = tiles::live(executor, project, dashboard.head.id, others).await?;
         let shown = tiles.iter().filter_map(|tile| match tile.content {
             TileContent::Insight(id) => Some(id),

@@ -191,7 +191,7 @@ impl Dashboards<'_> {
 async fn tiles_of_notes(
     executor: &mut impl Executor,
     notes: &[NoteId],
-    seen: &Visibility,
+    visibility: &Visibility,
 ) -> Result<HashMap<NoteId, Vec<TileRef>>> {
     let mut tiles: HashMap<NoteId, Vec<TileRef>> = HashMap::new();
     if notes.is_empty() {
@@ -199,11 +199,11 @@ async fn tiles_of_notes(
     }
     let mut values: Vec<Value> = notes.iter().map(|id| (*id).into()).collect();
     let marks = placeholders(1, notes.len());
-    let seen = visible(seen, "d", &mut values).unwrap_or_else(|| "TRUE".into());
+    let visible_sql = visible(visibility, "d", &mut values).unwrap_or_else(|| "TRUE".into());
     let sql = format!(
         "SELECT t.id, t.note_id, t.dashboard_id, t.deleted FROM dashboard_tiles t \
          JOIN dashboards d ON d.id = t.dashboard_id \
-         WHERE t.note_id IN {marks} AND NOT t.deleted AND NOT d.deleted AND {seen} ORDER BY t.id"
+         WHERE t.note_id IN {marks} AND NOT t.deleted AND NOT d.deleted AND {visible_sql} ORDER BY t.id"
     );
     for row in executor.fetch(sql, values).await? {
         tiles.entry(row.get("note_id")?).or_default().push(TileRef {

@@ -138,14 +138,14 @@ impl Actions<'_> {
     pub async fn list(
         self,
         project: ProjectId,
-        seen: &Visibility,
+        visibility: &Visibility,
         window: Window,
     ) -> Result<(Vec<Action>, i64)> {
         let live = format!("a.project_id = $1{}", Deleted::Exclude.condition("a"));
         let columns = format!("{COLUMNS}, {}", author::COLUMNS);
         let order = "a.created_at DESC, a.name, a.id";
         let mut condition = Condition::new(&live, args![project]);
-        condition.and_visible(seen, "a");
+        condition.and_visible(visibility, "a");
         let (rows, total) = self.core.db.page(&columns, FROM, condition, order, window).await?;
         let ids = rows
             .iter()
@@ -174,11 +174,16 @@ impl Actions<'_> {
     }
 
     /// If the name is taken by an action hidden from the user, the error does not reveal its id.
-    pub async fn create(self, actor: &Actor, new: NewAction, seen: &Visibility) -> Result<Action> {
+    pub async fn create(
+        self,
+        actor: &Actor,
+        new: NewAction,
+        visibility: &Visibility,
+    ) -> Result<Action> {
         let name = new.name.clone();
         match self.insert_action(actor, new).await {
             Err(Error::Duplicate { rule }) => {
-                Err(self.name_taken(actor, &name, seen, rule).await?)
+                Err(self.name_taken(actor, &name, visibility, rule).await?)
             }
             other => other,
         }
@@ -220,12 +225,12 @@ impl Actions<'_> {
         actor: &Actor,
         id: ActionId,
         change: ActionChange,
-        seen: &Visibility,
+        visibility: &Visibility,
     ) -> Result<Action> {
         let mut name = String::new();
         match self.change_action(actor, id, change, &mut name).await {
             Err(Error::Duplicate { rule }) => {
-                Err(self.name_taken(actor, &name, seen, rule).await?)
+                Err(self.name_taken(actor, &name, visibility, rule).await?)
             }
             other => other,
         }
@@ -273,7 +278,7 @@ impl Actions<'_> {
         self,
         actor: &Actor,
         name: &str,
-        seen: &Visibility,
+        visibility: &Visibility,
         rule: String,
     ) -> Result<Error> {
         let sql = "SELECT id, created_by FROM actions WHERE project_id = $1 AND name = $2 AND NOT deleted";
@@ -282,7 +287,7 @@ impl Actions<'_> {
         };
         let id: ActionId = row.get("id")?;
         let mut detail = String::from("This project already has an action with this name");
-        if seen.holds(id.0, row.get("created_by")?) {
+        if visibility.holds(id.0, row.get("created_by")?) {
             detail += &format!(", ID {id}");
         }
         Ok(Error::Taken { field: "name", detail })

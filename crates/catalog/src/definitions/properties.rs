@@ -133,7 +133,7 @@ impl PropertyDefinitionFilter {
         let (owner, index) = owner_columns(self.owner);
         let start = "d.project_id = $1 AND d.owner = $2 AND d.type_index = $3";
         let mut condition = Condition::new(start, args![project, owner, index]);
-        let seen = match self.events.is_empty() {
+        let seen_sql = match self.events.is_empty() {
             true => "FALSE".to_owned(),
             false => {
                 let marks = condition.bind_list(&self.events);
@@ -144,10 +144,10 @@ impl PropertyDefinitionFilter {
             }
         };
         if self.only_seen_on_events {
-            condition.and_sql(&seen);
+            condition.and_sql(&seen_sql);
         } else if !self.events.is_empty() {
             // A no-op that uses the parameters, so that the count binds the same ones as the list.
-            condition.and_sql(&format!("({seen} OR TRUE)"));
+            condition.and_sql(&format!("({seen_sql} OR TRUE)"));
         }
         self.terms.iter().for_each(|term| condition.and_contains("d.name", term));
         if !self.names.is_empty() {
@@ -167,7 +167,7 @@ impl PropertyDefinitionFilter {
                 condition.and_sql(sql);
             }
         }
-        (condition, seen)
+        (condition, seen_sql)
     }
 }
 
@@ -178,8 +178,8 @@ impl PropertyDefinitions<'_> {
         filter: &PropertyDefinitionFilter,
         window: Window,
     ) -> Result<(Vec<PropertyDefinition>, i64)> {
-        let (condition, seen) = filter.condition(project);
-        let columns = format!("{COLUMNS}, {seen} AS is_seen");
+        let (condition, seen_sql) = filter.condition(project);
+        let columns = format!("{COLUMNS}, {seen_sql} AS is_seen");
         let order = "is_seen DESC, d.verified DESC, d.name";
         let from = "property_definitions d";
         let (rows, total) = self.core.db.page(&columns, from, condition, order, window).await?;

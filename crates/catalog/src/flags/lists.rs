@@ -32,7 +32,7 @@ pub struct FlagFilter {
     pub has_evaluation_contexts: Option<bool>,
     pub eligible_for_experiment: bool,
     pub order: FlagOrder,
-    pub seen: Visibility,
+    pub visibility: Visibility,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum Staleness {
     Stale,
 }
 
-/// A column of [`ORDERS`], and a direction.
+/// A column of `ORDERS`, and a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlagOrder {
     column: &'static str,
@@ -112,7 +112,7 @@ impl FlagFilter {
             condition.and_sql("1 = 0");
         }
         self.lists(&mut condition);
-        condition.and_visible(&self.seen, "f");
+        condition.and_visible(&self.visibility, "f");
         condition
     }
 
@@ -161,9 +161,9 @@ impl Flags<'_> {
         visibility: &Visibility,
     ) -> Result<Option<HashSet<FlagId>>> {
         let mut values = args![project];
-        let Some(seen) = visible(visibility, "f", &mut values) else { return Ok(None) };
+        let Some(visible_sql) = visible(visibility, "f", &mut values) else { return Ok(None) };
         let sql = format!(
-            "SELECT f.id FROM feature_flags f WHERE f.project_id = $1 AND NOT f.deleted AND {seen}"
+            "SELECT f.id FROM feature_flags f WHERE f.project_id = $1 AND NOT f.deleted AND {visible_sql}"
         );
         let rows = self.core.db.all(sql, values).await?;
         rows.iter().map(|row| row.get("id")).collect::<Result<_>>().map(Some)

@@ -33,7 +33,7 @@ pub(super) async fn check(
     tx: &mut Tx,
     before: Option<&FeatureFlag>,
     after: &mut FeatureFlag,
-    seen: &Visibility,
+    visibility: &Visibility,
 ) -> Result<()> {
     let was = |holds: fn(&FeatureFlag) -> bool| before.is_some_and(holds);
     let pair = |flag: &FeatureFlag| {
@@ -51,7 +51,7 @@ pub(super) async fn check(
     }
     let serves = |flag: &FeatureFlag| flag.active && !flag.deleted;
     if was(serves) && !serves(after) {
-        check_no_dependents(tx, after.id, seen).await?;
+        check_no_dependents(tx, after.id, visibility).await?;
     }
     if before.is_some() && serves(after) && !was(serves) {
         check_dependencies_active(tx, after).await?;
@@ -118,13 +118,13 @@ async fn restore_key(tx: &mut Tx, flag: &mut FeatureFlag) -> Result<()> {
 }
 
 /// Refuses to disable a flag that active flags depend on; a hidden flag is not named.
-async fn check_no_dependents(tx: &mut Tx, id: FlagId, seen: &Visibility) -> Result<()> {
+async fn check_no_dependents(tx: &mut Tx, id: FlagId, visibility: &Visibility) -> Result<()> {
     let sql = "SELECT f.id, f.key, f.created_by FROM feature_flag_dependencies d \
                JOIN feature_flags f ON f.id = d.flag_id \
                WHERE d.depends_on = $1 AND f.id <> $1 AND f.active AND NOT f.deleted LIMIT 1";
     match tx.optional(sql, args![id]).await? {
         None => Ok(()),
-        Some(row) if !seen.holds(row.get("id")?, row.get("created_by")?) => {
+        Some(row) if !visibility.holds(row.get("id")?, row.get("created_by")?) => {
             Err(refused("An active feature flag that you cannot see depends on this one."))
         }
         Some(row) => {

@@ -11,10 +11,10 @@ use crate::db::{Tx, args};
 
 /// Writes in key order, which prevents deadlocks. Both engines name the columns of a `VALUES` list
 /// `column1`, `column2`, ….
-pub(super) async fn write(tx: &mut Tx, seen: &[ObservedFlag]) -> Result<()> {
+pub(super) async fn write(tx: &mut Tx, observed: &[ObservedFlag]) -> Result<()> {
     let mut called: BTreeMap<(ProjectId, &str), Timestamp> = BTreeMap::new();
     let mut enriched: BTreeSet<(ProjectId, &str)> = BTreeSet::new();
-    for flag in seen {
+    for flag in observed {
         let name = (flag.project, flag.key.as_str());
         match flag.observation {
             FlagObservation::Called(at) => {

@@ -68,7 +68,7 @@ impl Warnings<'_> {
         Ok((rows.iter().map(WarningRow::read).collect::<Result<_>>()?, total))
     }
 
-    /// Stores warnings of `source`, at most [`WARNINGS_AT_ONCE_MAX`], without those of deleted
+    /// Stores warnings of `source`, at most `WARNINGS_AT_ONCE_MAX`, without those of deleted
     /// projects. Returns the count stored.
     pub async fn record(self, source: &str, warnings: &[Warning]) -> Result<usize> {
         let mut tx = self.core.db.begin().await?;
@@ -77,7 +77,7 @@ impl Warnings<'_> {
         Ok(kept)
     }
 
-    /// Deletes warnings past [`WARNING_DAYS_MAX`] or [`WARNINGS_PER_PROJECT_MAX`]. Returns the
+    /// Deletes warnings past `WARNING_DAYS_MAX` or `WARNINGS_PER_PROJECT_MAX`. Returns the
     /// count.
     pub async fn prune(self) -> Result<u64> {
         let oldest = self.core.clock.now().plus_seconds(-WARNING_DAYS_MAX * 24 * 3_600);

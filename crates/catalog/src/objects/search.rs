@@ -26,7 +26,7 @@ pub struct SearchFilter {
     /// Words that must all occur in name or description; none matches everything.
     pub text: Option<String>,
     pub kinds: Vec<SearchKind>,
-    pub seen: Visibilities,
+    pub visibility: Visibilities,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -151,7 +151,7 @@ impl Objects<'_> {
                 condition.and_search(&[title, about], None, word);
             }
             if let Some(access_kind) = access_kind {
-                condition.and_visible(filter.seen.of(access_kind), "o");
+                condition.and_visible(filter.visibility.of(access_kind), "o");
             }
             let fit = match &filter.text {
                 Some(text) => condition.match_score(title, text),

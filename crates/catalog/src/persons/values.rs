@@ -80,12 +80,12 @@ impl Persons<'_> {
         let mut counts = Counts::of(containing);
         let sql = "SELECT no, properties FROM persons \
                    WHERE project_id = $1 AND no < $2 ORDER BY no DESC LIMIT $3";
-        let (mut before, mut seen) = (i64::from(u32::MAX) + 1, 0);
-        while seen < SAMPLED_MAX {
+        let (mut before, mut sampled) = (i64::from(u32::MAX) + 1, 0);
+        while sampled < SAMPLED_MAX {
             let rows = self.core.db.all(sql, args![project, before, BATCH_ROWS]).await?;
             let Some(last) = rows.last() else { break };
             before = i64::from(last.get::<PersonNo>("no")?.0);
-            seen += rows.len();
+            sampled += rows.len();
             for row in &rows {
                 let properties: HashMap<String, Json> = row.json("properties")?;
                 properties.get(key).into_iter().for_each(|value| counts.add(value));
@@ -106,12 +106,12 @@ impl Groups<'_> {
         limit: usize,
     ) -> Result<Vec<(String, i64)>> {
         let mut counts = Counts::of(containing);
-        let (mut after, mut seen): (Option<String>, _) = (None, 0);
-        while seen < SAMPLED_MAX {
+        let (mut after, mut sampled): (Option<String>, _) = (None, 0);
+        while sampled < SAMPLED_MAX {
             let groups = self.scan(project, index, after.as_deref(), BATCH_ROWS).await?;
             let Some(last) = groups.last() else { break };
             after = Some(last.key.clone());
-            seen += groups.len();
+            sampled += groups.len();
             let values = groups.iter().filter_map(|group| group.properties.get(key));
             values.for_each(|value| counts.add(value));
         }
@@ -126,12 +126,12 @@ impl Groups<'_> {
         let mut names = BTreeMap::new();
         for kind in self.types(project).await? {
             let mut counts: HashMap<String, i64> = HashMap::new();
-            let (mut after, mut seen): (Option<String>, _) = (None, 0);
-            while seen < SAMPLED_MAX {
+            let (mut after, mut sampled): (Option<String>, _) = (None, 0);
+            while sampled < SAMPLED_MAX {
                 let groups = self.scan(project, kind.index, after.as_deref(), BATCH_ROWS).await?;
                 let Some(last) = groups.last() else { break };
                 after = Some(last.key.clone());
-                seen += groups.len();
+                sampled += groups.len();
                 for name in groups.into_iter().flat_map(|group| group.properties) {
                     if counts.len() < DISTINCT_VALUES_MAX || counts.contains_key(&name.0) {
                         *counts.entry(name.0).or_default() += 1;

@@ -1,12 +1,12 @@
--- Times are microseconds since 1970 UTC; uuids and JSON are text.
+-- Timestamps are microseconds since 1970 UTC; UUIDs and JSON are strings.
 
--- One row.
+-- Has one row.
 CREATE TABLE instance (
     id BIGINT PRIMARY KEY,
     vault_proof {bytes} NOT NULL
 );
 
--- A deleted organization keeps its row, because its projects do.
+-- Soft-deleted, because its projects are.
 CREATE TABLE organizations (
     id TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -18,7 +18,7 @@ CREATE TABLE organizations (
     deleted_at BIGINT
 );
 
--- A deleted project keeps its row: its number must never mean another one.
+-- Soft-deleted, so that an id is never reused.
 CREATE TABLE projects (
     id {serial},
     uuid TEXT NOT NULL UNIQUE,

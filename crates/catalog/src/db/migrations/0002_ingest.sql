@@ -1,7 +1,7 @@
--- What the pipeline makes of events. Project rows never go away, so these tables, which are
--- written for every batch, do not refer to them.
+-- What the pipeline derives from events. Project rows are never deleted, so these tables, which
+-- every batch writes, have no foreign keys to them.
 
--- How far each reader of the journal has come: the first position it has not applied.
+-- The first unapplied position of each consumer of the journal.
 CREATE TABLE journal_offsets (
     consumer TEXT PRIMARY KEY,
     journal_id TEXT NOT NULL,
@@ -9,7 +9,7 @@ CREATE TABLE journal_offsets (
     updated_at BIGINT NOT NULL
 );
 
--- The next dense numbers of a project; a number is never given twice.
+-- The next dense ids of a project; ids are never reused.
 CREATE TABLE project_numbers (
     project_id BIGINT PRIMARY KEY,
     next_distinct BIGINT NOT NULL,
@@ -29,8 +29,8 @@ CREATE TABLE persons (
 );
 CREATE INDEX persons_by_age ON persons (project_id, created_at, no);
 
--- An id keeps its row and its number when its person is deleted; a new person of it starts above
--- the floor.
+-- A distinct id keeps its row and dense id when its person is deleted; the version of its next
+-- person starts above the floor.
 CREATE TABLE distinct_ids (
     project_id BIGINT NOT NULL,
     no BIGINT NOT NULL,
@@ -65,7 +65,7 @@ CREATE TABLE groups (
 );
 CREATE INDEX groups_by_age ON groups (project_id, type_index, created_at, group_key);
 
--- Seen times are null while a definition was only made by hand.
+-- `last_seen_at` is null while a definition was only created by a user.
 CREATE TABLE event_definitions (
     id TEXT PRIMARY KEY,
     project_id BIGINT NOT NULL,
@@ -87,7 +87,7 @@ CREATE TABLE event_definitions (
     UNIQUE (project_id, name)
 );
 
--- Owner is event, person or group; the index is that of the group's type, and -1 for the others.
+-- `owner` is event, person or group; `type_index` is the group type's, and -1 for the others.
 CREATE TABLE property_definitions (
     id TEXT PRIMARY KEY,
     project_id BIGINT NOT NULL,
@@ -112,7 +112,7 @@ CREATE TABLE event_properties (
     PRIMARY KEY (project_id, event, property)
 );
 
--- Events to delete, noted with the change that asked for it, and done afterwards.
+-- Pending deletions of events, recorded with the change that requested them.
 CREATE TABLE event_deletions (
     project_id BIGINT NOT NULL,
     before_position BIGINT NOT NULL,
@@ -124,7 +124,7 @@ CREATE TABLE event_deletions (
 );
 CREATE INDEX event_deletions_due ON event_deletions (before_position) WHERE done_at IS NULL;
 
--- Records that could not be applied. The project is null when not even that could be read.
+-- Records that could not be applied. The project is null if it could not be decoded.
 CREATE TABLE dead_letters (
     id TEXT PRIMARY KEY,
     project_id BIGINT,

@@ -1,4 +1,4 @@
--- Keys are unique among live flags. The counts follow from the filters, for lists that ask for them.
+-- Keys are unique among live flags. The counts are derived from the filters, for list filters.
 CREATE TABLE feature_flags (
     id {serial},
     project_id BIGINT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
@@ -32,7 +32,7 @@ CREATE TABLE feature_flags (
 CREATE UNIQUE INDEX feature_flags_live_key ON feature_flags (project_id, key) WHERE NOT deleted;
 CREATE INDEX feature_flags_by_age ON feature_flags (project_id, created_at);
 
--- What a flag's conditions name.
+-- References of a flag's conditions.
 CREATE TABLE feature_flag_dependencies (
     flag_id BIGINT NOT NULL REFERENCES feature_flags (id) ON DELETE CASCADE,
     depends_on BIGINT NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE feature_flag_role_access (
 );
 CREATE INDEX feature_flag_role_access_by_role ON feature_flag_role_access (role_id);
 
--- Which identifier buckets a person for flags that keep their experience.
+-- The identifier that buckets a person, for flags with experience continuity.
 CREATE TABLE flag_hash_keys (
     project_id BIGINT NOT NULL,
     person_no BIGINT NOT NULL,

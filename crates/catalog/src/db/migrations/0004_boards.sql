@@ -1,4 +1,4 @@
--- Insights, dashboards, what lies on them, and who else may see or edit them.
+-- Insights, dashboards, tiles, collaborators and sharing links.
 
 CREATE TABLE dashboards (
     id {serial},
@@ -20,7 +20,7 @@ CREATE TABLE dashboards (
 );
 CREATE INDEX dashboards_by_project ON dashboards (project_id, deleted);
 
--- `kind` follows from the query, for lists of one kind.
+-- `kind` is derived from the query, for list filters.
 CREATE TABLE insights (
     id {serial},
     project_id BIGINT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
@@ -71,7 +71,7 @@ CREATE TABLE dashboard_buttons (
     style TEXT NOT NULL
 );
 
--- A tile shows one of three things. It is seen while neither it, its dashboard nor its insight is
+-- A tile has exactly one content. It is live while neither it, its dashboard nor its insight is
 -- deleted.
 CREATE TABLE dashboard_tiles (
     id {serial},
@@ -103,7 +103,7 @@ CREATE TABLE dashboard_collaborators (
 );
 CREATE INDEX dashboard_collaborators_by_user ON dashboard_collaborators (user_id);
 
--- Of a dashboard or of an insight. The token before the present one is good until it expires.
+-- Links to a dashboard or an insight. The previous token is valid until it expires.
 CREATE TABLE sharing_configurations (
     id {serial},
     project_id BIGINT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,

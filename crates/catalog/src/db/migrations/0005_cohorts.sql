@@ -1,4 +1,4 @@
--- Sets of persons: by their properties, or as a list.
+-- Cohorts: dynamic, by filters, or static.
 
 CREATE TABLE cohorts (
     id {serial},
@@ -20,8 +20,8 @@ CREATE TABLE cohorts (
 );
 CREATE INDEX cohorts_by_project ON cohorts (project_id, created_at);
 
--- Who belongs to which version of a cohort; lists have version 0 only. Written beside the
--- pipeline, so a person may be gone that is still named here.
+-- Members per version of a cohort; static cohorts have version 0 only. Written concurrently with
+-- the pipeline, so a member may be a deleted person.
 CREATE TABLE cohort_people (
     cohort_id BIGINT NOT NULL REFERENCES cohorts (id) ON DELETE CASCADE,
     version BIGINT NOT NULL,

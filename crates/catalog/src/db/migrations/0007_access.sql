@@ -1,5 +1,5 @@
--- How far people may go: in the project itself, with its objects of a kind (number 0), or with one
--- of them. Each rule is for a member, for a role, or, where neither is named, for everybody.
+-- Access rules: about the project, about all objects of a kind (id 0), or about one object. Each
+-- rule is for a member, for a role, or, with neither, for everyone.
 CREATE TABLE access_controls (
     id {serial},
     project_id BIGINT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,

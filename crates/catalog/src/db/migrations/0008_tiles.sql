@@ -1,4 +1,4 @@
--- A deleted dashboard keeps its tiles as they are. Until now it took all of them along, and gave
--- all of them back: those that were taken off before cannot be told from the others any more.
+-- A deleted dashboard keeps its tiles as they are. Before, deleting it deleted all of its tiles and
+-- restoring it restored them, so tiles deleted earlier can no longer be distinguished.
 UPDATE dashboard_tiles SET deleted = FALSE
     WHERE deleted AND dashboard_id IN (SELECT id FROM dashboards WHERE deleted);

@@ -1,5 +1,5 @@
--- Tokens of links that were renewed, each good until it expires. Until now a link kept one of them,
--- whose columns are not read any more.
+-- Earlier tokens of links, each valid until it expires. Before, a link stored only one of them, in
+-- columns that are no longer read.
 CREATE TABLE sharing_tokens (
     id {serial},
     sharing_id BIGINT NOT NULL REFERENCES sharing_configurations (id) ON DELETE CASCADE,

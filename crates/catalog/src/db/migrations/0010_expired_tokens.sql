@@ -1,2 +1,2 @@
--- Renewing a link deletes the tokens that are too old, wherever they are.
+-- Rotating a token deletes expired tokens of all links.
 CREATE INDEX sharing_tokens_by_expiry ON sharing_tokens (expires_at);

@@ -1,5 +1,5 @@
--- Networks that an account was entered from, as hashes: strangers who guess elsewhere do not lock its
--- owner out there.
+-- Hashes of the networks that an account logged in from: failed logins from elsewhere do not lock
+-- its owner out there.
 CREATE TABLE login_networks (
     user_id BIGINT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
     network_hash TEXT NOT NULL,
@@ -7,7 +7,7 @@ CREATE TABLE login_networks (
     PRIMARY KEY (user_id, network_hash)
 );
 
--- The first id of a person, which scans of persons ask for, is the first entry here. Without the
--- number both databases walk the primary key instead, past the ids of everybody before.
+-- The first entry is the first distinct id of a person, which scans read. Without `no` in the index
+-- both engines scan the primary key instead, past the ids of all earlier persons.
 CREATE INDEX distinct_ids_by_person_no ON distinct_ids (project_id, person_no, no);
 DROP INDEX distinct_ids_by_person;

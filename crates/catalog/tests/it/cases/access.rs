@@ -31,9 +31,9 @@ pub async fn effective_access_loads_all_rules_in_one_statement(database: TestDat
     assert_eq!(standing.access.of_object(ObjectKind::Insight, 7), AccessLevel::Editor);
     // Hiding that many objects takes no further statement.
     let viewer = Viewer { user: member, is_admin: false, access: &standing.access };
-    let seen = viewer.visibility(ObjectKind::Dashboard);
+    let visibility = viewer.visibility(ObjectKind::Dashboard);
     let before = catalog.statements();
-    let filter = DashboardFilter { seen, ..Default::default() };
+    let filter = DashboardFilter { visibility, ..Default::default() };
     let (found, total) =
         catalog.dashboards().list(project.id, member, &filter, EVERYTHING).await.unwrap();
     let hidden = catalog.statements() - before;

@@ -129,7 +129,7 @@ pub async fn deeply_nested_log_details_stay_readable(database: TestDatabase) {
         scopes: vec!["Team".into()],
         item_id: None,
         user: None,
-        seen: Default::default(),
+        visibility: Default::default(),
     };
     let window = Window { limit: 10, offset: 0 };
     let (page, _) = catalog.activity().page(&filter, window).await.unwrap();
