@@ -32,7 +32,7 @@ pub enum Step {
     Hash { purpose: &'static str, identifier: String, value: f64, bound: f64 },
 }
 
-/// Records the steps, up to [`STEPS_MAX`].
+/// Records the first 10,000 steps.
 #[derive(Debug, Default)]
 pub struct RecordedSteps {
     steps: Vec<Step>,

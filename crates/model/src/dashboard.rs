@@ -317,7 +317,7 @@ mod tests {
         use AccessLevel::{Editor, Manager, None as Nothing, Viewer as Views};
         use Privilege::{Edit, View};
         use Restriction::{Collaborators, Everyone};
-        // restriction, own, is_admin, is_collaborator, rule -> privilege, may restrict, level
+        // restriction, is_author, is_admin, is_collaborator, rule -> privilege, may restrict, level
         for (
             restriction,
             is_author,

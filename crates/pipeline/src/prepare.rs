@@ -61,7 +61,7 @@ impl<'a> PreparedRecord<'a> {
 
     pub fn dead_letter(&self, step: &'static str, reason: String) -> NewDeadLetter {
         let accepted = AcceptedEvent::decode(self.record).ok();
-        // PostgreSQL rejects U+0000 in text; the record itself is stored as bytes, unchanged.
+        // The catalog rejects U+0000 in text; the record itself is stored as bytes, unchanged.
         let shown = |text: &str| text.replace('\0', "\u{fffd}");
         NewDeadLetter {
             project: project_of(self.record),

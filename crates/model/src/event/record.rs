@@ -1,5 +1,5 @@
-//! The journal's record of an accepted event. An on-disk format, so it is append-only: a changed
-//! layout is a new version, another payload is a new kind.
+//! The journal's record of an accepted event. An on-disk format: a changed layout is a new version,
+//! another payload is a new kind, and old ones stay readable.
 //!
 //! ```text
 //! 0   kind        u8   1 = event; 2 = an edit of a person or group, see `edit`

@@ -3,8 +3,8 @@
 
 use super::unescaped_end;
 
-/// End of a simple string or number at `start`. For any other value the result is no proof of
-/// anything: callers check that a comma follows.
+/// End of a simple string or number at `start`. Callers check that a comma follows: for any other
+/// value the result is not its end.
 #[inline(always)]
 pub(super) fn simple_end(bytes: &[u8], start: usize) -> usize {
     let digits_end = |mut at: usize| {

@@ -3,7 +3,7 @@
 use geoip::Location;
 
 /// Index of an interpreted property name, looked up once when an event is parsed. The first
-/// [`COPIED`] names are copied to persons.
+/// `COPIED` names are copied to persons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name(u8);
 

@@ -24,7 +24,7 @@ use crate::harness::{Database, Harness, START_MICROS, Sent, bootstrap, open};
 use crate::random_streams::Dice;
 
 /// Set in the child process: the locations of its catalog and its other stores.
-const PLACE: &str = "PIPELINE_KILLED_CATALOG";
+const CATALOG: &str = "PIPELINE_KILLED_CATALOG";
 const STORES: &str = "PIPELINE_KILLED_STORES";
 /// `point n`: the process aborts when it reaches this fault point for the n-th time.
 const POINT: &str = "PIPELINE_KILLED_AT";
@@ -47,8 +47,8 @@ const IDS: usize = 12;
 const OWNED_PAUSE: Duration = Duration::from_millis(5);
 
 pub async fn killed_process_recovers_to_the_uninterrupted_state(database: Database) {
-    if let Ok(place) = std::env::var(PLACE) {
-        run_child(&place).await;
+    if let Ok(location) = std::env::var(CATALOG) {
+        run_child(&location).await;
         std::process::exit(0);
     }
     let (killed, uninterrupted) = (Stores::new(database.another().await), Stores::new(database));
@@ -95,7 +95,7 @@ impl Stores {
         command
             .args(["--exact", TEST, "--nocapture", "--test-threads=1"])
             .envs(environment.iter().map(|(name, value)| (*name, value)))
-            .env(PLACE, self.database.place())
+            .env(CATALOG, self.database.location())
             .env(STORES, self.stores.path())
             // So that temporary files of a killed process are deleted with its stores.
             .env("TMPDIR", self.stores.path())
@@ -222,9 +222,9 @@ fn record(position: u64) -> Sent {
     }
 }
 
-async fn owned(place: &str, clock: &Clock) -> Catalog {
+async fn open_owned(location: &str, clock: &Clock) -> Catalog {
     loop {
-        match open(place, clock.clone()).await {
+        match open(location, clock.clone()).await {
             Err(catalog::Error::Owned) => tokio::time::sleep(OWNED_PAUSE).await,
             opened => return opened.unwrap(),
         }
@@ -250,11 +250,11 @@ fn fault() -> impl Fn(&str) + Clone + Send + Sync + 'static {
 }
 
 /// The child process: sends, applies, flushes, compacts and sweeps until it is killed or done.
-async fn run_child(place: &str) {
+async fn run_child(location: &str) {
     let stores = PathBuf::from(std::env::var_os(STORES).unwrap());
     let last: Option<u64> = std::env::var(LAST).ok().map(|last| last.parse().unwrap());
     let clock = Clock::at(Timestamp::from_micros(START_MICROS));
-    let catalog = owned(place, &clock).await;
+    let catalog = open_owned(location, &clock).await;
     let project = bootstrap(&catalog).await;
     let settings = journal::Settings { segment_bytes: 16 << 10, ..Default::default() };
     let journal = Journal::open(stores.join("journal"), settings).await.unwrap();

@@ -34,7 +34,7 @@ impl Database {
         Self::Sqlite(tempfile::tempdir().unwrap())
     }
 
-    /// None on a laptop without a server, where the test says so and passes.
+    /// `None` without a PostgreSQL server: the test prints that and passes. CI requires one.
     pub async fn postgres() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let Ok(server) = std::env::var(POSTGRES_URL) else {
@@ -52,7 +52,7 @@ impl Database {
         Some(Self::Postgres { url: format!("{cluster}/{name}") })
     }
 
-    /// Another empty one of the same engine.
+    /// Another empty database of the same engine.
     pub async fn another(&self) -> Self {
         match self {
             Self::Sqlite(_) => Self::sqlite(),
@@ -61,18 +61,18 @@ impl Database {
     }
 
     async fn open(&self, clock: Clock) -> catalog::Result<Catalog> {
-        open(&self.place(), clock).await
+        open(&self.location(), clock).await
     }
 
-    /// Where another process finds it.
-    pub fn place(&self) -> String {
+    /// Its location, for another process.
+    pub fn location(&self) -> String {
         match self {
             Self::Sqlite(folder) => folder.path().join("catalog.sqlite").display().to_string(),
             Self::Postgres { url } => url.clone(),
         }
     }
 
-    /// The first column of a statement that goes around the catalog, as text.
+    /// Runs a statement without the catalog; returns the first column as text.
     pub async fn sql(&self, sql: &str) -> Vec<String> {
         let sql = AssertSqlSafe(sql.to_owned());
         match self {
@@ -91,17 +91,17 @@ impl Database {
     }
 }
 
-/// Opens the catalog that is found at [`Database::place`].
-pub async fn open(place: &str, clock: Clock) -> catalog::Result<Catalog> {
+/// Opens the catalog at a [`Database::location`].
+pub async fn open(address: &str, clock: Clock) -> catalog::Result<Catalog> {
     let vault = Vault::new(&Secret::given("secret"));
-    let location = match place.starts_with("postgres") {
-        true => Location::Postgres(place),
-        false => Location::Sqlite(place.as_ref()),
+    let location = match address.starts_with("postgres") {
+        true => Location::Postgres(address),
+        false => Location::Sqlite(address.as_ref()),
     };
     Catalog::open(location, vault, clock).await
 }
 
-/// Makes the first project, unless it is there.
+/// Creates the first project, unless it exists.
 pub async fn bootstrap(catalog: &Catalog) -> ProjectId {
     let first = BootstrapOptions {
         project_api_key: Some(Secret::given("phc_test")),
@@ -120,7 +120,7 @@ pub struct Harness {
     journal: Journal,
     stores: TempDir,
     clock: Clock,
-    /// Gone while the pipeline is down.
+    /// `None` while the pipeline is down.
     pub running: Option<Running>,
 }
 
@@ -130,7 +130,7 @@ pub struct Running {
     position: Position,
 }
 
-/// Something to put into the journal.
+/// A record to append to the journal.
 #[derive(Clone, Debug)]
 pub enum Sent {
     Event { name: String, distinct_id: String, uuid: Uuid, properties: Value },
@@ -144,7 +144,7 @@ pub fn event(name: &str, distinct_id: &str, properties: Value) -> Sent {
 }
 
 impl Sent {
-    /// As the journal has it.
+    /// Encodes it for the journal.
     pub fn record(&self, project: ProjectId, at: Timestamp) -> Vec<u8> {
         let mut record = Vec::new();
         match self {
@@ -181,7 +181,7 @@ impl Harness {
         Self::at(database, tempfile::tempdir().unwrap()).await
     }
 
-    /// On what others have left in both places, if anything.
+    /// Opens existing stores, or creates them.
     pub async fn at(database: Database, stores: TempDir) -> Self {
         let clock = Clock::at(Timestamp::from_micros(START_MICROS));
         let catalog = database.open(clock.clone()).await.unwrap();
