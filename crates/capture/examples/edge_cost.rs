@@ -16,7 +16,7 @@ use model::{ProjectId, Timestamp};
 const BATCHES: usize = 4_000;
 const EVENTS_PER_BATCH: usize = 100;
 const SENDERS: usize = 16;
-/// What Linux counts CPU time in.
+/// Clock ticks per second in `/proc`.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 struct Everybody;
@@ -52,7 +52,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Seconds of CPU that all threads of this process have used.
+/// CPU seconds of all threads of this process.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
@@ -66,7 +66,7 @@ fn report(name: &str, started: (Instant, f64)) {
     println!("{name}: {:.2} CPU s, {:.2} s a million events", cpu / millions, wall / millions);
 }
 
-/// The least of many short runs is what the work costs when nobody else is on the machine.
+/// The minimum of many short runs: the cost without interference.
 fn best_of_many(name: &str, mut work: impl FnMut()) {
     let mut best = f64::MAX;
     for _ in 0..1_000 {

@@ -1,4 +1,4 @@
-//! Which events are fit to keep, and what a request leaves behind of those that are not.
+//! Validates events and encodes them as journal records; collects drops and ingestion warnings.
 
 use std::net::IpAddr;
 
@@ -13,25 +13,25 @@ use crate::counters::{DropReason, Drops};
 use crate::limits::{DISTINCT_ID_CHARS_MAX, NAME_CHARS_MAX, event_bytes_max};
 use crate::outcome::Rejection;
 
-/// A project is told once an hour, so more examples of a kind from one request are of no use.
+/// Warnings of a kind are throttled to one an hour, so further examples from a request are useless.
 const EXAMPLES_PER_KIND_MAX: usize = 4;
 
-/// What all events of a request share.
+/// Values that all events of a request share.
 #[derive(Clone, Copy)]
-pub(crate) struct Arrival {
+pub(crate) struct RequestContext {
     pub project: ProjectId,
     pub received_at: Timestamp,
     pub client_ip: Option<IpAddr>,
 }
 
-/// Drops and warnings of one request, told only when its events are safe.
+/// Drops and warnings of one request, published only once its events are durable.
 #[derive(Default)]
-pub(crate) struct Notes {
+pub(crate) struct Diagnostics {
     pub drops: Drops,
     pub warnings: Vec<(WarningKind, WarningDetails)>,
 }
 
-impl Notes {
+impl Diagnostics {
     pub(crate) fn drop(&mut self, reason: DropReason, event: Option<&RawEvent<'_>>) {
         self.drops[reason as usize] += 1;
         if let Some(kind) = reason.warning() {
@@ -40,7 +40,7 @@ impl Notes {
     }
 
     pub(crate) fn warn(&mut self, kind: WarningKind, event: Option<&RawEvent<'_>>) {
-        let examples = self.warnings.iter().filter(|(noted, _)| *noted == kind).count();
+        let examples = self.warnings.iter().filter(|(other, _)| *other == kind).count();
         if examples < EXAMPLES_PER_KIND_MAX {
             self.warnings.push((kind, event.map(details).unwrap_or_default()));
         }
@@ -53,83 +53,87 @@ fn details(event: &RawEvent<'_>) -> WarningDetails {
             RawUuid::Given(uuid) => Some(uuid),
             RawUuid::Absent | RawUuid::Invalid => None,
         },
-        distinct_id: event.distinct_id.as_deref().map(|id| cut(id, DISTINCT_ID_CHARS_MAX).into()),
-        event: event.name.as_deref().map(|name| cut(name, NAME_CHARS_MAX).into()),
+        distinct_id: event
+            .distinct_id
+            .as_deref()
+            .map(|id| truncate(id, DISTINCT_ID_CHARS_MAX).into()),
+        event: event.name.as_deref().map(|name| truncate(name, NAME_CHARS_MAX).into()),
         bytes: Some(event.bytes),
         message: None,
     }
 }
 
-/// What a record has beside the text of its event, at most: its frame, ids, times and lengths.
-const RECORD_EXTRA_BYTES: usize = 512;
+/// Upper bound of a record's overhead over its event's JSON: frame, ids, timestamps, lengths.
+const RECORD_OVERHEAD_BYTES: usize = 512;
 
-/// Room for records, taken before they are made.
-pub(crate) struct RecordRoom<H> {
-    hold: H,
+/// Reserves memory for records before they are encoded.
+pub(crate) struct RecordReservation<H> {
+    reserve: H,
     bytes: usize,
 }
 
-impl<H: FnMut(usize) -> Result<(), Busy>> RecordRoom<H> {
-    pub(crate) fn new(bytes: usize, hold: H) -> Self {
-        Self { hold, bytes }
+impl<H: FnMut(usize) -> Result<(), Busy>> RecordReservation<H> {
+    /// `bytes` are reserved already; `reserve` gets the new total.
+    pub(crate) fn new(bytes: usize, reserve: H) -> Self {
+        Self { reserve, bytes }
     }
 
-    /// Before one more event becomes a record. A batch that grows is copied into twice its room.
-    pub(crate) fn before(&mut self, batch: &Batch, event_bytes: usize) -> Result<(), Busy> {
-        let needed = batch.bytes() + event_bytes + RECORD_EXTRA_BYTES;
+    /// Reserves for one more event. Twice the need: a growing batch is copied into a larger buffer.
+    pub(crate) fn grow_for(&mut self, batch: &Batch, event_bytes: usize) -> Result<(), Busy> {
+        let needed = batch.bytes() + event_bytes + RECORD_OVERHEAD_BYTES;
         if needed > self.bytes {
             self.bytes = 2 * needed;
-            (self.hold)(self.bytes)?;
+            (self.reserve)(self.bytes)?;
         }
         Ok(())
     }
 }
 
-/// Records of the events that are fit to keep, in their order.
+/// Encodes the valid events as records, in order. `reserve` is as in [`RecordReservation::new`].
 pub(crate) fn accept(
     payload: &Payload<'_>,
-    arrival: Arrival,
+    context: RequestContext,
     text_bytes: usize,
     records_bytes_max: usize,
-    hold: impl FnMut(usize) -> Result<(), Busy>,
-) -> Result<(Batch, Notes), Rejection> {
-    let mut room = RecordRoom::new(text_bytes + RECORD_EXTRA_BYTES, hold);
+    reserve: impl FnMut(usize) -> Result<(), Busy>,
+) -> Result<(Batch, Diagnostics), Rejection> {
+    let mut reservation = RecordReservation::new(text_bytes + RECORD_OVERHEAD_BYTES, reserve);
     let mut batch = Batch::with_capacity(1, text_bytes.min(records_bytes_max));
-    let mut notes = Notes::default();
+    let mut diagnostics = Diagnostics::default();
     for element in payload.elements() {
         let event = match element? {
             Element::Event(event) => event,
             Element::NotAnObject => {
-                notes.drop(DropReason::NotAnObject, None);
+                diagnostics.drop(DropReason::NotAnObject, None);
                 continue;
             }
         };
-        match check(&event, payload, arrival) {
+        match check(&event, payload, context) {
             Ok(accepted) => {
-                room.before(&batch, event.bytes)?;
+                reservation.grow_for(&batch, event.bytes)?;
                 batch.push_with(|out| accepted.encode(out));
             }
             Err(reason) => {
-                notes.drop(reason, Some(&event));
+                diagnostics.drop(reason, Some(&event));
                 continue;
             }
         }
         if let Some(id) = &event.distinct_id
-            && is_longer(id, DISTINCT_ID_CHARS_MAX)
+            && exceeds_chars(id, DISTINCT_ID_CHARS_MAX)
         {
-            notes.warn(WarningKind::DistinctIdTruncated, Some(&event));
+            diagnostics.warn(WarningKind::DistinctIdTruncated, Some(&event));
         }
         if batch.bytes() > records_bytes_max {
             return Err(Rejection::TooLarge);
         }
     }
-    Ok((batch, notes))
+    Ok((batch, diagnostics))
 }
 
 fn check<'e>(
     event: &'e RawEvent<'_>,
     payload: &'e Payload<'_>,
-    arrival: Arrival,
+    context: RequestContext,
 ) -> Result<AcceptedEvent<'e>, DropReason> {
     let name = event.name.as_deref().unwrap_or_default();
     if name.is_empty() {
@@ -149,14 +153,14 @@ fn check<'e>(
         return Err(DropReason::TooLarge);
     }
     Ok(AcceptedEvent {
-        project: arrival.project,
-        received_at: arrival.received_at,
-        client_ip: arrival.client_ip,
+        project: context.project,
+        received_at: context.received_at,
+        client_ip: context.client_ip,
         sent_at: payload.sent_at.clone(),
         historical_migration: payload.historical_migration,
         uuid,
-        name: cut(name, NAME_CHARS_MAX),
-        distinct_id: cut(distinct_id, DISTINCT_ID_CHARS_MAX),
+        name: truncate(name, NAME_CHARS_MAX),
+        distinct_id: truncate(distinct_id, DISTINCT_ID_CHARS_MAX),
         timestamp: event.timestamp.clone(),
         offset_ms: event.offset_ms,
         properties,
@@ -175,11 +179,11 @@ pub(crate) fn properties<'e>(event: &RawEvent<'e>) -> Result<&'e str, DropReason
     }
 }
 
-fn is_longer(text: &str, chars_max: usize) -> bool {
+fn exceeds_chars(text: &str, chars_max: usize) -> bool {
     text.len() > chars_max && text.chars().nth(chars_max).is_some()
 }
 
-fn cut(text: &str, chars_max: usize) -> &str {
+fn truncate(text: &str, chars_max: usize) -> &str {
     if text.len() <= chars_max {
         return text;
     }

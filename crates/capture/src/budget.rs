@@ -1,16 +1,16 @@
-//! One budget of bytes for everything that strangers make the server hold: bodies on their way,
-//! what is decoded of them, what is parsed, large heads, read buffers and answers that nobody
-//! reads. Bytes are taken before they are held.
+//! Admission control by memory: one byte budget (`capture_in_flight_bytes_max`) for all memory that
+//! clients can make the server hold: bodies in flight, decoded and parsed bodies, long headers, read
+//! buffers and unread responses. Bytes are reserved before they are allocated.
 //!
-//! It is divided into pools, so that whoever fills one holds up nobody who needs another. Small
-//! requests and large ones have lanes of their own, so that uploads never hold up an event; callers
-//! with a key and callers without one have pools of their own, so that strangers never hold up a
-//! member. A lane has two pools, one for bodies and one for what is made of them. A request waits
-//! for the second while it holds the first, and for nothing while it holds the second.
+//! The budget is divided into pools, so that exhausting one does not block requests of another. Small
+//! and large public requests have separate lanes: uploads never delay single events. Authenticated
+//! and unauthenticated management requests have separate pools. A lane has a pool for bodies and one
+//! for decoded data. Deadlock is impossible by lock order: a request waits for decoded bytes while it
+//! holds body bytes, and never waits while it holds decoded bytes.
 //!
-//! The bytes of a body count when they arrive: to announce a large one costs its sender nothing,
-//! so it must cost others nothing. Bodies that have arrived in part could then wait for each
-//! other; so one that finds no room may always finish, in room that is set aside.
+//! Body bytes are reserved as they arrive, not as `Content-Length` announces them: an announcement
+//! costs the client nothing. Partially received bodies could then deadlock on each other, so one body
+//! at a time may finish in an overflow area of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -21,41 +21,41 @@ use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-/// The unit of the budget: small enough for small requests, large enough for 32 bits.
+/// Granularity of a semaphore permit; keeps the number of permits within 32 bits.
 const UNIT_BYTES: usize = 1_024;
-/// The largest body of the small lane: what a browser's beacon may carry.
+/// Largest body of the small lane: the limit of `navigator.sendBeacon`.
 const SMALL_BYTES: usize = 64 * 1_024;
-/// What may be made of a small body, before it has to move to the large lane.
+/// Decoded bytes of a small body; a larger one moves to the large lane.
 const SMALL_DECODED_BYTES_MAX: usize = 8 * SMALL_BYTES;
-/// Large bodies take room in these steps, as frames would be too many.
+/// Large bodies reserve in these steps: a reservation per frame would be too many.
 const STEP_BYTES: usize = 256 * 1_024;
 
-/// One management body takes at most this part of the room for their values.
-const VALUES_PARTS: usize = 4;
+/// One management body may reserve the values' pool divided by this.
+const VALUES_DIVISOR: usize = 4;
 
-/// How long a small request waits at most: the queue in front of a full pool must be gone before
-/// its sender tries again.
+/// Timeout of small requests: the queue of a full pool must drain before SDKs retry.
 const SMALL_WAIT_MAX: Duration = Duration::from_secs(1);
-/// Requests that wait for one pool. More are told at once: a connection that waits cannot be closed
-/// for another, so strangers must not make all of them wait.
-const WAITING_MAX: u32 = 256;
+/// Requests that may wait for one pool; further ones are refused at once. A waiting connection cannot
+/// be evicted, so clients must not be able to make all connections wait.
+const WAITERS_MAX: u32 = 256;
 
+/// No reservation was possible in time.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("too many bytes are on their way")]
+#[error("the memory budget of requests is exhausted")]
 pub struct Busy;
 
-/// Who sends a body, which decides what it is taken from.
+/// The class of client, which selects the pool of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    /// An SDK: events and questions about flags.
+    /// An SDK: capture and flag evaluation.
     Public,
-    /// A management request whose key or session is good.
+    /// A management request with a valid key or session.
     Member,
-    /// A management request that has shown no credentials yet.
+    /// A management request without valid credentials.
     Unauthenticated,
 }
 
-/// What bytes are held for, in the words of the metrics.
+/// The pools of the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolKind {
     SmallBodies,
@@ -84,6 +84,7 @@ impl PoolKind {
         Self::MemberResponses,
     ];
 
+    /// The metrics' label.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SmallBodies => "small_bodies",
@@ -99,8 +100,8 @@ impl PoolKind {
         }
     }
 
-    /// Its share of the budget, in 32nds; large bodies have the rest. Answers to members come on
-    /// top, since what a key may ask for has bounds of its own.
+    /// Share of the budget in 32nds; large bodies get the rest. Responses to members come on top of
+    /// the budget: they need a key, and have limits of their own.
     const fn share(self) -> usize {
         match self {
             Self::LargeBodies => 0,
@@ -116,117 +117,117 @@ impl PoolKind {
     }
 }
 
-const SHARES: usize = 32;
+const SHARE_DENOMINATOR: usize = 32;
 
 #[derive(Debug)]
 pub struct Budget {
     pools: [Pool; PoolKind::ALL.len()],
-    /// One large body at a time that found no room.
-    finishing: Semaphore,
-    finishing_bytes: usize,
-    /// One management body at a time whose values take more than their part of the pool.
-    many_values: Semaphore,
+    /// Permit of the one large body that may finish outside of its pool.
+    overflow: Semaphore,
+    overflow_bytes: usize,
+    /// Permit of the one management body whose values exceed their part of the pool.
+    oversized_values: Semaphore,
     wait_max: Duration,
 }
 
-/// A part of the budget; clones share it.
+/// A part of the budget; clones share its permits.
 #[derive(Clone, Debug)]
-pub struct Pool(Arc<Share>);
+pub struct Pool(Arc<PoolInner>);
 
 #[derive(Debug)]
-struct Share {
-    room: Arc<Semaphore>,
+struct PoolInner {
+    semaphore: Arc<Semaphore>,
     units: u32,
-    waiting: AtomicU32,
+    waiters: AtomicU32,
     refused: AtomicU64,
 }
 
-/// One of those that wait.
-struct Waiting<'a>(&'a AtomicU32);
+/// Counts a waiter while it exists.
+struct WaiterGuard<'a>(&'a AtomicU32);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Bytes set aside until it is dropped.
+/// Bytes reserved until it is dropped.
 #[derive(Debug)]
 pub struct Reservation<'a> {
     permit: SemaphorePermit<'a>,
     pool: &'a Pool,
-    /// More is not for this pool.
+    /// Upper bound of a reservation in this pool.
     bytes_max: usize,
-    /// The most that was held of it in other memory than buffers, which tell of themselves.
+    /// Peak of heap memory outside of [`Buffer`]s, which report their own deallocation.
     peak_bytes: usize,
 }
 
-/// Room for the values of a management body.
+/// Reservation for the parsed values of a management body.
 #[derive(Debug)]
 pub struct ValuesReservation<'a> {
-    _room: Reservation<'a>,
-    _turn: Option<SemaphorePermit<'a>>,
+    _reservation: Reservation<'a>,
+    _permit: Option<SemaphorePermit<'a>>,
 }
 
-/// What was decoded is freed before its room is, and returns to the system if it was large.
+/// Its memory is freed before the reservation; large amounts are returned to the system.
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         Buffer::report_freed(self.peak_bytes);
     }
 }
 
-/// Bytes set aside until it is dropped, by whoever outlives the borrow of the budget.
+/// A [`Reservation`] that does not borrow the budget.
 #[derive(Debug)]
 pub struct OwnedReservation {
     permit: OwnedSemaphorePermit,
 }
 
-/// A body on its way in. Its bytes are given back when it is dropped, which is when they are.
+/// The reservation of a body that is being received. Drop it together with the body.
 #[derive(Debug)]
 pub struct BodyReservation<'a> {
     budget: &'a Budget,
     sender: Sender,
-    /// It says itself that it is.
+    /// By its `Content-Length`.
     is_large: bool,
     bytes: usize,
     held: Option<Reservation<'a>>,
-    finishing: Option<SemaphorePermit<'a>>,
+    overflow: Option<SemaphorePermit<'a>>,
 }
 
 impl Budget {
-    /// At most `bytes_max` are held. No body has more than `body_bytes_max`.
+    /// A budget of `bytes_max`, for bodies of at most `body_bytes_max`.
     pub fn new(bytes_max: usize, body_bytes_max: usize, wait_max: Duration) -> Self {
-        let share = |one: PoolKind| bytes_max / SHARES * one.share();
+        let share = |kind: PoolKind| bytes_max / SHARE_DENOMINATOR * kind.share();
         let others: usize = PoolKind::ALL
             .into_iter()
-            .filter(|one| *one != PoolKind::MemberResponses)
+            .filter(|kind| *kind != PoolKind::MemberResponses)
             .map(share)
             .sum();
         let rest = bytes_max.saturating_sub(others + body_bytes_max);
         Self {
-            pools: PoolKind::ALL.map(|one| match one {
+            pools: PoolKind::ALL.map(|kind| match kind {
                 PoolKind::LargeBodies => Pool::new(rest),
-                _ => Pool::new(share(one)),
+                _ => Pool::new(share(kind)),
             }),
-            finishing: Semaphore::new(1),
-            finishing_bytes: body_bytes_max,
-            many_values: Semaphore::new(1),
+            overflow: Semaphore::new(1),
+            overflow_bytes: body_bytes_max,
+            oversized_values: Semaphore::new(1),
             wait_max,
         }
     }
 
-    pub fn pool(&self, of: PoolKind) -> &Pool {
-        &self.pools[of as usize]
+    pub fn pool(&self, kind: PoolKind) -> &Pool {
+        &self.pools[kind as usize]
     }
 
-    /// A body of which nothing has arrived yet, and of which its head announces `declared` bytes.
+    /// Starts the reservation of a body; `declared` is its `Content-Length`, or 0.
     pub fn receive_body(&self, sender: Sender, declared: usize) -> BodyReservation<'_> {
         let is_large = declared > SMALL_BYTES;
-        BodyReservation { budget: self, sender, is_large, bytes: 0, held: None, finishing: None }
+        BodyReservation { budget: self, sender, is_large, bytes: 0, held: None, overflow: None }
     }
 
-    /// Room for texts, records and values. Waits for it, so nothing else may be waited for while
-    /// it is held.
+    /// Reserves decoded bytes (JSON, records, values), waiting if necessary. The holder must not wait
+    /// for another reservation.
     pub async fn reserve_decoded(&self, bytes: usize) -> Result<Reservation<'_>, Busy> {
         if bytes > 2 * SMALL_BYTES {
             return self.reserve_decoded_large(bytes).await;
@@ -237,108 +238,107 @@ impl Budget {
         Ok(reservation)
     }
 
-    /// Room for what turned out to be larger than it looked.
+    /// Reserves in the large lane, for a body that decoded to more than expected.
     pub async fn reserve_decoded_large(&self, bytes: usize) -> Result<Reservation<'_>, Busy> {
         self.pool(PoolKind::LargeDecoded).reserve(bytes, self.wait_max).await
     }
 
-    /// More room for what was decoded already, without waiting: what outgrows the small lane moves
+    /// Grows a reservation of decoded bytes without waiting. If it outgrows the small lane, it moves
     /// to the large one.
-    pub(crate) fn enlarge<'b>(
+    pub(crate) fn grow_or_switch_lane<'b>(
         &'b self,
-        room: &mut Reservation<'b>,
+        reservation: &mut Reservation<'b>,
         bytes: usize,
     ) -> Result<(), Busy> {
-        if room.take(bytes).is_ok() {
+        if reservation.grow_buffers(bytes).is_ok() {
             return Ok(());
         }
         let large = self.pool(PoolKind::LargeDecoded);
-        if !room.is_small() {
+        if !reservation.is_small() {
             return Err(Busy);
         }
-        let permit = large.0.room.try_acquire_many(large.units(bytes));
-        room.permit = permit.map_err(|_| large.refuse())?;
-        (room.pool, room.bytes_max) = (large, usize::MAX);
+        let permit = large.0.semaphore.try_acquire_many(large.units(bytes));
+        reservation.permit = permit.map_err(|_| large.refuse())?;
+        (reservation.pool, reservation.bytes_max) = (large, usize::MAX);
         Ok(())
     }
 
-    /// Room for what is parsed of a management body, which is held until it is answered. One body
-    /// takes no more than its part, so that a slow answer does not hold up those to other members;
-    /// of those whose values are larger there is one at a time.
+    /// Reserves the parsed values of a management body, until its response. One body reserves at most
+    /// its part of the pool, so that a slow request does not block other members; of bodies with
+    /// larger values one is admitted at a time.
     pub async fn reserve_values(&self, bytes: usize) -> Result<ValuesReservation<'_>, Busy> {
         let pool = self.pool(PoolKind::MemberValues);
-        let part = pool.0.units as usize / VALUES_PARTS * UNIT_BYTES;
-        let turn = match bytes > part {
-            true => Some(pool.wait(self.wait_max, self.many_values.acquire()).await?),
+        let part = pool.0.units as usize / VALUES_DIVISOR * UNIT_BYTES;
+        let permit = match bytes > part {
+            true => Some(pool.wait(self.wait_max, self.oversized_values.acquire()).await?),
             false => None,
         };
-        let mut room = pool.reserve(bytes.min(part), self.wait_max).await?;
-        room.peak_bytes = bytes;
-        Ok(ValuesReservation { _room: room, _turn: turn })
+        let mut reservation = pool.reserve(bytes.min(part), self.wait_max).await?;
+        reservation.peak_bytes = bytes;
+        Ok(ValuesReservation { _reservation: reservation, _permit: permit })
     }
 
-    /// Room for an answer to a member.
+    /// Reserves a response to a member.
     pub async fn reserve_response(&self, bytes: usize) -> Result<OwnedReservation, Busy> {
         let pool = self.pool(PoolKind::MemberResponses);
-        let room = pool.0.room.clone().acquire_many_owned(pool.units(bytes));
-        Ok(OwnedReservation { permit: pool.wait(self.wait_max, room).await? })
+        let permit = pool.0.semaphore.clone().acquire_many_owned(pool.units(bytes));
+        Ok(OwnedReservation { permit: pool.wait(self.wait_max, permit).await? })
     }
 
-    /// Bytes set aside for requests and answers now; what connections hold stays with them.
+    /// Bytes reserved by requests and responses now, without the buffers of connections.
     pub fn bytes(&self) -> usize {
-        let finishing =
-            if self.finishing.available_permits() == 0 { self.finishing_bytes } else { 0 };
-        let requests = PoolKind::ALL.into_iter().filter(|one| *one != PoolKind::Connections);
-        requests.map(|one| self.pool(one).bytes()).sum::<usize>() + finishing
+        let overflow = if self.overflow.available_permits() == 0 { self.overflow_bytes } else { 0 };
+        let requests = PoolKind::ALL.into_iter().filter(|kind| *kind != PoolKind::Connections);
+        requests.map(|kind| self.pool(kind).bytes()).sum::<usize>() + overflow
     }
 }
 
 impl Pool {
     pub fn new(bytes: usize) -> Self {
         let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
-        let room = Arc::new(Semaphore::new(units as usize));
-        Self(Arc::new(Share {
-            room,
+        let semaphore = Arc::new(Semaphore::new(units as usize));
+        Self(Arc::new(PoolInner {
+            semaphore,
             units,
-            waiting: AtomicU32::new(0),
+            waiters: AtomicU32::new(0),
             refused: AtomicU64::new(0),
         }))
     }
 
-    /// Bytes set aside now.
+    /// Bytes reserved now.
     pub fn bytes(&self) -> usize {
-        (self.0.units as usize - self.0.room.available_permits()) * UNIT_BYTES
+        (self.0.units as usize - self.0.semaphore.available_permits()) * UNIT_BYTES
     }
 
-    /// How often there was no room, since the start.
+    /// Reservations refused since the start.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Takes without waiting.
+    /// Reserves without waiting.
     pub fn try_reserve(&self, bytes: usize) -> Result<OwnedReservation, Busy> {
-        let room = self.0.room.clone().try_acquire_many_owned(self.units(bytes));
-        room.map(|permit| OwnedReservation { permit }).map_err(|_| self.refuse())
+        let permit = self.0.semaphore.clone().try_acquire_many_owned(self.units(bytes));
+        permit.map(|permit| OwnedReservation { permit }).map_err(|_| self.refuse())
     }
 
-    /// Others than the one that holds `own` units have taken more than half of it, or wait for it.
+    /// Whether holders other than that of `own` units use more than half of the pool, or wait.
     fn is_contended(&self, own: usize) -> bool {
-        self.0.room.available_permits() + own < self.0.units as usize / 2
-            || self.0.waiting.load(Ordering::Relaxed) > 0
+        self.0.semaphore.available_permits() + own < self.0.units as usize / 2
+            || self.0.waiters.load(Ordering::Relaxed) > 0
     }
 
     async fn wait<T, E>(
         &self,
         wait_max: Duration,
-        room: impl Future<Output = Result<T, E>>,
+        permit: impl Future<Output = Result<T, E>>,
     ) -> Result<T, Busy> {
-        let before = self.0.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waiting = Waiting(&self.0.waiting);
-        if before >= WAITING_MAX {
+        let before = self.0.waiters.fetch_add(1, Ordering::Relaxed);
+        let _guard = WaiterGuard(&self.0.waiters);
+        if before >= WAITERS_MAX {
             return Err(self.refuse());
         }
-        match timeout(wait_max, room).await {
-            Ok(Ok(room)) => Ok(room),
+        match timeout(wait_max, permit).await {
+            Ok(Ok(permit)) => Ok(permit),
             _ => Err(self.refuse()),
         }
     }
@@ -348,55 +348,55 @@ impl Pool {
         Busy
     }
 
-    /// What is larger than the whole pool gets all of it: it passes, but alone.
+    /// Clamped to the pool: a larger request reserves all of it and runs alone.
     fn units(&self, bytes: usize) -> u32 {
         u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.0.units)
     }
 
     async fn reserve(&self, bytes: usize, wait_max: Duration) -> Result<Reservation<'_>, Busy> {
         let units = self.units(bytes);
-        let permit = match self.0.room.try_acquire_many(units) {
+        let permit = match self.0.semaphore.try_acquire_many(units) {
             Ok(permit) => permit,
-            Err(_) => self.wait(wait_max, self.0.room.acquire_many(units)).await?,
+            Err(_) => self.wait(wait_max, self.0.semaphore.acquire_many(units)).await?,
         };
         Ok(Reservation { permit, pool: self, bytes_max: usize::MAX, peak_bytes: 0 })
     }
 }
 
 impl OwnedReservation {
-    /// Adds what was taken from the same pool.
+    /// Merges a reservation of the same pool.
     pub fn merge(&mut self, other: Self) {
         self.permit.merge(other.permit);
     }
 }
 
 impl Reservation<'_> {
-    /// Gives back what is not needed.
+    /// Releases what exceeds `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         let surplus = self.permit.num_permits().saturating_sub(self.pool.units(bytes) as usize);
         drop(self.permit.split(surplus));
     }
 
-    /// Whether it is room of the small lane, which what outgrows it may leave.
+    /// Whether it belongs to the small lane.
     pub fn is_small(&self) -> bool {
         self.bytes_max != usize::MAX
     }
 
-    /// Takes more without waiting, as it holds something already, for other memory than buffers.
+    /// Grows to `bytes` of heap memory, without waiting.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Busy> {
-        self.take(bytes)?;
+        self.grow_buffers(bytes)?;
         self.peak_bytes = self.peak_bytes.max(bytes);
         Ok(())
     }
 
-    /// The same for buffers.
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), Busy> {
+    /// Grows to `bytes` of [`Buffer`]s, without waiting.
+    pub(crate) fn grow_buffers(&mut self, bytes: usize) -> Result<(), Busy> {
         let missing = self.missing(bytes);
         if bytes > self.bytes_max {
             return Err(self.pool.refuse());
         }
         if missing > 0 {
-            let more = self.pool.0.room.try_acquire_many(missing);
+            let more = self.pool.0.semaphore.try_acquire_many(missing);
             self.permit.merge(more.map_err(|_| self.pool.refuse())?);
         }
         Ok(())
@@ -408,83 +408,83 @@ impl Reservation<'_> {
 }
 
 impl<'a> BodyReservation<'a> {
-    /// Counts `bytes` more. Waits for their room, so that the sender has to.
+    /// Reserves `bytes` more. Waiting here is the backpressure on the client.
     pub async fn add(&mut self, bytes: usize) -> Result<(), Busy> {
         self.bytes += bytes;
-        if self.finishing.is_some() {
+        if self.overflow.is_some() {
             return Ok(());
         }
         let budget = self.budget;
         let small = self.bytes <= SMALL_BYTES;
         let wanted = if small { self.bytes } else { self.bytes.next_multiple_of(STEP_BYTES) };
-        let (of, wanted) = match self.sender {
+        let (kind, wanted) = match self.sender {
             Sender::Public if small && !self.is_large => (PoolKind::SmallBodies, wanted),
             Sender::Public => (PoolKind::LargeBodies, wanted),
             Sender::Member => (PoolKind::MemberBodies, self.bytes),
             Sender::Unauthenticated => (PoolKind::UnauthenticatedBodies, self.bytes),
         };
-        let pool = budget.pool(of);
-        // On its way from the small lane to the large one it holds room in both, and does not wait.
-        let here = self.held.take_if(|held| std::ptr::eq(held.pool, pool));
-        let missing = here.as_ref().map_or(pool.units(wanted), |held| held.missing(wanted));
-        let more = match pool.0.room.try_acquire_many(missing) {
+        let pool = budget.pool(kind);
+        // While it moves from the small lane to the large one it holds both, and does not wait.
+        let in_pool = self.held.take_if(|held| std::ptr::eq(held.pool, pool));
+        let missing = in_pool.as_ref().map_or(pool.units(wanted), |held| held.missing(wanted));
+        let more = match pool.0.semaphore.try_acquire_many(missing) {
             Ok(more) => Some(more),
-            Err(_) => self.wait(of, missing).await?,
+            Err(_) => self.wait(kind, missing).await?,
         };
         let Some(more) = more else {
-            self.held = here;
+            self.held = in_pool;
             return Ok(());
         };
-        self.held = Some(match here {
+        self.held = Some(match in_pool {
             Some(mut held) => {
                 held.permit.merge(more);
                 held
             }
-            // Bodies are buffers, which tell of themselves.
+            // Bodies are `Buffer`s, so there is no heap peak.
             None => Reservation { permit: more, pool, bytes_max: usize::MAX, peak_bytes: 0 },
         });
         Ok(())
     }
 
-    /// Whether others may need its room soon, so that it must not be slow.
+    /// Whether other bodies compete for the pool; a slow client is then given up.
     pub fn is_contended(&self) -> bool {
         let is_contended =
             |held: &Reservation<'_>| held.pool.is_contended(held.permit.num_permits());
-        self.finishing.is_some() || self.held.as_ref().is_some_and(is_contended)
+        self.overflow.is_some() || self.held.as_ref().is_some_and(is_contended)
     }
 
-    /// Gives all of it back: the body is not kept.
+    /// Releases everything: the body is discarded.
     pub fn release(&mut self) {
-        (self.held, self.finishing) = (None, None);
+        (self.held, self.overflow) = (None, None);
     }
 
-    /// None when it may go on without room of its own.
+    /// `None` if the body may finish in the overflow area.
     async fn wait(
         &mut self,
-        of: PoolKind,
+        kind: PoolKind,
         missing: u32,
     ) -> Result<Option<SemaphorePermit<'a>>, Busy> {
-        let (budget, large) = (self.budget, of == PoolKind::LargeBodies);
-        let pool = budget.pool(of);
+        let (budget, large) = (self.budget, kind == PoolKind::LargeBodies);
+        let pool = budget.pool(kind);
         if self.held.is_some() && large {
-            // What it holds belongs to small bodies, so it must not wait with it.
-            self.finishing = Some(budget.finishing.try_acquire().map_err(|_| pool.refuse())?);
+            // It must not wait while it holds permits of the small lane.
+            self.overflow = Some(budget.overflow.try_acquire().map_err(|_| pool.refuse())?);
             return Ok(None);
         }
-        let room = async {
+        let permit = async {
             tokio::select! {
-                room = pool.0.room.acquire_many(missing) => room.map(Some),
-                turn = budget.finishing.acquire(), if large => {
-                    self.finishing = Some(turn?);
+                permit = pool.0.semaphore.acquire_many(missing) => permit.map(Some),
+                permit = budget.overflow.acquire(), if large => {
+                    self.overflow = Some(permit?);
                     Ok(None)
                 }
             }
         };
-        let wait_max = match of {
+        let wait_max = match kind {
             PoolKind::SmallBodies => budget.wait_max.min(SMALL_WAIT_MAX),
             _ => budget.wait_max,
         };
-        pool.wait(wait_max, room).await
+        pool.wait(wait_max, permit).await
     }
 }
 

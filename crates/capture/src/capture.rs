@@ -1,3 +1,5 @@
+//! The capture service: decode within the budget, authenticate, validate, append.
+
 use std::sync::Arc;
 
 use decode::{
@@ -8,7 +10,7 @@ use model::Warning;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc::Sender;
 
-use crate::accept::{Arrival, Notes, accept};
+use crate::accept::{Diagnostics, RequestContext, accept};
 use crate::budget::{Budget, Busy, Reservation};
 use crate::counters::Counters;
 use crate::outcome::{Accepted, Rejection};
@@ -17,30 +19,31 @@ use crate::tokens::{TokenLookup, authenticate};
 use crate::warnings::Warnings;
 use crate::{CountersSnapshot, Limits};
 
-/// Work on more bytes than this takes milliseconds, which other requests should not wait for.
-const HEAVY_BYTES: usize = 1_024 * 1_024;
-/// A text, and as much again for the buffers it came through and the records it becomes.
-const LARGEST_HELD_TIMES: usize = 2;
-/// Coding upon coding may hold several texts at once. What holds more than this many of the largest
-/// is no text that anybody sends, and must not grow in room that it has all of.
-const DECODING_HELD_TIMES_MAX: usize = 8;
-/// Decoders have buffers of their own, however small texts must be.
+/// Decoding more bytes than this takes milliseconds and leaves the async worker.
+const CPU_HEAVY_BYTES: usize = 1_024 * 1_024;
+/// Bytes reserved for the retry in the large lane, over the largest decoded body: the JSON, and as
+/// much for intermediate buffers and records.
+const LARGE_RETRY_FACTOR: usize = 2;
+/// Nested encodings hold several buffers at once. Decoding may hold this many times the largest body;
+/// more is an attack, not an SDK.
+const DECODING_FACTOR_MAX: usize = 8;
+/// Decoders have fixed buffers, however small the limit of bodies is.
 const DECODING_BYTES_MIN: usize = 1_024 * 1_024;
 
-/// A request that was read, whose events are to be kept.
+/// A validated request whose records are ready to append. It borrows nothing from the request.
 pub struct PreparedBatch<'c> {
     accepted: Accepted,
-    keeping: Option<Keeping<'c>>,
+    pending: Option<PendingAppend<'c>>,
 }
 
-struct Keeping<'c> {
+struct PendingAppend<'c> {
     batch: Batch,
-    notes: Notes,
-    arrival: Arrival,
-    _room: Reservation<'c>,
+    diagnostics: Diagnostics,
+    context: RequestContext,
+    _reservation: Reservation<'c>,
 }
 
-/// Takes requests in. One for the whole server.
+/// The capture service; one per server.
 pub struct Capture {
     pub(crate) journal: Journal,
     pub(crate) tokens: Arc<dyn TokenLookup>,
@@ -51,7 +54,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// `warnings` is read by whoever stores them; its capacity bounds those that wait.
+    /// `warnings` is the bounded queue to the task that stores them.
     pub fn new(
         journal: Journal,
         tokens: Arc<dyn TokenLookup>,
@@ -76,12 +79,12 @@ impl Capture {
         &self.limits
     }
 
-    /// What all requests take their memory from.
+    /// The memory budget of all requests.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Why the journal takes no events now; none when it does.
+    /// Why the journal refuses appends; `None` if it accepts them.
     pub fn refusal(&self) -> Option<journal::Error> {
         self.journal.refusal()
     }
@@ -90,13 +93,13 @@ impl Capture {
         self.counters.snapshot()
     }
 
-    /// Every v0 path. Returns when the journal has the events.
+    /// Handles every v0 path. Returns when the events are durable.
     pub async fn events(&self, request: Request<'_>) -> Result<Accepted, Rejection> {
         self.commit(self.prepare(request).await?).await
     }
 
-    /// The first half of [`Capture::events`]: what it gives needs nothing of the request any more,
-    /// whose memory is free while the journal writes.
+    /// The first half of [`Capture::events`]: decodes and validates. The caller can free the request's
+    /// body before [`Capture::commit`] waits for the journal.
     pub async fn prepare(&self, request: Request<'_>) -> Result<PreparedBatch<'_>, Rejection> {
         if request.body.len() > self.limits.body_bytes_max {
             return Err(Rejection::TooLarge);
@@ -104,48 +107,54 @@ impl Capture {
         let parts = request.parts();
         let text_bytes_max = self.limits.text_bytes_max;
         let expected = decoded_bytes_hint(&parts, text_bytes_max);
-        // Records, and the text they are made of unless it is the body itself.
+        // Twice: the records, and the decoded JSON unless it borrows the body.
         let decode =
             |memory: &mut MemoryTracker<'_>| decode_text_within(&parts, Strictness::Strict, memory);
         let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, held_bytes, decode);
-        let (mut room, text) = decoded.await?;
-        room.shrink(held_bytes(&text));
+        let (mut reservation, text) = decoded.await?;
+        reservation.shrink(held_bytes(&text));
 
-        let payload = parse_events(&text, request.endpoint.unnamed())?;
+        let payload = parse_events(&text, request.endpoint.default_event_name())?;
         let project = authenticate(&*self.tokens, &payload).await?;
         let beacon = text.is_beacon();
         if request.endpoint == Endpoint::Recordings {
             payload.elements().try_for_each(|element| element.map(drop))?;
             let accepted = Accepted { quota_limited: &["recordings"], beacon };
-            return Ok(PreparedBatch { accepted, keeping: None });
+            return Ok(PreparedBatch { accepted, pending: None });
         }
-        let arrival =
-            Arrival { project, received_at: request.received_at, client_ip: request.client_ip };
-        let (batch, notes) = heavy(text.as_str().len(), || {
-            let hold =
-                |records: usize| self.budget.enlarge(&mut room, text.owned_bytes() + records);
-            accept(&payload, arrival, text.as_str().len(), self.limits.records_bytes_max, hold)
+        let context = RequestContext {
+            project,
+            received_at: request.received_at,
+            client_ip: request.client_ip,
+        };
+        let (batch, diagnostics) = run_cpu_heavy(text.as_str().len(), || {
+            let reserve = |records: usize| {
+                self.budget.grow_or_switch_lane(&mut reservation, text.owned_bytes() + records)
+            };
+            accept(&payload, context, text.as_str().len(), self.limits.records_bytes_max, reserve)
         })?;
         drop(payload);
         drop(text);
-        self.budget.enlarge(&mut room, batch.bytes())?;
-        room.shrink(batch.bytes());
+        self.budget.grow_or_switch_lane(&mut reservation, batch.bytes())?;
+        reservation.shrink(batch.bytes());
         let accepted = Accepted { quota_limited: &[], beacon };
         Ok(PreparedBatch {
             accepted,
-            keeping: Some(Keeping { batch, notes, arrival, _room: room }),
+            pending: Some(PendingAppend { batch, diagnostics, context, _reservation: reservation }),
         })
     }
 
-    /// The second half.
-    pub async fn commit(&self, ready: PreparedBatch<'_>) -> Result<Accepted, Rejection> {
-        if let Some(Keeping { batch, notes, arrival, _room }) = ready.keeping {
-            self.keep(batch, notes, arrival).await?;
+    /// The second half of [`Capture::events`]: appends to the journal.
+    pub async fn commit(&self, prepared: PreparedBatch<'_>) -> Result<Accepted, Rejection> {
+        if let Some(PendingAppend { batch, diagnostics, context, _reservation }) = prepared.pending
+        {
+            self.append(batch, diagnostics, context).await?;
         }
-        Ok(ready.accepted)
+        Ok(prepared.accepted)
     }
 
-    /// Appends one record that was made elsewhere in this server; answers its position.
+    /// Appends one record that the server itself produced (an edit of a person or group); returns its
+    /// position.
     pub async fn append_record(&self, record: &[u8]) -> Result<u64, Rejection> {
         let mut batch = Batch::new();
         batch.push(record);
@@ -153,23 +162,28 @@ impl Capture {
         Ok(position.as_u64())
     }
 
-    /// Appends the records; only then are drops counted and warnings told, since a request that
-    /// fails here will be sent again.
-    pub(crate) async fn keep(
+    /// Appends the records, then publishes drops and warnings: a request that fails here is retried
+    /// and must not count twice.
+    pub(crate) async fn append(
         &self,
         batch: Batch,
-        notes: Notes,
-        arrival: Arrival,
+        diagnostics: Diagnostics,
+        context: RequestContext,
     ) -> Result<(), journal::Error> {
         let accepted = batch.len() as u64;
         self.journal.append(batch).await?;
-        self.counters.add(accepted, &notes.drops);
-        self.warnings.tell(arrival.project, arrival.received_at, notes.warnings, &self.counters);
+        self.counters.add(accepted, &diagnostics.drops);
+        self.warnings.send(
+            context.project,
+            context.received_at,
+            diagnostics.warnings,
+            &self.counters,
+        );
         Ok(())
     }
 }
 
-/// Why nothing was decoded.
+/// Why a body could not be decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DecodeFailure {
     Busy,
@@ -191,10 +205,10 @@ impl From<decode::Error> for DecodeFailure {
     }
 }
 
-/// Runs `decode` on memory of the budget, which grows as its output does, and then as what `needed`
-/// says of it. What outgrows the room that it was expected to need is decoded again, once there is
-/// room for the largest text: whoever waits holds nothing, and what looks small never fills the
-/// room of what is.
+/// Runs `decode` within the budget: the reservation grows with the output, and at the end to what
+/// `needed` returns. If the output outgrows the pool of its expected size, the reservation is released
+/// and `decode` runs again with a reservation for the largest body. So a waiting request holds
+/// nothing, and a decompression bomb never fills the small lane.
 pub async fn decode_within<'b, T>(
     budget: &'b Budget,
     expected: usize,
@@ -202,46 +216,47 @@ pub async fn decode_within<'b, T>(
     needed: impl Fn(&T) -> usize,
     mut decode: impl FnMut(&mut MemoryTracker<'_>) -> decode::Result<T>,
 ) -> Result<(Reservation<'b>, T), DecodeFailure> {
-    let mut room = budget.reserve_decoded(expected).await?;
-    let mut attempt = |room: &mut Reservation<'_>, bytes: usize| {
-        let held_max =
-            text_bytes_max.saturating_mul(DECODING_HELD_TIMES_MAX).max(DECODING_BYTES_MIN);
+    let mut reservation = budget.reserve_decoded(expected).await?;
+    let mut attempt = |reservation: &mut Reservation<'_>, bytes: usize| {
+        let held_max = text_bytes_max.saturating_mul(DECODING_FACTOR_MAX).max(DECODING_BYTES_MIN);
         let mut too_large = false;
-        let mut hold = |bytes: usize| {
+        let mut reserve = |bytes: usize| {
             too_large |= bytes > held_max;
-            !too_large && room.grow(bytes).is_ok()
+            !too_large && reservation.grow(bytes).is_ok()
         };
-        let decoded = heavy(bytes, || decode(&mut MemoryTracker::new(text_bytes_max, &mut hold)));
+        let decoded =
+            run_cpu_heavy(bytes, || decode(&mut MemoryTracker::new(text_bytes_max, &mut reserve)));
         match decoded {
             Err(decode::Error::OutOfMemory) if too_large => Err(decode::Error::TooLarge),
-            Ok(decoded) => match room.take(needed(&decoded)) {
+            Ok(decoded) => match reservation.grow_buffers(needed(&decoded)) {
                 Ok(()) => Ok(decoded),
                 Err(Busy) => Err(decode::Error::OutOfMemory),
             },
             error => error,
         }
     };
-    match attempt(&mut room, expected) {
+    match attempt(&mut reservation, expected) {
         Err(decode::Error::OutOfMemory) => {}
         decoded => {
             let decoded = decoded?;
-            return Ok((room, decoded));
+            return Ok((reservation, decoded));
         }
     }
-    drop(room);
-    let bytes = text_bytes_max.saturating_mul(LARGEST_HELD_TIMES);
-    let mut room = budget.reserve_decoded_large(bytes).await?;
-    let decoded = attempt(&mut room, bytes)?;
-    Ok((room, decoded))
+    drop(reservation);
+    let bytes = text_bytes_max.saturating_mul(LARGE_RETRY_FACTOR);
+    let mut reservation = budget.reserve_decoded_large(bytes).await?;
+    let decoded = attempt(&mut reservation, bytes)?;
+    Ok((reservation, decoded))
 }
 
-/// Memory that a request takes beside its body: records are about as long as their text.
+/// Memory of a request besides its body: records are about as long as their JSON.
 pub(crate) fn held_bytes(text: &JsonText<'_>) -> usize {
     text.owned_bytes() + text.as_str().len()
 }
 
-/// Runs `work` on `bytes` bytes, out of the way of other requests if that is many.
-pub(crate) fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+/// Runs CPU-bound `work` on `bytes` bytes; above [`CPU_HEAVY_BYTES`] with `block_in_place`, so that
+/// other requests of the worker thread continue.
+pub(crate) fn run_cpu_heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let movable = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-    if bytes > HEAVY_BYTES && movable() { tokio::task::block_in_place(work) } else { work() }
+    if bytes > CPU_HEAVY_BYTES && movable() { tokio::task::block_in_place(work) } else { work() }
 }

@@ -1,10 +1,10 @@
-//! What happened to events, counted since the start.
+//! Counters of accepted and dropped events since the start.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::WarningKind;
 
-/// Why an event was left out although its request was accepted.
+/// Why an event of an accepted request was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
     NotAnObject,
@@ -35,7 +35,7 @@ impl DropReason {
         Self::PerformanceEvent,
     ];
 
-    /// A label for metrics.
+    /// The metrics' label.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotAnObject => "not_an_object",
@@ -52,7 +52,7 @@ impl DropReason {
         }
     }
 
-    /// What capture v1 calls it.
+    /// The name in capture v1's results.
     pub(crate) const fn v1_tag(self) -> &'static str {
         match self {
             Self::MissingName => "missing_event_name",
@@ -68,7 +68,7 @@ impl DropReason {
         }
     }
 
-    /// What the project is told. Reasons that only v1 has are told to the sender, per event.
+    /// The ingestion warning. `None` for reasons that only v1 has: v1 reports them per event.
     pub(crate) const fn warning(self) -> Option<WarningKind> {
         match self {
             Self::NotAnObject => Some(WarningKind::InvalidEvent),
@@ -93,14 +93,14 @@ pub(crate) struct Counters {
     warnings_lost: AtomicU64,
 }
 
-/// Counts of one request, added to the rest when its events are safe.
+/// Drops of one request by reason; added to the counters once its events are durable.
 pub(crate) type Drops = [u64; DropReason::ALL.len()];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountersSnapshot {
     pub accepted: u64,
     pub dropped: Vec<(DropReason, u64)>,
-    /// Warnings that found their queue full.
+    /// Warnings dropped because their queue was full.
     pub warnings_lost: u64,
 }
 
@@ -114,7 +114,7 @@ impl Counters {
         }
     }
 
-    pub(crate) fn lose_warning(&self) {
+    pub(crate) fn count_lost_warning(&self) {
         self.warnings_lost.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -1,9 +1,8 @@
-//! The door of the write path: a request → who sent it → which events are fit to keep →
-//! records in the journal. An answer other than an error means that the journal has them.
+//! The entry of the write path: decodes a request, authenticates its token, validates its events
+//! and appends them to the journal. `Ok` means that the events are durable.
 //!
-//! It knows nothing of HTTP ([`Rejection`] says what happened, not how it is answered) and nothing
-//! of what events mean (that is the pipeline's part). Who owns a token is asked through
-//! [`TokenLookup`].
+//! The crate knows neither HTTP (`api` maps a [`Rejection`] to a response) nor the meaning of events
+//! (`pipeline` applies them). [`TokenLookup`] resolves tokens to projects.
 
 mod accept;
 mod budget;

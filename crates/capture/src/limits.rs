@@ -1,21 +1,23 @@
+//! Limits of requests and events.
+
 use std::time::Duration;
 
-/// Bounds of what one request may bring and of what all of them may hold. Those of single
-/// events are part of the contract and not settings.
+/// Configurable limits of one request and of all requests together. The limits of single events are
+/// part of the contract and fixed below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Body on the wire.
+    /// Compressed body.
     pub body_bytes_max: usize,
-    /// Body on the wire, capture v1.
+    /// Compressed body of capture v1.
     pub v1_body_bytes_max: usize,
-    /// Body after decompression.
+    /// Decompressed body.
     pub text_bytes_max: usize,
-    /// Records made of one body. Many tiny events take more room in the journal than on the
-    /// wire; this is below what the journal takes at once.
+    /// Journal records of one body. Tiny events are larger in the journal than in the body; must be
+    /// below the journal's limit of one append.
     pub records_bytes_max: usize,
-    /// Bytes of bodies, texts and records held by all requests together.
+    /// Memory budget of all requests: bodies, decoded bodies and records.
     pub in_flight_bytes_max: usize,
-    /// How long a request waits for its part of them.
+    /// How long a request waits for a reservation.
     pub in_flight_wait_max: Duration,
 }
 
@@ -34,15 +36,15 @@ impl Default for Limits {
     }
 }
 
-/// One event's JSON, as sent; the pipeline measures again after enrichment.
+/// JSON of one event as sent; the pipeline checks again after enrichment.
 pub(crate) const EVENT_BYTES_MAX: usize = 1_000_000;
-/// Traces of language models carry whole conversations.
+/// `$ai_` events carry whole LLM conversations.
 pub(crate) const AI_EVENT_BYTES_MAX: usize = 8 * MIB;
-/// Characters of an event name and of a distinct id that are kept; bytes in capture v1.
+/// Longer names and distinct ids are truncated; capture v1 counts bytes and drops the event.
 pub(crate) const NAME_CHARS_MAX: usize = 200;
 pub(crate) const DISTINCT_ID_CHARS_MAX: usize = 200;
 pub(crate) const TOKEN_BYTES_MAX: usize = 64;
-/// Each part of `PostHog-Sdk-Info`, which every record of a request repeats.
+/// Bound of each part of `PostHog-Sdk-Info`, which every record of a request repeats.
 pub(crate) const SDK_INFO_BYTES_MAX: usize = 100;
 
 pub(crate) fn event_bytes_max(name: &str) -> usize {

@@ -1,19 +1,21 @@
+//! Outcomes of capture requests: acceptance or a rejection with its contract code.
+
 use thiserror::Error;
 use uuid::Uuid;
 
 use crate::counters::DropReason;
 use crate::{Busy, DecodeFailure};
 
-/// The journal has what was fit to keep.
+/// The valid events are durable in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Products that the sender should pause.
+    /// Products that the SDK should stop sending.
     pub quota_limited: &'static [&'static str],
-    /// The sender will not read the answer.
+    /// Sent with `navigator.sendBeacon`: nobody reads the response.
     pub beacon: bool,
 }
 
-/// Nothing was stored. The text is the answer's `detail`.
+/// Nothing was stored. `Display` is the response's `detail`.
 #[derive(Debug, Error)]
 pub enum Rejection {
     /// 400 `invalid_payload`
@@ -31,19 +33,19 @@ pub enum Rejection {
     /// 400 `invalid_project`
     #[error("The project to send events to could not be determined.")]
     InvalidProject,
-    /// 503 `fetch_team_fail`: who owns the token cannot be found out now.
+    /// 503 `fetch_team_fail`: the token lookup is unavailable.
     #[error("The project could not be looked up. Try again.")]
     LookupUnavailable,
-    /// 503: too many bytes are on their way already.
+    /// 503: the memory budget or the journal's queue is exhausted.
     #[error("The server is busy. Try again.")]
     Busy,
-    /// 503: the journal cannot keep the events; its error is for the log.
+    /// 503: the journal refuses appends; its error is logged, not shown.
     #[error("Events cannot be stored now. Try again.")]
     JournalUnavailable(#[source] journal::Error),
 }
 
 impl Rejection {
-    /// The member `code` of the answer.
+    /// The response's `code`.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::InvalidPayload(_) => "invalid_payload",
@@ -70,7 +72,7 @@ impl From<journal::Error> for Rejection {
     fn from(error: journal::Error) -> Self {
         match error {
             journal::Error::Busy { .. } => Self::Busy,
-            // SDKs halve their batch and send again.
+            // SDKs split the batch in half and retry.
             journal::Error::TooLarge { .. } => Self::TooLarge,
             error => Self::JournalUnavailable(error),
         }
@@ -78,8 +80,8 @@ impl From<journal::Error> for Rejection {
 }
 
 impl From<DecodeFailure> for Rejection {
-    fn from(undecoded: DecodeFailure) -> Self {
-        match undecoded {
+    fn from(failure: DecodeFailure) -> Self {
+        match failure {
             DecodeFailure::Busy => Self::Busy,
             DecodeFailure::Invalid(error) => error.into(),
         }
@@ -87,8 +89,8 @@ impl From<DecodeFailure> for Rejection {
 }
 
 impl From<DecodeFailure> for V1Rejection {
-    fn from(undecoded: DecodeFailure) -> Self {
-        match undecoded {
+    fn from(failure: DecodeFailure) -> Self {
+        match failure {
             DecodeFailure::Busy => Self::Unavailable(None),
             DecodeFailure::Invalid(error) => error.into(),
         }
@@ -103,22 +105,22 @@ impl From<Busy> for Rejection {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct V1Accepted {
-    /// To be echoed.
+    /// Echoed in the response.
     pub request_id: Uuid,
-    /// One for every event, in their order.
+    /// One per event, in order.
     pub results: Vec<(Uuid, V1Result)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum V1Result {
     Ok,
-    /// Stored, but its distinct id will not become a person.
+    /// Stored without person processing: the distinct id identifies nobody.
     PersonProcessingDisabled,
     Dropped(DropReason),
 }
 
 impl V1Result {
-    /// The member `result` of the answer.
+    /// The response's `result`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -127,7 +129,7 @@ impl V1Result {
         }
     }
 
-    /// The member `details` of the answer.
+    /// The response's `details`.
     pub const fn details(self) -> Option<&'static str> {
         match self {
             Self::Ok => None,
@@ -137,7 +139,7 @@ impl V1Result {
     }
 }
 
-/// Nothing was stored. The text is the answer's `error_description`.
+/// Nothing was stored. `Display` is the response's `error_description`.
 #[derive(Debug, Error)]
 pub enum V1Rejection {
     #[error("The header {0} is missing.")]
@@ -168,13 +170,13 @@ pub enum V1Rejection {
     DuplicateEventUuid,
     #[error("The payload is too large.")]
     TooLarge,
-    /// 503; the journal's error, if it was the journal, is for the log.
+    /// 503. The journal's error, if any, is logged, not shown.
     #[error("Events cannot be stored now. Try again.")]
     Unavailable(#[source] Option<journal::Error>),
 }
 
 impl V1Rejection {
-    /// The member `error` of the answer.
+    /// The response's `error`.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::MissingHeader(_) => "missing_required_headers",

@@ -1,21 +1,23 @@
+//! Requests as capture sees them, independent of the HTTP library.
+
 use std::net::IpAddr;
 
 use decode::{DefaultEventName, Parts};
 use model::Timestamp;
 
-/// What a path makes of its body.
+/// The kind of path, which decides how a body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// `/e`, `/capture`, `/track`, `/batch`, `/i/v0/e`, `/i/v0/ai/batch`: bodies decide.
+    /// `/e`, `/capture`, `/track`, `/batch`, `/i/v0/e`, `/i/v0/ai/batch`: the body's shape decides.
     Events,
-    /// `/engage`: an object without a name is an `$identify`.
+    /// `/engage`: an event without a name becomes `$identify`.
     Engage,
     /// `/s`: decoded and authenticated, never stored.
     Recordings,
 }
 
 impl Endpoint {
-    pub(crate) fn unnamed(self) -> DefaultEventName {
+    pub(crate) fn default_event_name(self) -> DefaultEventName {
         match self {
             Self::Engage => DefaultEventName::Identify,
             Self::Events | Self::Recordings => DefaultEventName::None,
@@ -27,7 +29,7 @@ impl Endpoint {
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub endpoint: Endpoint,
-    /// As it stands in the URL, without the question mark.
+    /// The raw query string, without the question mark.
     pub query: &'a str,
     pub content_type: Option<&'a str>,
     pub content_encoding: Option<&'a str>,
@@ -47,7 +49,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A capture v1 request; headers as they came.
+/// A capture v1 request with its raw header values.
 #[derive(Clone, Copy, Debug)]
 pub struct V1Request<'a> {
     pub authorization: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! Whose events these are.
+//! Finds the token of a request and resolves it to a project.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -11,11 +11,12 @@ use crate::outcome::Rejection;
 
 pub type LookupFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Asks who owns a key. Tokens known from before should stay known while the store is away.
+/// Resolves tokens to projects. Implementations should serve cached tokens while the catalog is
+/// unavailable.
 pub trait TokenLookup: Send + Sync {
     fn project_of<'a>(&'a self, token: &'a str) -> LookupFuture<'a, TokenOwner>;
 
-    /// `project` is the one that the sender names, if it names one.
+    /// `project` is the `project_id` of the body, if any.
     fn project_of_personal_key<'a>(
         &'a self,
         key: &'a str,
@@ -34,29 +35,29 @@ pub enum TokenOwner {
 pub enum KeyOwner {
     Known(ProjectId),
     UnknownKey,
-    /// The key is good, the project is not named or not visible to it.
+    /// The key is valid, but the project is missing or not accessible with it.
     UnknownProject,
     Unavailable,
 }
 
-/// Trimmed; `None` for what cannot be a token.
-pub(crate) fn normalised(token: &str) -> Option<&str> {
+/// Trims the token; `None` if it is empty, too long or not ASCII.
+pub(crate) fn normalize_token(token: &str) -> Option<&str> {
     let token = token.trim();
-    let fit = !token.is_empty()
+    let valid = !token.is_empty()
         && token.len() <= TOKEN_BYTES_MAX
         && token.bytes().all(|byte| byte.is_ascii() && byte != 0);
-    fit.then_some(token)
+    valid.then_some(token)
 }
 
 pub(crate) async fn authenticate(
     tokens: &dyn TokenLookup,
     payload: &Payload<'_>,
 ) -> Result<ProjectId, Rejection> {
-    let (token, project) = find(payload)?;
+    let (token, project) = find_token(payload)?;
     let invalid = Rejection::InvalidApiKey {
         detail: "Project API key invalid. You can find your project API key in project settings.",
     };
-    let Some(token) = normalised(&token) else { return Err(invalid) };
+    let Some(token) = normalize_token(&token) else { return Err(invalid) };
     if token.starts_with("phx_") {
         let project = match project {
             ProjectField::Given(id) => Some(ProjectId(id)),
@@ -76,31 +77,31 @@ pub(crate) async fn authenticate(
     }
 }
 
-/// The batch's token, else the one that its events agree on, else the one around the payload.
-fn find<'t>(payload: &Payload<'t>) -> Result<(Cow<'t, str>, ProjectField), Rejection> {
+/// The token of the batch, else the one that all its events share, else that of the form or query.
+fn find_token<'t>(payload: &Payload<'t>) -> Result<(Cow<'t, str>, ProjectField), Rejection> {
     if let Some(token) = &payload.token {
         return Ok((token.clone(), payload.project_id));
     }
-    let mut found: Option<Cow<'t, str>> = None;
+    let mut event_token: Option<Cow<'t, str>> = None;
     let mut elements = payload.elements();
     for element in elements.by_ref() {
         let Element::Event(event) = element? else { continue };
         let Some(token) = event.token.filter(|token| !token.trim().is_empty()) else { continue };
-        match &found {
+        match &event_token {
             Some(first) if first.trim() != token.trim() => {
                 return Err(Rejection::InvalidApiKey {
                     detail: "The events carry different project API keys.",
                 });
             }
             Some(_) => {}
-            None => found = Some(token),
+            None => event_token = Some(token),
         }
     }
     let project = match payload.project_id {
         ProjectField::Absent => elements.project_id(),
         given => given,
     };
-    match found.or(payload.fallback_token.map(Cow::Borrowed)) {
+    match event_token.or(payload.fallback_token.map(Cow::Borrowed)) {
         Some(token) => Ok((token, project)),
         None => Err(Rejection::InvalidApiKey {
             detail: "API key not provided. Send it as api_key in the request body.",

@@ -1,4 +1,4 @@
-//! Capture v1: everything in its place, and a result for every event.
+//! Capture v1 (`/i/v1/analytics/events`): metadata in headers, strict validation, a result per event.
 
 use decode::{
     V1Element, V1Encoding, V1Event, V1OptionsField, decode_v1_text_within, decoded_bytes_hint,
@@ -9,20 +9,20 @@ use model::ProjectId;
 use model::event::{AcceptedEvent, EventUuid, SentAt, V1Extras};
 use uuid::Uuid;
 
-use crate::accept::{Arrival, Notes, RecordRoom, properties};
+use crate::accept::{Diagnostics, RecordReservation, RequestContext, properties};
 use crate::budget::Busy;
-use crate::capture::{Capture, decode_within, heavy, held_bytes};
+use crate::capture::{Capture, decode_within, held_bytes, run_cpu_heavy};
 use crate::counters::DropReason;
 use crate::limits::{DISTINCT_ID_CHARS_MAX, NAME_CHARS_MAX, SDK_INFO_BYTES_MAX, event_bytes_max};
 use crate::outcome::{V1Accepted, V1Rejection, V1Result};
 use crate::request::V1Request;
-use crate::tokens::{TokenOwner, normalised};
+use crate::tokens::{TokenOwner, normalize_token};
 
-/// Times in RFC 3339 with a nanosecond fraction are far shorter.
+/// RFC 3339 with nanoseconds is far shorter.
 const REQUEST_TIMESTAMP_BYTES_MAX: usize = 64;
 
-/// Ids that name nobody: what languages print for "no value", and roles. Compared trimmed and
-/// without regard to ASCII case.
+/// Distinct ids that identify nobody: spellings of "no value", and roles. Compared trimmed and
+/// ignoring ASCII case.
 const ILLEGAL_DISTINCT_IDS: [&str; 20] = [
     "0",
     "00000000-0000-0000-0000-000000000000",
@@ -96,15 +96,14 @@ impl<'a> Headers<'a> {
         let token = authorization
             .split_once(' ')
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"))
-            .and_then(|(_, token)| normalised(token))
+            .and_then(|(_, token)| normalize_token(token))
             .ok_or(V1Rejection::InvalidApiToken)?;
         Ok(Self { token, encoding, lib_name, lib_version, request_id, request_timestamp })
     }
 }
 
 impl Capture {
-    /// Whether the head of a v1 request is in order and its token known: what it says decides
-    /// before its body costs anything.
+    /// Validates the headers and the token, before the body is read.
     pub async fn check_v1_headers(&self, request: &V1Request<'_>) -> Result<(), V1Rejection> {
         self.v1_project(&Headers::check(request)?).await.map(drop)
     }
@@ -117,7 +116,7 @@ impl Capture {
         }
     }
 
-    /// `/i/v1/analytics/events`. Returns when the journal has the events.
+    /// Handles `/i/v1/analytics/events`. Returns when the events are durable.
     pub async fn v1(&self, request: V1Request<'_>) -> Result<V1Accepted, V1Rejection> {
         let headers = Headers::check(&request)?;
         let project = self.v1_project(&headers).await?;
@@ -135,48 +134,49 @@ impl Capture {
             decode_v1_text_within(request.body, headers.encoding, memory)
         };
         let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, held_bytes, decode);
-        let (mut room, text) = decoded.await?;
-        room.shrink(held_bytes(&text));
+        let (mut reservation, text) = decoded.await?;
+        reservation.shrink(held_bytes(&text));
 
-        let arrival = self.arrival(&request, project);
+        let context = self.context(&request, project);
         let owned = text.owned_bytes();
-        let taken = heavy(text.as_str().len(), || {
-            let hold = |records: usize| self.budget.enlarge(&mut room, owned + records);
-            Intake::read(text, &headers, arrival, self.limits.records_bytes_max, hold)
+        let validated = run_cpu_heavy(text.as_str().len(), || {
+            let reserve =
+                |records: usize| self.budget.grow_or_switch_lane(&mut reservation, owned + records);
+            ValidatedBatch::read(text, &headers, context, self.limits.records_bytes_max, reserve)
         })?;
-        self.budget.enlarge(&mut room, taken.batch.bytes())?;
-        room.shrink(taken.batch.bytes());
-        self.keep(taken.batch, taken.notes, arrival).await?;
-        Ok(V1Accepted { request_id: headers.request_id, results: taken.results })
+        self.budget.grow_or_switch_lane(&mut reservation, validated.batch.bytes())?;
+        reservation.shrink(validated.batch.bytes());
+        self.append(validated.batch, validated.diagnostics, context).await?;
+        Ok(V1Accepted { request_id: headers.request_id, results: validated.results })
     }
 
-    fn arrival(&self, request: &V1Request<'_>, project: ProjectId) -> Arrival {
-        Arrival { project, received_at: request.received_at, client_ip: request.client_ip }
+    fn context(&self, request: &V1Request<'_>, project: ProjectId) -> RequestContext {
+        RequestContext { project, received_at: request.received_at, client_ip: request.client_ip }
     }
 }
 
-struct Intake {
+struct ValidatedBatch {
     batch: Batch,
-    notes: Notes,
+    diagnostics: Diagnostics,
     results: Vec<(Uuid, V1Result)>,
 }
 
-impl Intake {
+impl ValidatedBatch {
     fn read(
         text: decode::JsonText<'_>,
         headers: &Headers<'_>,
-        arrival: Arrival,
+        context: RequestContext,
         records_bytes_max: usize,
-        hold: impl FnMut(usize) -> Result<(), Busy>,
+        reserve: impl FnMut(usize) -> Result<(), Busy>,
     ) -> Result<Self, V1Rejection> {
-        let mut room = RecordRoom::new(text.as_str().len(), hold);
+        let mut reservation = RecordReservation::new(text.as_str().len(), reserve);
         let list = parse_v1(&text)?;
         if list.created_at.is_none() {
             return Err(V1Rejection::InvalidBatch);
         }
-        let mut taken = Self {
+        let mut validated = Self {
             batch: Batch::with_capacity(1, text.as_str().len().min(records_bytes_max)),
-            notes: Notes::default(),
+            diagnostics: Diagnostics::default(),
             results: Vec::new(),
         };
         for element in list.events() {
@@ -186,10 +186,10 @@ impl Intake {
                 V1Element::InvalidUuid => return Err(V1Rejection::InvalidEventUuid),
                 V1Element::DuplicateUuid => return Err(V1Rejection::DuplicateEventUuid),
             };
-            let result = match check(&event, headers, arrival, list.historical_migration) {
+            let result = match check(&event, headers, context, list.historical_migration) {
                 Ok(accepted) => {
-                    room.before(&taken.batch, event.raw.bytes)?;
-                    taken.batch.push_with(|out| accepted.encode(out));
+                    reservation.grow_for(&validated.batch, event.raw.bytes)?;
+                    validated.batch.push_with(|out| accepted.encode(out));
                     match accepted.v1 {
                         Some(V1Extras { person_processing_disabled: true, .. }) => {
                             V1Result::PersonProcessingDisabled
@@ -198,29 +198,29 @@ impl Intake {
                     }
                 }
                 Err(reason) => {
-                    taken.notes.drop(reason, Some(&event.raw));
+                    validated.diagnostics.drop(reason, Some(&event.raw));
                     V1Result::Dropped(reason)
                 }
             };
-            taken.results.push((event.uuid, result));
-            if taken.batch.bytes() > records_bytes_max {
+            validated.results.push((event.uuid, result));
+            if validated.batch.bytes() > records_bytes_max {
                 return Err(V1Rejection::TooLarge);
             }
         }
-        Ok(taken)
+        Ok(validated)
     }
 }
 
 fn check<'e>(
     event: &'e V1Event<'_>,
     headers: &'e Headers<'_>,
-    arrival: Arrival,
+    context: RequestContext,
     historical_migration: bool,
 ) -> Result<AcceptedEvent<'e>, DropReason> {
     let raw = &event.raw;
     let name = raw.name.as_deref().unwrap_or_default();
     let distinct_id = raw.distinct_id.as_deref().unwrap_or_default().trim();
-    if let Some(reason) = unfit(event, name, distinct_id) {
+    if let Some(reason) = drop_reason(event, name, distinct_id) {
         return Err(reason);
     }
     let V1OptionsField::Valid(options) = event.options else {
@@ -228,9 +228,9 @@ fn check<'e>(
     };
     let illegal = ILLEGAL_DISTINCT_IDS.iter().any(|id| id.eq_ignore_ascii_case(distinct_id));
     Ok(AcceptedEvent {
-        project: arrival.project,
-        received_at: arrival.received_at,
-        client_ip: arrival.client_ip,
+        project: context.project,
+        received_at: context.received_at,
+        client_ip: context.client_ip,
         sent_at: Some(SentAt::Text(headers.request_timestamp.into())),
         historical_migration,
         uuid: EventUuid::Given(event.uuid),
@@ -253,7 +253,7 @@ fn check<'e>(
     })
 }
 
-fn unfit(event: &V1Event<'_>, name: &str, distinct_id: &str) -> Option<DropReason> {
+fn drop_reason(event: &V1Event<'_>, name: &str, distinct_id: &str) -> Option<DropReason> {
     let rules = [
         (name.is_empty(), DropReason::MissingName),
         (name.len() > NAME_CHARS_MAX, DropReason::NameTooLong),
@@ -263,5 +263,5 @@ fn unfit(event: &V1Event<'_>, name: &str, distinct_id: &str) -> Option<DropReaso
         (!event.has_strict_timestamp(), DropReason::InvalidTimestamp),
         (event.raw.bytes > event_bytes_max(name), DropReason::TooLarge),
     ];
-    rules.into_iter().find_map(|(unfit, reason)| unfit.then_some(reason))
+    rules.into_iter().find_map(|(violated, reason)| violated.then_some(reason))
 }

@@ -1,5 +1,5 @@
-//! Ingestion warnings on their way to whoever stores them: at most one an hour for a project,
-//! kind and event name, through a queue that never makes capture wait.
+//! Sends ingestion warnings to the task that stores them: at most one an hour per project, kind and
+//! event name, through a bounded queue that never blocks capture.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -18,7 +18,7 @@ impl Warnings {
         Self { queue, throttle: Mutex::default() }
     }
 
-    pub(crate) fn tell(
+    pub(crate) fn send(
         &self,
         project: ProjectId,
         at: Timestamp,
@@ -36,7 +36,7 @@ impl Warnings {
             }
             match self.queue.try_send(warning.clone()) {
                 Ok(()) => throttle.record(&warning),
-                Err(_) => counters.lose_warning(),
+                Err(_) => counters.count_lost_warning(),
             }
         }
     }
@@ -53,25 +53,25 @@ mod tests {
     }
 
     #[test]
-    fn a_key_warns_once_an_hour_and_a_full_queue_loses_without_waiting() {
+    fn warnings_are_throttled_hourly_and_a_full_queue_drops_without_blocking() {
         let (queue, mut stored) = channel(2);
         let (warnings, counters) = (Warnings::new(queue), Counters::default());
-        let tell = |project, seconds, event: &str| {
+        let send = |project, seconds, event: &str| {
             let at = Timestamp::from_micros(0).plus_seconds(seconds);
-            let noted = vec![(WarningKind::InvalidEvent, details(event))];
-            warnings.tell(ProjectId(project), at, noted, &counters);
+            let batch = vec![(WarningKind::InvalidEvent, details(event))];
+            warnings.send(ProjectId(project), at, batch, &counters);
         };
-        tell(1, 0, "a");
-        tell(1, 3_599, "a");
-        tell(2, 0, "a");
+        send(1, 0, "a");
+        send(1, 3_599, "a");
+        send(2, 0, "a");
         assert_eq!(counters.snapshot().warnings_lost, 0);
-        tell(1, 0, "b");
+        send(1, 0, "b");
         assert_eq!(counters.snapshot().warnings_lost, 1);
 
         assert_eq!(stored.try_recv().unwrap().project, ProjectId(1));
         assert_eq!(stored.try_recv().unwrap().project, ProjectId(2));
-        tell(1, 1, "b");
-        tell(1, 3_600, "a");
+        send(1, 1, "b");
+        send(1, 3_600, "a");
         assert_eq!(stored.try_recv().unwrap().details, details("b"));
         assert_eq!(stored.try_recv().unwrap().details, details("a"));
         assert!(stored.try_recv().is_err());

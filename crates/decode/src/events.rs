@@ -1,4 +1,4 @@
-//! From JSON text to raw events, one at a time.
+//! Parses raw events from a capture body, one at a time.
 
 use std::borrow::Cow;
 
@@ -10,34 +10,34 @@ use crate::fields::Fields;
 use crate::outline::{Outline, walk_object};
 use crate::{Error, JsonText, Result, value};
 
-/// Longer than any spelling of a time. Every record of a request repeats its send time, so an
-/// unbounded one would let a small body become a huge journal.
+/// Longer than any timestamp. Every record of a request repeats `sent_at`, so an unbounded one would
+/// amplify a small body into many journal bytes.
 const SENT_AT_BYTES_MAX: usize = 64;
 
-/// What an event without `event` is called.
+/// The name of an event without `event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultEventName {
-    /// Nothing: it will be dropped.
+    /// No name: capture drops the event.
     None,
     /// `$identify`, on `/engage`.
     Identify,
 }
 
-/// A capture request's content.
+/// A parsed capture body.
 #[derive(Clone, Debug)]
 pub struct Payload<'t> {
-    /// Beats every token inside the events.
+    /// Takes precedence over tokens of single events.
     pub token: Option<Cow<'t, str>>,
-    /// From the form or the query string: used when there is no other.
+    /// From the form or the query string; used if there is no other.
     pub fallback_token: Option<&'t str>,
     pub project_id: ProjectField,
     pub historical_migration: bool,
     pub sent_at: Option<SentAt<'t>>,
     source: Source<'t>,
-    unnamed: DefaultEventName,
+    default_name: DefaultEventName,
 }
 
-/// The member that personal keys need.
+/// The field `project_id`, which personal API keys require.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProjectField {
     #[default]
@@ -49,7 +49,7 @@ pub enum ProjectField {
 #[derive(Clone, Debug)]
 enum Source<'t> {
     One(Box<RawEvent<'t>>),
-    /// JSON text of an array.
+    /// The JSON of an array.
     Many(&'t str),
 }
 
@@ -57,21 +57,24 @@ enum Source<'t> {
 #[allow(clippy::large_enum_variant, reason = "almost every element is an event")]
 pub enum Element<'t> {
     Event(RawEvent<'t>),
-    /// An element of a list that is not an object.
+    /// An array element that is not an object.
     NotAnObject,
 }
 
-/// Reads the frame of a capture body; a list's elements are parsed while they are iterated.
-pub fn parse_events<'t>(text: &'t JsonText<'_>, unnamed: DefaultEventName) -> Result<Payload<'t>> {
+/// Parses the fields of a capture body; [`Payload::elements`] parses the events lazily.
+pub fn parse_events<'t>(
+    text: &'t JsonText<'_>,
+    default_name: DefaultEventName,
+) -> Result<Payload<'t>> {
     let json = text.as_str();
     let mut payload = Payload {
-        token: text.around.wrapper_token.as_deref().map(Cow::Borrowed),
-        fallback_token: text.around.form_token.as_deref(),
+        token: text.envelope.wrapper_token.as_deref().map(Cow::Borrowed),
+        fallback_token: text.envelope.form_token.as_deref(),
         project_id: ProjectField::Absent,
         historical_migration: false,
-        sent_at: text.around.sent_at_ms.map(SentAt::Millis),
+        sent_at: text.envelope.sent_at_ms.map(SentAt::Millis),
         source: Source::Many(json),
-        unnamed,
+        default_name,
     };
     match &text.outline {
         Outline::Array => payload.source = Source::Many(non_empty(json)?),
@@ -81,7 +84,7 @@ pub fn parse_events<'t>(text: &'t JsonText<'_>, unnamed: DefaultEventName) -> Re
                 return Err(Error::Shape);
             }
             payload.source = Source::Many(non_empty(list)?);
-            // The same object with an empty batch: short, and its grammar is checked as a whole.
+            // The same object with an empty batch: short, and parsing it validates its grammar.
             let frame = [&json[..batch.start], "[]", &json[batch.end..]].concat();
             let fields = Fields::read(&frame)?;
             payload.take_frame(&fields);
@@ -90,7 +93,7 @@ pub fn parse_events<'t>(text: &'t JsonText<'_>, unnamed: DefaultEventName) -> Re
             let fields = Fields::read(json)?;
             payload.take_frame(&fields);
             let mut event = raw_event(&fields, json.trim_ascii().len(), payload.inner_token());
-            event.name = named(event.name, unnamed);
+            event.name = named(event.name, default_name);
             payload.source = Source::One(Box::new(event));
         }
     }
@@ -110,7 +113,7 @@ impl<'t> Payload<'t> {
         }
     }
 
-    /// The events in their order. An error ends the iteration, and spoils the whole request.
+    /// Iterates the events in order. An error ends the iteration and invalidates the request.
     pub fn elements(&self) -> Elements<'t> {
         let state = match &self.source {
             Source::One(event) => State::One(Some(event.clone())),
@@ -118,30 +121,30 @@ impl<'t> Payload<'t> {
         };
         Elements {
             state,
-            unnamed: self.unnamed,
+            default_name: self.default_name,
             inner_token: self.inner_token(),
             project_id: ProjectField::Absent,
         }
     }
 
     fn inner_token(&self) -> InnerToken {
-        if self.token.is_some() { InnerToken::Unneeded } else { InnerToken::Wanted }
+        if self.token.is_some() { InnerToken::Ignored } else { InnerToken::Needed }
     }
 }
 
 #[derive(Clone, Debug)]
 pub struct Elements<'t> {
     state: State<'t>,
-    unnamed: DefaultEventName,
+    default_name: DefaultEventName,
     inner_token: InnerToken,
     project_id: ProjectField,
 }
 
-/// Whether a token inside the properties matters, which costs a walk over them.
+/// Whether to search the properties for a token, which costs a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InnerToken {
-    Wanted,
-    Unneeded,
+    Needed,
+    Ignored,
 }
 
 #[derive(Clone, Debug)]
@@ -151,7 +154,7 @@ enum State<'t> {
 }
 
 impl Elements<'_> {
-    /// The last `project_id` that an element of a list carried.
+    /// The last `project_id` of an element.
     pub fn project_id(&self) -> ProjectField {
         self.project_id
     }
@@ -170,10 +173,10 @@ impl<'t> Iterator for Elements<'t> {
             Ok(None) => Some(Ok(Element::NotAnObject)),
             Ok(Some((fields, bytes))) => {
                 let mut event = raw_event(&fields, bytes, self.inner_token);
-                event.name = named(event.name, self.unnamed);
+                event.name = named(event.name, self.default_name);
                 match project_field(&fields) {
                     ProjectField::Absent => {}
-                    found => self.project_id = found,
+                    present => self.project_id = present,
                 }
                 Some(Ok(Element::Event(event)))
             }
@@ -181,8 +184,8 @@ impl<'t> Iterator for Elements<'t> {
     }
 }
 
-/// One element of the array `list`, whose remainder starts at `at`: the members of an object
-/// with its length, or `None` for another value. Nothing follows an error.
+/// Parses the next element of the array `list` from offset `at`: the fields of an object with its
+/// length, or `None` for another value. An error ends the iteration.
 #[allow(clippy::type_complexity)]
 pub(crate) fn next_fields<'t>(
     list: &'t str,
@@ -223,8 +226,8 @@ pub(crate) fn non_empty(list: &str) -> Result<&str> {
     }
 }
 
-fn named(name: Option<Cow<'_, str>>, unnamed: DefaultEventName) -> Option<Cow<'_, str>> {
-    match unnamed {
+fn named(name: Option<Cow<'_, str>>, default_name: DefaultEventName) -> Option<Cow<'_, str>> {
+    match default_name {
         DefaultEventName::None => name,
         DefaultEventName::Identify => name.or(Some(Cow::Borrowed("$identify"))),
     }
@@ -243,7 +246,7 @@ pub(crate) fn raw_event<'t>(
     let mut token = fields.token();
     let mut distinct_id = fields.distinct_id.or(fields.dollar_distinct_id);
     if let RawProperties::Object(json) = properties
-        && (distinct_id.is_none() || (token.is_none() && inner_token == InnerToken::Wanted))
+        && (distinct_id.is_none() || (token.is_none() && inner_token == InnerToken::Needed))
     {
         let inner = Inner::read(json);
         distinct_id = distinct_id.or(inner.distinct_id);
@@ -264,8 +267,8 @@ pub(crate) fn raw_event<'t>(
     }
 }
 
-/// What older SDKs put into the properties. The object has been parsed before, so walking over
-/// it cannot fail, and costs a third of parsing it again.
+/// Fields that older SDKs put into the properties. The object is valid JSON already; a scan costs a
+/// third of parsing it again.
 #[derive(Default)]
 struct Inner<'t> {
     token: Option<&'t str>,
@@ -274,17 +277,17 @@ struct Inner<'t> {
 
 impl<'t> Inner<'t> {
     fn read(json: &'t str) -> Self {
-        let mut found = Self::default();
-        let walked = walk_object(json, 0, |key, place| {
+        let mut inner = Self::default();
+        let walked = walk_object(json, 0, |key, range| {
             let slot = match &*unescaped(key) {
-                "token" => &mut found.token,
-                "distinct_id" => &mut found.distinct_id,
+                "token" => &mut inner.token,
+                "distinct_id" => &mut inner.distinct_id,
                 _ => return,
             };
-            let raw = &json[place];
+            let raw = &json[range];
             *slot = (raw != "null").then_some(raw);
         });
-        if walked.is_ok() { found } else { Self::default() }
+        if walked.is_ok() { inner } else { Self::default() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The members of an event or of a batch that mean something, as raw JSON.
+//! The recognized fields of an event or a batch, as raw JSON.
 
 use std::borrow::Cow;
 
@@ -51,21 +51,21 @@ fields! {
 }
 
 impl<'a> Fields<'a> {
-    /// Of a text that is an object and nothing else.
+    /// Parses a text that is exactly one object.
     pub(crate) fn read(json: &'a str) -> Result<Self> {
         let mut members = Members::new(json)?;
         let fields = Self::of_members(&mut members)?;
         if members.is_finished() { Ok(fields) } else { Err(Error::Json) }
     }
 
-    /// Of the object whose bracket stands at `start`, and where it ends.
+    /// Parses the object at offset `start`; returns its end as well.
     pub(crate) fn of_object(json: &'a str, start: usize) -> Result<(Self, usize)> {
         let mut members = Members::at(json, start)?;
         let fields = Self::of_members(&mut members)?;
         Ok((fields, members.end()))
     }
 
-    /// A repeated key is no error, the last one counts (`null` included, which stands for absence).
+    /// The last of repeated keys counts; `null` counts as absent.
     fn of_members(members: &mut Members<'a>) -> Result<Self> {
         let mut fields = Self::default();
         for member in members {
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// The first of the three members that is a text and not blank.
+    /// The first of the three fields that is a non-blank string.
     pub(crate) fn token(&self) -> Option<Cow<'a, str>> {
         [self.api_key, self.token, self.dollar_token]
             .into_iter()
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
             .find(|token| !token.trim().is_empty())
     }
 
-    /// Only the boolean counts.
+    /// Only the literal `true` counts.
     pub(crate) fn is_historical(&self) -> bool {
         self.historical_migration == Some("true")
     }

@@ -1,4 +1,4 @@
-//! What an SDK asks of `/flags` and `/decide`.
+//! Parses the bodies of `/flags` and `/decide`.
 
 use std::borrow::Cow;
 
@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 use crate::outline::walk_object;
 use crate::{Error, JsonText, Result, value};
 
-/// Upstream's length of a distinct id; longer ones are cut.
+/// Upstream's limit of a distinct id; longer ones are truncated.
 pub const DISTINCT_ID_CHARS_MAX: usize = 200;
 
-/// A request for flags. What is not of the expected kind counts as left out, null included.
+/// A flag evaluation request. Null and values of another type count as absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlagsBody {
     pub token: Option<String>,
     pub distinct_id: Option<String>,
-    /// Keys as text, by type.
+    /// Group type and group key.
     pub groups: Vec<(String, String)>,
     pub person_properties: Map<String, Value>,
     pub group_properties: Map<String, Value>,
@@ -29,8 +29,8 @@ pub struct FlagsBody {
     pub evaluation_runtime: Option<String>,
 }
 
-/// The token of a request for flags, found without building values: whose request it is decides
-/// whether it is worth their memory. What [`parse_flags`] would refuse is refused here, too.
+/// Finds the token without building values, so that a request with an unknown token costs no memory.
+/// Fails on the same shapes as [`parse_flags`].
 pub fn flags_token<'t>(text: &'t JsonText<'_>) -> Result<Option<Cow<'t, str>>> {
     const NAMES: [&str; 3] = ["token", "api_key", "$token"];
     let json = text.as_str();
@@ -41,17 +41,17 @@ pub fn flags_token<'t>(text: &'t JsonText<'_>) -> Result<Option<Cow<'t, str>>> {
             Err(_) => Err(Error::Json),
         };
     }
-    let mut found = [None; NAMES.len()];
-    walk_object(json, start, |key, place| {
+    let mut values = [None; NAMES.len()];
+    walk_object(json, start, |key, range| {
         if let Some(index) = NAMES.iter().position(|name| *name == key) {
-            found[index] = Some(&json[place]);
+            values[index] = Some(&json[range]);
         }
     })?;
-    let raw = found.into_iter().flatten().find(|raw| *raw != "null");
+    let raw = values.into_iter().flatten().find(|raw| *raw != "null");
     Ok(raw.and_then(value::string))
 }
 
-/// Whether the text keeps to JSON's grammar, at no cost of memory.
+/// Validates the grammar without allocating.
 pub fn validate_json(text: &JsonText<'_>) -> Result<()> {
     serde_json::from_str::<IgnoredAny>(text.as_str()).map(drop).map_err(|_| Error::Json)
 }
@@ -99,7 +99,7 @@ fn string(value: Value) -> Option<String> {
     }
 }
 
-/// Text, or a number as text.
+/// A string, or a number as a string.
 fn text_of(value: Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_alias_is_read_and_null_is_nothing() {
+    fn flags_body_reads_every_alias_and_treats_null_as_absent() {
         let body = parsed(
             r#"{"$token": "t", "$distinct_id": 5, "$groups": {"company": 7, "team": null, "x": ""},
                 "$properties": {"a": NaN}, "$group_properties": {"company": {"b": 1}},
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_found_where_the_whole_request_has_it() {
+    fn flags_token_agrees_with_parse_flags() {
         for body in [
             r#"{"token": "t", "api_key": "u"}"#,
             r#"{"api_key": "u", "token": null}"#,
@@ -175,16 +175,16 @@ mod tests {
         ] {
             let parts = Parts { body: body.as_bytes(), ..Parts::default() };
             let text = decode_text(&parts, Strictness::Lenient, 1 << 20);
-            let found = text
+            let token = text
                 .as_ref()
                 .map_err(Clone::clone)
                 .and_then(|text| Ok(flags_token(text)?.map(Cow::into_owned)));
-            assert_eq!(found, parsed(body).map(|body| body.token), "{body}");
+            assert_eq!(token, parsed(body).map(|body| body.token), "{body}");
         }
     }
 
     #[test]
-    fn a_long_id_is_cut_by_characters_and_a_list_is_no_request() {
+    fn distinct_ids_are_truncated_by_characters_and_arrays_are_rejected() {
         let long = "é".repeat(250);
         let body = parsed(&format!(r#"{{"distinct_id": "{long}"}}"#)).unwrap();
         assert_eq!(body.distinct_id, Some("é".repeat(DISTINCT_ID_CHARS_MAX)));

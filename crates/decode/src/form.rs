@@ -1,16 +1,16 @@
-//! `a=b&c=d`, as in query strings and form bodies. Values stay bytes: the ladder checks UTF-8
-//! once, at its end.
+//! `application/x-www-form-urlencoded`, as in query strings and form bodies. Values stay bytes:
+//! `encodings` validates UTF-8 once, at the end.
 
 use std::borrow::Cow;
 
 use memchr::memchr2;
 
-/// A body is searched this far for signs of being a form.
-const LOOK_AHEAD_BYTES: usize = 128;
+/// Bytes that are sniffed to recognize a form.
+const SNIFF_BYTES: usize = 128;
 const FIELDS: [&[u8]; 4] = [b"data=", b"_=", b"ip=", b"compression="];
 
 pub(crate) fn looks_like_form(bytes: &[u8]) -> bool {
-    let head = &bytes[..bytes.len().min(LOOK_AHEAD_BYTES)];
+    let head = &bytes[..bytes.len().min(SNIFF_BYTES)];
     head.split(|byte| *byte == b'&').any(|pair| FIELDS.iter().any(|name| pair.starts_with(name)))
 }
 
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_recognised_by_their_first_bytes() {
+    fn forms_are_recognized_by_their_first_bytes() {
         let far = format!("{}&data=x", "y".repeat(200));
         for (text, expected) in [
             ("data=x", true),

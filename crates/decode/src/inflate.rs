@@ -1,4 +1,4 @@
-//! Decompression into buffers that never outgrow a bound.
+//! Bounded decompression: gzip, deflate, brotli and zstd.
 
 use std::io::Read;
 
@@ -12,25 +12,25 @@ use crate::{Error, Result};
 const GZIP_MAGIC: &[u8] = b"\x1f\x8b\x08";
 /// Header and trailer of the smallest gzip member.
 const GZIP_FRAME_BYTES: usize = 18;
-/// Deflate cannot expand further than this, so a size beyond it is a lie.
+/// Maximum expansion of deflate; a claimed size beyond it is forged.
 const DEFLATE_RATIO_MAX: usize = 1_032;
-/// A first guess for streams that do not say their size.
+/// Initial guess for streams that do not record their size.
 const RATIO_GUESS: usize = 8;
 const BUFFER_BYTES_MIN: usize = 4 * 1_024;
 const GROWTH: usize = 4;
-/// zstd allocates the window that a frame asks for. 8 MiB is what RFC 9659 allows a content coding.
+/// zstd allocates the window that a frame declares; RFC 9659 allows 8 MiB for a content coding.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// A stream that stays below this keeps a decoder only for the moment in which one thread reads
-/// it; from here on its window counts as well.
+/// From this output size on, the decoder's window counts as well. Below it the decoder lives too
+/// briefly to matter.
 const SMALL_OUTPUT_BYTES: usize = 256 * 1_024;
-/// Output counts in these steps once it is no longer small.
+/// Reservation step of larger output.
 const OUTPUT_STEP_BYTES: usize = 256 * 1_024;
 
 pub(crate) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(GZIP_MAGIC)
 }
 
-/// The size that the last four bytes of a gzip stream claim, as far as it is believable.
+/// The size in the gzip trailer, clamped to what is possible.
 pub(crate) fn gzip_bytes_hint(bytes: &[u8], bytes_max: usize) -> usize {
     let claimed = match bytes.last_chunk() {
         Some(size) => u32::from_le_bytes(*size) as usize,
@@ -42,7 +42,7 @@ pub(crate) fn gzip_bytes_hint(bytes: &[u8], bytes_max: usize) -> usize {
 pub(crate) fn gunzip(bytes: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Vec<u8>> {
     let after_header = bytes.get(GZIP_FRAME_BYTES..).unwrap_or_default();
     if memmem::find(after_header, GZIP_MAGIC).is_some() {
-        // Perhaps a second member, which libdeflate would pass over in silence.
+        // Possibly a second member, which libdeflate would silently ignore.
         let reader = flate2::bufread::MultiGzDecoder::new(bytes);
         return read_bounded(reader, 0, "gzip", memory);
     }
@@ -50,7 +50,7 @@ pub(crate) fn gunzip(bytes: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Vec
     one_shot(hint, "gzip", memory, |out| Decompressor::new().gzip_decompress(bytes, out))
 }
 
-/// With the zlib wrapper, as the standard says, or without it, as some senders do.
+/// Deflate with the zlib wrapper, as the standard requires, or raw, as some clients send.
 pub(crate) fn inflate(bytes: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Vec<u8>> {
     let guess = bytes.len().saturating_mul(RATIO_GUESS);
     let wrapped =
@@ -65,12 +65,12 @@ pub(crate) fn inflate(bytes: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Ve
 
 pub(crate) fn unbrotli(bytes: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Vec<u8>> {
     let mut reader = brotli_decompressor::Decompressor::new(bytes, BUFFER_BYTES_MIN);
-    // Large windows are no part of the `br` coding, and reach 1 GiB.
+    // Large windows (up to 1 GiB) are not part of the `br` coding.
     reader.set_parameter(BROTLI_DECODER_PARAM_LARGE_WINDOW, 0);
     read_bounded(reader, brotli_window_bytes(bytes), "brotli", memory)
 }
 
-/// What the first bits of a stream say (RFC 7932, 9.1).
+/// The window size in the stream header (RFC 7932, 9.1).
 fn brotli_window_bytes(bytes: &[u8]) -> usize {
     let first = bytes.first().copied().unwrap_or_default();
     let bits = match (first & 1, first >> 1 & 7, first >> 4 & 7) {
@@ -94,7 +94,7 @@ pub(crate) fn unzstd(bytes: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Vec
 
 fn one_shot(
     hint: usize,
-    what: &'static str,
+    encoding: &'static str,
     memory: &mut MemoryTracker<'_>,
     mut decompress: impl FnMut(&mut [u8]) -> Result<usize, DecompressionError>,
 ) -> Result<Vec<u8>> {
@@ -117,17 +117,17 @@ fn one_shot(
                 size = size.saturating_mul(GROWTH).min(bytes_max);
             }
             DecompressionError::InsufficientSpace => return Err(Error::TooLarge),
-            DecompressionError::BadData => return Err(Error::Encoding(what)),
+            DecompressionError::BadData => return Err(Error::Encoding(encoding)),
         }
     }
 }
 
-/// Reads a stream whose size nobody knows, telling `memory` of each step before it is taken.
-/// `window_bytes` is what the decoder keeps of its output; it cannot keep more than there is.
+/// Reads a stream of unknown size, reserving each step from `memory` first. `window_bytes` is the
+/// decoder's window, which is never larger than its output.
 fn read_bounded(
     mut reader: impl Read,
     window_bytes: usize,
-    what: &'static str,
+    encoding: &'static str,
     memory: &mut MemoryTracker<'_>,
 ) -> Result<Vec<u8>> {
     let limit = memory.bytes_max.saturating_add(1);
@@ -147,12 +147,13 @@ fn read_bounded(
         };
         let wanted = wanted.min(limit - out.len());
         if out.capacity() - out.len() < wanted {
-            // What is larger is copied once, into room that is only touched as it is filled.
-            let room = if small { wanted } else { limit - out.len() };
-            out.reserve_exact(room);
+            // Larger output is copied once into the maximal buffer, whose pages are only touched as
+            // they are filled.
+            let additional = if small { wanted } else { limit - out.len() };
+            out.reserve_exact(additional);
         }
         let read = (&mut reader).take(wanted as u64).read_to_end(&mut out);
-        if read.map_err(|_| Error::Encoding(what))? < wanted {
+        if read.map_err(|_| Error::Encoding(encoding))? < wanted {
             break;
         }
     }
@@ -165,17 +166,17 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// The most that was asked for while `decompress` ran.
+    /// The peak reservation while `decompress` ran.
     fn peak(
         bytes_max: usize,
         decompress: impl FnOnce(&mut MemoryTracker<'_>) -> Result<Vec<u8>>,
     ) -> (usize, Result<usize>) {
         let mut peak = 0;
-        let mut hold = |bytes: usize| {
+        let mut reserve = |bytes: usize| {
             peak = peak.max(bytes);
             true
         };
-        let decoded = decompress(&mut MemoryTracker::new(bytes_max, &mut hold));
+        let decoded = decompress(&mut MemoryTracker::new(bytes_max, &mut reserve));
         (peak, decoded.map(|out| out.len()))
     }
 
@@ -185,25 +186,25 @@ mod tests {
 
     fn brotli_of(bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        // The best takes twenty seconds without optimisation.
+        // The best quality takes twenty seconds in a debug build.
         let parameters = brotli::enc::BrotliEncoderParams { quality: 3, ..Default::default() };
         brotli::BrotliCompress(&mut &bytes[..], &mut out, &parameters).unwrap();
         out
     }
 
     #[test]
-    fn a_bomb_is_stopped_where_its_memory_is_refused() {
+    fn decompression_bomb_stops_where_its_memory_is_refused() {
         let zeros = vec![b' '; 20 * MIB];
         let (zstd, brotli) = (zstd_of(&zeros), brotli_of(&zeros));
         for refuse_from in [64 << 10, MIB, 5 * MIB] {
             for (name, stopped) in [
                 ("zstd", {
-                    let mut hold = |bytes: usize| bytes < refuse_from;
-                    unzstd(&zstd, &mut MemoryTracker::new(20 * MIB, &mut hold))
+                    let mut reserve = |bytes: usize| bytes < refuse_from;
+                    unzstd(&zstd, &mut MemoryTracker::new(20 * MIB, &mut reserve))
                 }),
                 ("brotli", {
-                    let mut hold = |bytes: usize| bytes < refuse_from;
-                    unbrotli(&brotli, &mut MemoryTracker::new(20 * MIB, &mut hold))
+                    let mut reserve = |bytes: usize| bytes < refuse_from;
+                    unbrotli(&brotli, &mut MemoryTracker::new(20 * MIB, &mut reserve))
                 }),
             ] {
                 assert_eq!(stopped, Err(Error::OutOfMemory), "{name} at {refuse_from}");
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_covers_the_output_and_the_window() {
+    fn reservation_covers_the_output_and_the_decoder_window() {
         let zeros = vec![b' '; 20 * MIB];
         for (name, window, (asked, decoded)) in [
             ("zstd", 8 * MIB, peak(20 * MIB, |memory| unzstd(&zstd_of(&zeros), memory))),
@@ -222,14 +223,14 @@ mod tests {
             assert!(asked >= 20 * MIB + window / 2, "{name}: {asked}");
             assert!(asked <= 20 * MIB + window + MIB, "{name}: {asked}");
         }
-        // One byte more is too large, and is found out without holding more.
+        // One byte over the limit is rejected without a larger reservation.
         let (asked, decoded) = peak(20 * MIB - 1, |memory| unzstd(&zstd_of(&zeros), memory));
         assert_eq!(decoded, Err(Error::TooLarge));
         assert!(asked <= 29 * MIB, "{asked}");
     }
 
     #[test]
-    fn a_small_body_asks_for_little() {
+    fn small_bodies_reserve_little() {
         let text = br#"{"api_key":"phc_x","event":"e","distinct_id":"d"}"#.repeat(20);
         for (name, (asked, decoded)) in [
             ("zstd", peak(20 * MIB, |memory| unzstd(&zstd_of(&text), memory))),
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_a_brotli_stream_is_read_from_its_head() {
+    fn brotli_window_is_read_from_the_stream_header() {
         for bits in 16..=24 {
             let parameters =
                 brotli::enc::BrotliEncoderParams { quality: 3, lgwin: bits, ..Default::default() };

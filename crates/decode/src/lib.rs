@@ -1,16 +1,15 @@
-//! Every body an SDK may send → JSON text → raw events. Pure: no I/O, no async, no clock.
+//! Decodes request bodies of all SDKs to JSON and parses raw events. Pure: no I/O, no async, no clock.
 //!
-//! [`decode_text`] climbs the ladder of encodings and is shared by capture, `/flags` and
-//! `/decide`; [`parse_events`] and [`parse_v1`] read events from its [`JsonText`], one at a time,
-//! so that memory never depends on how many events a body holds. Nothing here judges an event:
-//! that is `capture`'s work.
+//! [`decode_text`] undoes compression, forms and base64; capture, `/flags` and `/decide` share it.
+//! [`parse_events`] and [`parse_v1`] iterate the events of its [`JsonText`] one at a time, so that
+//! memory does not depend on the number of events. `capture` validates them.
 
+mod encodings;
 mod events;
 mod fields;
 mod flags;
 mod form;
 mod inflate;
-mod ladder;
 mod lzstring;
 mod memory;
 mod outline;
@@ -20,11 +19,11 @@ mod value;
 
 use thiserror::Error;
 
-pub use events::{DefaultEventName, Element, Elements, Payload, ProjectField, parse_events};
-pub use flags::{DISTINCT_ID_CHARS_MAX, FlagsBody, flags_token, parse_flags, validate_json};
-pub use ladder::{
+pub use encodings::{
     JsonText, Parts, Strictness, decode_text, decode_text_within, decoded_bytes_hint,
 };
+pub use events::{DefaultEventName, Element, Elements, Payload, ProjectField, parse_events};
+pub use flags::{DISTINCT_ID_CHARS_MAX, FlagsBody, flags_token, parse_flags, validate_json};
 pub use memory::MemoryTracker;
 pub use model::json::DEPTH_MAX;
 pub use v1::{
@@ -55,7 +54,7 @@ pub enum Error {
     EmptyBatch,
     #[error("The payload is too large.")]
     TooLarge,
-    /// [`MemoryTracker`] refused: nothing is wrong with the payload.
+    /// [`MemoryTracker`] refused a reservation; the payload may be valid.
     #[error("There is no memory for the payload now.")]
     OutOfMemory,
 }

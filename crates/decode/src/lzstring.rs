@@ -1,7 +1,7 @@
-//! LZ-String in its base64 form (`compression=lz64`), which old SDKs sent.
+//! Decompresses LZ-String in base64 (`compression=lz64`), which old SDKs send.
 //!
-//! An LZ78 code over UTF-16 units: 2 and 3 bit prefixes at first, one bit more each time the
-//! dictionary doubles. Code 0 brings a new 8 bit unit, 1 a new 16 bit unit, 2 ends the stream.
+//! An LZ78 code over UTF-16 units. Codes have 2, then 3 bits, and one more each time the dictionary
+//! doubles. Code 0 introduces an 8-bit unit, 1 a 16-bit unit, 2 ends the stream.
 
 use crate::memory::MemoryTracker;
 use crate::{Error, Result};
@@ -10,17 +10,17 @@ const BITS_PER_DIGIT: u32 = 6;
 const NEW_BYTE: u32 = 0;
 const NEW_UNIT: u32 = 1;
 const END: u32 = 2;
-/// Codes that mean an entry start here.
+/// The first code that refers to a dictionary entry.
 const FIRST_ENTRY: usize = 3;
 const ENTRIES_PER_CODE: usize = 2;
 
-/// Decompresses to at most as many bytes of UTF-8 as `memory` allows. The dictionary can be
-/// larger than both the input and the output, and counts as well.
+/// Decompresses to at most `memory.bytes_max` bytes of UTF-8. The dictionary can be larger than input
+/// and output, and is reserved as well.
 pub(crate) fn decompress(base64: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Vec<u8>> {
     let bytes_max = memory.bytes_max;
     let mut bits = Bits { digits: base64, used: 0 };
     let mut out: Vec<u16> = Vec::new();
-    // Every entry is a stretch of the output: the one before it and the unit that followed.
+    // Start and length of each entry in the output: the previous entry and the unit after it.
     let mut entries: Vec<(usize, usize)> = Vec::new();
 
     match bits.read(2)? {
@@ -71,7 +71,7 @@ fn widen(width: &mut u32, until_wider: &mut usize) -> Result<()> {
     if *until_wider == 0 {
         *until_wider = 1 << *width;
         *width += 1;
-        // 2^24 entries are more than a body of any allowed size can fill.
+        // No body within the limits can fill 2^24 entries.
         if *width > 24 {
             return Err(Error::TooLarge);
         }
@@ -100,15 +100,15 @@ struct Bits<'a> {
 }
 
 impl Bits<'_> {
-    /// Reads `count` bits, the least significant first; digits give theirs from the top.
+    /// Reads `count` bits, least significant first; each digit yields its bits from the top.
     fn read(&mut self, count: u32) -> Result<u32> {
         let mut value = 0;
         for power in 0..count {
             let digit = self.digits.get(self.used / BITS_PER_DIGIT as usize);
             let digit = digit.and_then(|digit| digit_value(*digit));
             let digit = digit.ok_or(Error::Encoding("lz-string"))?;
-            let place = BITS_PER_DIGIT - 1 - (self.used % BITS_PER_DIGIT as usize) as u32;
-            value |= (digit >> place & 1) << power;
+            let shift = BITS_PER_DIGIT - 1 - (self.used % BITS_PER_DIGIT as usize) as u32;
+            value |= (digit >> shift & 1) << power;
             self.used += 1;
         }
         Ok(value)
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strange_streams_end_in_an_error() {
+    fn invalid_lzstring_streams_are_errors() {
         let bad = Err(Error::Encoding("lz-string"));
         for (digits, expected) in [
             ("", bad.clone()),
@@ -140,8 +140,8 @@ mod tests {
             ("Q===", Ok(Vec::new())),
             ("{}", bad),
         ] {
-            let mut hold = |_| true;
-            let memory = &mut MemoryTracker::new(100, &mut hold);
+            let mut reserve = |_| true;
+            let memory = &mut MemoryTracker::new(100, &mut reserve);
             assert_eq!(decompress(digits.as_bytes(), memory), expected, "{digits}");
         }
     }

@@ -1,35 +1,35 @@
-//! Memory that decoding takes, asked for before it is taken.
+//! Accounting of the memory of decoding, reserved before it is allocated.
 //!
-//! A few kilobytes can become megabytes several times on the way: each step says how much it is
-//! about to hold, and whoever runs the decoder may refuse. Buffers that one step leaves to the
-//! next are never given back here, so the sum errs on the high side.
+//! A few kilobytes can expand to megabytes in several layers. Each layer reserves its output, and the
+//! caller of the decoder may refuse. Buffers passed from one layer to the next are never released
+//! here, so the sum is an upper bound.
 
 use crate::{Error, Result};
 
-/// How much one request's decoding may hold, and what it holds.
+/// The memory of decoding one request.
 pub struct MemoryTracker<'a> {
-    /// No step yields more than this.
+    /// Upper bound of the output of one layer.
     pub(crate) bytes_max: usize,
     held: usize,
-    hold: &'a mut dyn FnMut(usize) -> bool,
+    reserve: &'a mut dyn FnMut(usize) -> bool,
 }
 
 impl<'a> MemoryTracker<'a> {
-    /// `hold` is told the sum that will be held, and says whether it may.
-    pub fn new(bytes_max: usize, hold: &'a mut dyn FnMut(usize) -> bool) -> Self {
-        Self { bytes_max, held: 0, hold }
+    /// `reserve` gets the new total in bytes and returns whether it is granted.
+    pub fn new(bytes_max: usize, reserve: &'a mut dyn FnMut(usize) -> bool) -> Self {
+        Self { bytes_max, held: 0, reserve }
     }
 
     pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
         self.held = self.held.saturating_add(bytes);
-        if (self.hold)(self.held) { Ok(()) } else { Err(Error::OutOfMemory) }
+        if (self.reserve)(self.held) { Ok(()) } else { Err(Error::OutOfMemory) }
     }
 
     pub(crate) fn release(&mut self, bytes: usize) {
         self.held = self.held.saturating_sub(bytes);
     }
 
-    /// Room for `more` elements. While a buffer is copied into a larger one, both count.
+    /// Reserves and allocates `more` elements. While a buffer is reallocated, both copies count.
     pub(crate) fn reserve<T>(&mut self, buffer: &mut Vec<T>, more: usize) -> Result<()> {
         let needed = buffer.len().saturating_add(more);
         if needed <= buffer.capacity() {

@@ -1,7 +1,7 @@
-//! The frame of a JSON text: what its top level is, and that nothing nests too deep.
+//! Scans the outline of a JSON text: the kind of its top level, the range of `batch`, the depth.
 //!
-//! The members that say how to read a batch (`api_key`, `sent_at`) may stand after it. So one cheap
-//! pass over quotes and brackets comes first; the grammar is checked when the parts are read.
+//! `api_key` and `sent_at` may follow the batch. So a cheap scan over quotes and brackets comes first;
+//! parsing the parts validates the grammar.
 
 use std::ops::Range;
 
@@ -13,9 +13,9 @@ use crate::{Error, Result};
 pub(crate) enum Outline {
     Array,
     Object {
-        /// Where the value of `batch` stands.
+        /// The byte range of the value of `batch`.
         batch: Option<Range<usize>>,
-        /// Nothing but `data` and what may accompany it.
+        /// Has only `data` (a string), a token and `compression`.
         wrapper: bool,
     },
 }
@@ -50,8 +50,8 @@ pub(crate) fn outline(text: &str) -> Result<Outline> {
     }
 }
 
-/// Calls `visit` with each member's key (as written) and the place of its value.
-/// Returns where the object ends.
+/// Calls `visit` with each key (not unescaped) and the byte range of its value. Returns the object's
+/// end.
 pub(crate) fn walk_object(
     text: &str,
     start: usize,
@@ -84,7 +84,7 @@ pub(crate) fn walk_object(
     }
 }
 
-/// Where the value that starts at `at`, inside `depth` others, ends.
+/// The end of the value at offset `at`, which is nested in `depth` others.
 pub(crate) fn skip_value(bytes: &[u8], at: usize, depth: usize) -> Result<usize> {
     match bytes.get(at) {
         Some(b'"') => skip_string(bytes, at),
@@ -99,7 +99,7 @@ pub(crate) fn skip_value(bytes: &[u8], at: usize, depth: usize) -> Result<usize>
     }
 }
 
-/// Where the string whose quote stands at `at` ends.
+/// The end of the string whose opening quote is at `at`.
 pub(crate) fn skip_string(bytes: &[u8], at: usize) -> Result<usize> {
     let mut at = at + 1;
     loop {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_top_level_is_recognised() {
+    fn outline_recognizes_the_top_level() {
         let object = |batch, wrapper| Ok(Outline::Object { batch, wrapper });
         for (text, expected) in [
             (" [1, [2]] ", Ok(Outline::Array)),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded_in_every_shape() {
+    fn nesting_depth_is_bounded() {
         let nested = |open: &str, close: &str, levels: usize| {
             format!("{}{}", open.repeat(levels), close.repeat(levels))
         };

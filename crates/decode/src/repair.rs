@@ -1,4 +1,4 @@
-//! Small repairs of JSON text that real senders make necessary.
+//! Replaces what SDKs send although JSON or the stores do not allow it: lone surrogates, U+0000, NaN.
 
 use std::borrow::Cow;
 
@@ -8,9 +8,8 @@ use crate::Result;
 use crate::memory::MemoryTracker;
 use crate::outline::skip_string;
 
-/// Escapes that no UTF-8 text can hold (lone surrogates) or that stores cannot keep (U+0000)
-/// become U+FFFD. All are six bytes long, so the text never moves, and it is copied only when
-/// something must change.
+/// Replaces escapes that UTF-8 cannot represent (lone surrogates) or stores cannot hold (U+0000) by
+/// U+FFFD. All are six bytes long, so it replaces in place; it copies only if there are any.
 pub(crate) fn replace_escapes<'a>(
     text: Cow<'a, str>,
     memory: &mut MemoryTracker<'_>,
@@ -18,14 +17,14 @@ pub(crate) fn replace_escapes<'a>(
     if memmem::find(text.as_bytes(), b"\\u").is_none() {
         return Ok(text);
     }
-    let Some((mut at, mut resume)) = next_unwanted(text.as_bytes(), 0) else { return Ok(text) };
+    let Some((mut at, mut resume)) = next_replaceable(text.as_bytes(), 0) else { return Ok(text) };
     if let Cow::Borrowed(text) = text {
         memory.take(text.len())?;
     }
     let mut bytes = text.into_owned().into_bytes();
     loop {
         bytes[at..at + ESCAPE_BYTES].copy_from_slice(b"\\ufffd");
-        match next_unwanted(&bytes, resume) {
+        match next_replaceable(&bytes, resume) {
             Some(next) => (at, resume) = next,
             None => break,
         }
@@ -35,12 +34,11 @@ pub(crate) fn replace_escapes<'a>(
 
 const ESCAPE_BYTES: usize = 6;
 
-/// Where the next escape to be replaced stands at or after `at`, and where to look on. A backslash
-/// outside of a string is no JSON, so stepping from one backslash to the next keeps escapes apart
-/// without looking at quotes.
-fn next_unwanted(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
-    while let Some(found) = bytes.get(at..).and_then(|rest| memchr(b'\\', rest)) {
-        at += found;
+/// The offset of the next escape to replace at or after `at`, and where to continue. Backslashes occur
+/// only inside strings, so it can step from one to the next without tracking quotes.
+fn next_replaceable(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    while let Some(offset) = bytes.get(at..).and_then(|rest| memchr(b'\\', rest)) {
+        at += offset;
         let Some(unit) = escape_at(bytes, at) else {
             at += 2;
             continue;
@@ -66,8 +64,8 @@ fn escape_at(bytes: &[u8], at: usize) -> Option<u16> {
     })
 }
 
-/// `NaN`, `Infinity` and `-Infinity` where a value may stand become `null`.
-pub(crate) fn null_for_numbers_that_are_none<'a>(
+/// Replaces `NaN`, `Infinity` and `-Infinity` outside of strings by `null`.
+pub(crate) fn replace_nan_with_null<'a>(
     text: Cow<'a, str>,
     memory: &mut MemoryTracker<'_>,
 ) -> Result<Cow<'a, str>> {
@@ -76,7 +74,7 @@ pub(crate) fn null_for_numbers_that_are_none<'a>(
     if memmem::find(bytes, b"NaN").is_none() && memmem::find(bytes, b"Infinity").is_none() {
         return Ok(text);
     }
-    // `NaN` becomes one letter longer.
+    // `NaN` grows by one character.
     let bytes_max = text.len() + text.len() / 3 + 1;
     memory.take(bytes_max)?;
     let mut out = String::with_capacity(bytes_max);
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_become_null_outside_of_strings() {
+    fn nan_and_infinity_become_null_outside_of_strings() {
         for (text, expected) in [
             (
                 r#"{"a":NaN,"b":[Infinity,-Infinity],"c":-1}"#,
@@ -138,9 +136,9 @@ mod tests {
             (r#"{"NaN":"\"Infinity","é":NaN}"#, r#"{"NaN":"\"Infinity","é":null}"#),
             (r#"{"a":"NaN"#, r#"{"a":"NaN"#),
         ] {
-            let mut hold = |_| true;
-            let memory = &mut MemoryTracker::new(100, &mut hold);
-            let nulled = null_for_numbers_that_are_none(Cow::Borrowed(text), memory);
+            let mut reserve = |_| true;
+            let memory = &mut MemoryTracker::new(100, &mut reserve);
+            let nulled = replace_nan_with_null(Cow::Borrowed(text), memory);
             assert_eq!(nulled.unwrap(), expected);
         }
     }

@@ -1,4 +1,4 @@
-//! Capture v1: one shape, one place for everything, strict about both.
+//! Parses bodies of capture v1: one shape, strictly validated.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,12 +6,12 @@ use std::collections::HashSet;
 use model::event::{RawEvent, RawTime, RawUuid, V1Options};
 use uuid::Uuid;
 
+use crate::encodings::{Envelope, JsonText};
 use crate::events::{InnerToken, next_fields, non_empty, raw_event};
 use crate::fields::Fields;
-use crate::ladder::{Around, JsonText};
 use crate::memory::MemoryTracker;
 use crate::outline::Outline;
-use crate::{Error, Result, inflate, ladder, value};
+use crate::{Error, Result, encodings, inflate, value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum V1Encoding {
@@ -23,7 +23,7 @@ pub enum V1Encoding {
 }
 
 impl V1Encoding {
-    /// `None` for a coding that v1 does not know.
+    /// `None` for an unsupported coding.
     pub fn of(content_encoding: Option<&str>) -> Option<Self> {
         Some(match content_encoding.map(|name| name.trim().to_ascii_lowercase()).as_deref() {
             None | Some("" | "identity") => Self::Identity,
@@ -36,12 +36,12 @@ impl V1Encoding {
     }
 }
 
-/// No ladder here: the header says what the body is.
+/// Decodes a v1 body. Nothing is sniffed: `Content-Encoding` is authoritative.
 pub fn decode_v1_text(body: &[u8], encoding: V1Encoding, bytes_max: usize) -> Result<JsonText<'_>> {
     decode_v1_text_within(body, encoding, &mut MemoryTracker::new(bytes_max, &mut |_| true))
 }
 
-/// The same, where `memory` may refuse.
+/// As [`decode_v1_text`], with memory that `memory` may refuse.
 pub fn decode_v1_text_within<'a>(
     body: &'a [u8],
     encoding: V1Encoding,
@@ -57,13 +57,13 @@ pub fn decode_v1_text_within<'a>(
         V1Encoding::Brotli => Cow::Owned(inflate::unbrotli(body, memory)?),
         V1Encoding::Zstd => Cow::Owned(inflate::unzstd(body, memory)?),
     };
-    ladder::finish(payload, ladder::Strictness::Strict, Around::default(), memory)
+    encodings::to_text(payload, encodings::Strictness::Strict, Envelope::default(), memory)
 }
 
-/// The frame of a v1 body.
+/// The fields of a v1 body.
 #[derive(Clone, Debug)]
 pub struct V1Batch<'t> {
-    /// `None` when it is missing or not RFC 3339: the batch is invalid.
+    /// `None` if it is missing or not RFC 3339: capture rejects the batch.
     pub created_at: Option<String>,
     pub historical_migration: bool,
     list: &'t str,
@@ -77,7 +77,7 @@ pub enum V1Element<'t> {
     DuplicateUuid,
 }
 
-/// An event that has a uuid of its own, and what v1 keeps beside the properties.
+/// An event with its uuid, and the fields that v1 has outside of the properties.
 #[derive(Clone, Debug, PartialEq)]
 pub struct V1Event<'t> {
     pub uuid: Uuid,
@@ -90,7 +90,7 @@ pub struct V1Event<'t> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum V1OptionsField<'t> {
     Valid(V1Options<'t>),
-    /// Some value cannot be read as what it should be.
+    /// A value has the wrong type.
     Invalid,
 }
 
@@ -114,9 +114,9 @@ pub fn parse_v1<'t>(text: &'t JsonText<'_>) -> Result<V1Batch<'t>> {
 }
 
 impl<'t> V1Batch<'t> {
-    /// The events in their order. Anything but an event spoils the whole request.
+    /// Iterates the events in order. Anything but an event invalidates the request.
     pub fn events(&self) -> V1Events<'t> {
-        V1Events { list: self.list, at: 1, seen: HashSet::new() }
+        V1Events { list: self.list, at: 1, uuids: HashSet::new() }
     }
 }
 
@@ -124,7 +124,7 @@ impl<'t> V1Batch<'t> {
 pub struct V1Events<'t> {
     list: &'t str,
     at: usize,
-    seen: HashSet<Uuid>,
+    uuids: HashSet<Uuid>,
 }
 
 impl<'t> Iterator for V1Events<'t> {
@@ -136,13 +136,13 @@ impl<'t> Iterator for V1Events<'t> {
             Ok(None) => return Some(Err(Error::Shape)),
             Err(error) => return Some(Err(error)),
         };
-        let raw = raw_event(&fields, bytes, InnerToken::Unneeded);
+        let raw = raw_event(&fields, bytes, InnerToken::Ignored);
         let uuid = match raw.uuid {
             RawUuid::Given(uuid) => uuid,
             RawUuid::Absent => return Some(Ok(V1Element::MissingUuid)),
             RawUuid::Invalid => return Some(Ok(V1Element::InvalidUuid)),
         };
-        if !self.seen.insert(uuid) {
+        if !self.uuids.insert(uuid) {
             return Some(Ok(V1Element::DuplicateUuid));
         }
         Some(Ok(V1Element::Event(Box::new(V1Event {
@@ -167,20 +167,20 @@ fn options(raw: Option<&str>) -> V1OptionsField<'_> {
 }
 
 fn read_options(raw: &str) -> Option<V1Options<'_>> {
-    let mut found = V1Options::default();
+    let mut options = V1Options::default();
     let mut valid = raw.starts_with('{');
-    let walked = crate::outline::walk_object(raw, 0, |key, place| {
-        let raw = &raw[place];
+    let walked = crate::outline::walk_object(raw, 0, |key, range| {
+        let raw = &raw[range];
         if raw == "null" {
             return;
         }
         let slot = match key {
-            "cookieless_mode" => &mut found.cookieless_mode,
-            "disable_skew_correction" => &mut found.disable_skew_correction,
-            "process_person_profile" => &mut found.process_person_profile,
+            "cookieless_mode" => &mut options.cookieless_mode,
+            "disable_skew_correction" => &mut options.disable_skew_correction,
+            "process_person_profile" => &mut options.process_person_profile,
             "product_tour_id" => {
                 valid &= raw.starts_with('"') || raw.parse::<i64>().is_ok();
-                found.product_tour_id = Some(raw);
+                options.product_tour_id = Some(raw);
                 return;
             }
             _ => return,
@@ -188,7 +188,7 @@ fn read_options(raw: &str) -> Option<V1Options<'_>> {
         *slot = boolean(raw);
         valid &= slot.is_some();
     });
-    (valid && walked.is_ok()).then_some(found)
+    (valid && walked.is_ok()).then_some(options)
 }
 
 fn boolean(raw: &str) -> Option<bool> {
@@ -202,7 +202,7 @@ fn boolean(raw: &str) -> Option<bool> {
     }
 }
 
-/// Date, time and zone in full, nothing abbreviated.
+/// Whether it is a complete RFC 3339 timestamp.
 pub fn is_rfc3339(text: &str) -> bool {
     let bytes = text.as_bytes();
     let shape = |from: usize, pattern: &[u8]| {
@@ -230,7 +230,7 @@ pub fn is_rfc3339(text: &str) -> bool {
         b"Z" | b"z" => true,
         rest => rest.len() == 6 && shape(zone, b"+00:00"),
     };
-    // Digits beyond nanoseconds are legal, and no concern of the calendar.
-    let whole = format!("{}{}", &text[..19], &text[zone..]);
-    zoned && whole.parse::<jiff::Timestamp>().is_ok()
+    // RFC 3339 allows more digits than nanoseconds; validate the date without the fraction.
+    let without_fraction = format!("{}{}", &text[..19], &text[zone..]);
+    zoned && without_fraction.parse::<jiff::Timestamp>().is_ok()
 }

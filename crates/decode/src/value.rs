@@ -1,33 +1,31 @@
-//! JSON values as the texts that the contract makes of them.
+//! Converts raw JSON values to strings as the contract defines, and bounds the size of parsed JSON.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// Only the first 200 characters of a distinct id are kept, so longer compound values are not
-/// worth the memory of sorting their keys.
+/// A distinct id keeps 200 characters, so larger compound values are not worth sorting.
 const SORTED_JSON_BYTES_MAX: usize = 64 * 1_024;
 
-/// What one member of an array or an object takes in a `serde_json::Value`, whose vectors double
-/// and whose maps have nodes that are half full.
+/// Heap bytes of one member in a `serde_json::Value`: vectors double, B-tree nodes are half full.
 const MEMBER_BYTES: usize = 112;
-/// The first node of a map, which has room for eleven members.
+/// The first B-tree node of an object, with capacity for eleven members.
 const OBJECT_BYTES: usize = 640;
-/// The first room of a vector, which is for four values.
+/// The initial capacity of an array, four values.
 const ARRAY_BYTES: usize = 160;
 
-/// At most what a JSON text takes once it is parsed into a `serde_json::Value`: up to eighty times
-/// its length. Commas and brackets inside of strings count too.
+/// Upper bound of the heap that parsing into a `serde_json::Value` takes, up to eighty times the
+/// length of the JSON. Counts commas and brackets inside strings too.
 pub fn parsed_bytes_max(json: &[u8]) -> usize {
-    let count = |byte: u8| json.iter().filter(|one| **one == byte).count();
+    let count = |byte: u8| json.iter().filter(|other| **other == byte).count();
     json.len()
         + MEMBER_BYTES * (count(b',') + 1)
         + OBJECT_BYTES * count(b'{')
         + ARRAY_BYTES * count(b'[')
 }
 
-/// The text of a JSON string, borrowed where nothing is escaped; `None` for other values.
+/// The content of a JSON string, borrowed if nothing is escaped; `None` for other values.
 pub(crate) fn string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if !inner.contains('\\') {
@@ -36,8 +34,8 @@ pub(crate) fn string(raw: &str) -> Option<Cow<'_, str>> {
     Some(serde_json::from_str(raw).map_or(Cow::Borrowed(inner), Cow::Owned))
 }
 
-/// A string's text; numbers and booleans as they are spelled; arrays and objects as compact
-/// JSON with sorted keys.
+/// The content of a string; numbers and booleans as spelled; arrays and objects as compact JSON with
+/// sorted keys.
 pub(crate) fn text(raw: &str) -> Cow<'_, str> {
     match raw.as_bytes().first() {
         Some(b'"') => string(raw).unwrap_or_default(),
@@ -52,8 +50,8 @@ pub(crate) fn text(raw: &str) -> Cow<'_, str> {
     }
 }
 
-/// Numbers keep their spelling, which parsing into values would lose. Recursion is bounded by
-/// the depth that `outline` allows.
+/// Works on raw JSON, since parsing would lose the spelling of numbers. `outline` bounds the
+/// recursion.
 fn sorted(raw: &str, out: &mut String) -> serde_json::Result<()> {
     match raw.as_bytes().first() {
         Some(b'{') => {
@@ -86,7 +84,7 @@ fn sorted(raw: &str, out: &mut String) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// An integer, also when it is spelled as a float.
+/// An integer, truncated if it is spelled as a float.
 pub(crate) fn integer(raw: &str) -> Option<i64> {
     raw.parse().ok().or_else(|| {
         let number: f64 = raw.parse().ok()?;
@@ -104,7 +102,7 @@ mod tests {
 
     // contract: ingestion 51-53
     #[test]
-    fn every_json_value_has_a_text() {
+    fn json_values_convert_to_strings() {
         for (raw, expected) in [
             (r#""plain""#, "plain"),
             (r#""a\"b\u00e9\n""#, "a\"bé\n"),
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_read_from_any_number() {
+    fn integers_parse_from_any_number() {
         for (raw, expected) in [
             ("1500", Some(1500)),
             ("-2", Some(-2)),

@@ -1,11 +1,11 @@
 use capture::{Endpoint, Request};
 use model::event::{AcceptedEvent, EventUuid, RawTime, SentAt};
 
-use crate::{Door, NOW, code, request};
+use crate::{Harness, NOW, code, request};
 
 // contract: ingestion 49, 51-58, 60-61
 #[tokio::test]
-async fn ids_names_and_uuids_are_stored_as_the_contract_says() {
+async fn distinct_ids_and_event_names_are_normalized() {
     let e = "é".repeat(250);
     let euro = "€".repeat(150);
     let name = "n".repeat(300);
@@ -27,19 +27,19 @@ async fn ids_names_and_uuids_are_stored_as_the_contract_says() {
         (format!(r#""event":"{name}","distinct_id":"d""#), &name[..200], "d", &[]),
         (r#""event":5,"distinct_id":"d""#.to_owned(), "5", "d", &[]),
     ] {
-        let mut door = Door::open().await;
+        let mut harness = Harness::open().await;
         let body = format!(r#"{{"api_key":"T",{members}}}"#);
-        assert_eq!(code(&door.post(&body).await), "ok", "{body}");
+        assert_eq!(code(&harness.post(&body).await), "ok", "{body}");
         let expected = (1, name.to_owned(), distinct_id.to_owned());
-        assert_eq!(door.stored().await, [expected], "{body}");
-        assert_eq!(door.warned(), warnings, "{body}");
+        assert_eq!(harness.stored().await, [expected], "{body}");
+        assert_eq!(harness.warned(), warnings, "{body}");
     }
 }
 
 // contract: ingestion 3, 57-58
 #[tokio::test]
-async fn a_record_holds_all_that_the_pipeline_needs() {
-    let door = Door::open().await;
+async fn journal_record_holds_every_field_of_the_event() {
+    let harness = Harness::open().await;
     let body = r#"{"batch":[
         {"event":"a","distinct_id":"d","uuid":"0190F1F2-0000-7000-8000-00000000000A",
          "timestamp":"2026-01-02","$set":{"a":1},"$unset":["b"],
@@ -47,8 +47,8 @@ async fn a_record_holds_all_that_the_pipeline_needs() {
         {"event":"b","distinct_id":"d","uuid":"","offset":1500,"$set_once":{"c":2}},
         {"event":"c","distinct_id":"d","timestamp":5}],
         "historical_migration":true,"sent_at":"2026-01-03","api_key":"T"}"#;
-    assert_eq!(code(&door.post(body).await), "ok");
-    let records = door.records().await;
+    assert_eq!(code(&harness.post(body).await), "ok");
+    let records = harness.records().await;
     let events: Vec<_> = records.iter().map(|it| AcceptedEvent::decode(it).unwrap()).collect();
     let [a, b, c] = &events[..] else { panic!("{events:?}") };
     let uuid = "0190f1f2-0000-7000-8000-00000000000a".parse().unwrap();
@@ -72,17 +72,18 @@ async fn a_record_holds_all_that_the_pipeline_needs() {
 
 // contract: ingestion 49
 #[tokio::test]
-async fn engage_makes_identify_events() {
-    let door = Door::open().await;
+async fn engage_defaults_to_identify_events() {
+    let harness = Harness::open().await;
     for body in [
         r#"{"token":"T","$distinct_id":"d","$set":{"plan":"pro"}}"#,
         r#"[{"$token":"T","$distinct_id":"d","event":null}]"#,
         r#"{"token":"T","event":"e","distinct_id":"d"}"#,
     ] {
         let endpoint = Endpoint::Engage;
-        let outcome = door.capture.events(Request { endpoint, ..request(body.as_bytes()) }).await;
+        let outcome =
+            harness.capture.events(Request { endpoint, ..request(body.as_bytes()) }).await;
         assert_eq!(code(&outcome), "ok", "{body}");
     }
-    let names: Vec<String> = door.stored().await.into_iter().map(|(_, name, _)| name).collect();
+    let names: Vec<String> = harness.stored().await.into_iter().map(|(_, name, _)| name).collect();
     assert_eq!(names, ["$identify", "$identify", "e"]);
 }

@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-mod bounds;
 mod events;
+mod limits;
 mod recordings;
-mod replies;
+mod rejections;
 mod v1;
 
 use std::net::IpAddr;
@@ -51,14 +51,14 @@ impl TokenLookup for Owners {
     }
 }
 
-struct Door {
+struct Harness {
     capture: Arc<Capture>,
     journal: Journal,
     warnings: Receiver<Warning>,
     _folder: TempDir,
 }
 
-impl Door {
+impl Harness {
     async fn open() -> Self {
         Self::with(Limits::default()).await
     }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use capture::{Request, V1Request};
 use serde::Deserialize;
 
-use crate::{Door, NOW, code, request};
+use crate::{Harness, NOW, code, request};
 
 fn fixture<T: for<'de> Deserialize<'de>>(name: &str) -> Vec<T> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
@@ -30,7 +30,7 @@ struct Expected {
 // contract: ingestion 151
 #[tokio::test]
 async fn every_recorded_capture_request_is_stored_in_order() {
-    let door = Door::open().await;
+    let harness = Harness::open().await;
     let mut expected_events = Vec::new();
     for expected in fixture::<Expected>("capture/sdk_wire_events.jsonl") {
         let recordings: Vec<Recording> = fixture(&format!("sdk_wire/{}", expected.file));
@@ -43,7 +43,7 @@ async fn every_recorded_capture_request_is_stored_in_order() {
         let (path, query) = recording.path.split_once('?').unwrap_or((&recording.path, ""));
         let what = format!("{} line {}", expected.file, expected.line);
         if path.starts_with("/i/v1/") {
-            let accepted = door.capture.v1(V1Request {
+            let accepted = harness.capture.v1(V1Request {
                 authorization: header("authorization"),
                 content_type: header("content-type"),
                 content_encoding: header("content-encoding"),
@@ -59,7 +59,7 @@ async fn every_recorded_capture_request_is_stored_in_order() {
             let accepted = accepted.await.unwrap_or_else(|refused| panic!("{what}: {refused}"));
             assert!(accepted.results.iter().all(|(_, result)| result.as_str() == "ok"), "{what}");
         } else {
-            let outcome = door.capture.events(Request {
+            let outcome = harness.capture.events(Request {
                 query,
                 content_type: header("content-type"),
                 content_encoding: header("content-encoding"),
@@ -71,5 +71,5 @@ async fn every_recorded_capture_request_is_stored_in_order() {
         expected_events.extend(events);
     }
     assert_eq!(expected_events.len(), 121);
-    assert_eq!(door.stored().await, expected_events);
+    assert_eq!(harness.stored().await, expected_events);
 }

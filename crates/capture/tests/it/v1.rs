@@ -1,7 +1,7 @@
 use capture::{V1Accepted, V1Rejection, V1Request};
 use model::event::{AcceptedEvent, EventUuid, SentAt, V1Options};
 
-use crate::{Door, NOW};
+use crate::{Harness, NOW};
 
 const REQUEST_ID: &str = "eb4d1d81-63fe-4cda-85ab-6508530b73c5";
 const A: &str = "31f5491a-7238-49ee-a496-dd36f4d64a8f";
@@ -42,12 +42,12 @@ fn code(outcome: &Result<V1Accepted, V1Rejection>) -> &'static str {
 
 // contract: ingestion 141, 150
 #[tokio::test]
-async fn a_valid_request_answers_every_uuid_and_stores_what_v1_carries() {
-    let door = Door::open().await;
+async fn v1_request_returns_a_result_per_uuid_and_stores_v1_fields() {
+    let harness = Harness::open().await;
     let options = r#","options":{"cookieless_mode":"FALSE","disable_skew_correction":1,"process_person_profile":null,"product_tour_id":7,"new":{}}"#;
     let extras = format!(r#"{options},"session_id":"s","window_id":"w","$set":{{"p":1}}"#);
     let body = batch(&[event(A, &extras), event(B, r#","options":null,"properties":{"a":1}"#)]);
-    let accepted = door.capture.v1(request(body.as_bytes())).await.unwrap();
+    let accepted = harness.capture.v1(request(body.as_bytes())).await.unwrap();
     assert_eq!(accepted.request_id.to_string(), REQUEST_ID);
     let answered: Vec<_> = accepted
         .results
@@ -56,7 +56,7 @@ async fn a_valid_request_answers_every_uuid_and_stores_what_v1_carries() {
         .collect();
     assert_eq!(answered, [(A.to_owned(), "ok", None), (B.to_owned(), "ok", None)]);
 
-    let records = door.records().await;
+    let records = harness.records().await;
     let [first, second] = &records[..] else { panic!("{records:?}") };
     let first = AcceptedEvent::decode(first).unwrap();
     let v1 = first.v1.clone().unwrap();
@@ -79,8 +79,8 @@ async fn a_valid_request_answers_every_uuid_and_stores_what_v1_carries() {
 
 // contract: ingestion 142-143, 147-149
 #[tokio::test]
-async fn a_request_that_is_wrong_as_a_whole_is_refused() {
-    let door = Door::open().await;
+async fn invalid_v1_requests_are_rejected() {
+    let harness = Harness::open().await;
     let good = batch(&[event(A, "")]);
     let good = request(good.as_bytes());
     let twice = batch(&[event(A, ""), event(A, "")]);
@@ -123,14 +123,14 @@ async fn a_request_that_is_wrong_as_a_whole_is_refused() {
         (V1Request { body: &vec![b' '; 10 * 1_024 * 1_024 + 1], ..good }, "payload_too_large"),
         (good, "ok"),
     ] {
-        assert_eq!(code(&door.capture.v1(request).await), expected);
+        assert_eq!(code(&harness.capture.v1(request).await), expected);
     }
-    assert_eq!(door.stored().await.len(), 1);
+    assert_eq!(harness.stored().await.len(), 1);
 }
 
 // contract: ingestion 144-146
 #[tokio::test]
-async fn single_events_are_dropped_or_warned_about() {
+async fn invalid_v1_events_are_dropped_or_warned_about() {
     let full = |members: &str| format!(r#"{{"uuid":"{A}",{members}}}"#);
     let rest = r#""distinct_id":"d","timestamp":"2026-11-15T00:22:10Z""#;
     let long = "é".repeat(101);
@@ -154,25 +154,25 @@ async fn single_events_are_dropped_or_warned_about() {
         (event(A, &format!(r#","x":"{}""#, "x".repeat(1_000_000))), "drop", "event_too_big"),
         (event(A, r#","distinct_id":" Undefined ""#), "warning", "person_processing_disabled"),
     ] {
-        let door = Door::open().await;
+        let harness = Harness::open().await;
         let body = batch(&[event, self::event(B, "")]);
-        let accepted = door.capture.v1(request(body.as_bytes())).await.unwrap();
+        let accepted = harness.capture.v1(request(body.as_bytes())).await.unwrap();
         let results: Vec<_> =
             accepted.results.iter().map(|(_, it)| (it.as_str(), it.details())).collect();
         assert_eq!(results, [(word, Some(details)), ("ok", None)]);
-        assert_eq!(door.stored().await.len(), if word == "drop" { 1 } else { 2 });
+        assert_eq!(harness.stored().await.len(), if word == "drop" { 1 } else { 2 });
     }
 }
 
 #[tokio::test]
-async fn an_illegal_id_is_trimmed_and_marked() {
-    let door = Door::open().await;
+async fn illegal_distinct_id_is_trimmed_and_disables_person_processing() {
+    let harness = Harness::open().await;
     let body = batch(&[event(
         A,
         r#","distinct_id":" NULL ","options":{"process_person_profile":"false"}"#,
     )]);
-    door.capture.v1(request(body.as_bytes())).await.unwrap();
-    let records = door.records().await;
+    harness.capture.v1(request(body.as_bytes())).await.unwrap();
+    let records = harness.records().await;
     let stored = AcceptedEvent::decode(&records[0]).unwrap();
     let v1 = stored.v1.clone().unwrap();
     assert_eq!(stored.distinct_id, "NULL");

@@ -3,7 +3,7 @@ use proptest::collection::{hash_map, vec};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::{BYTES_MAX, encode, text};
+use crate::{BYTES_MAX, encoders, text};
 
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -19,7 +19,7 @@ fn json() -> impl Strategy<Value = Value> {
                 .prop_map(|members| Value::Object(members.into_iter().collect())),
         ]
     });
-    // `data` alone would be taken for a wrapper.
+    // An object with only `data` would count as a wrapper.
     hash_map("[a-c]{1,3}", tree, 0..8)
         .prop_map(|members| Value::Object(members.into_iter().collect()))
 }
@@ -30,35 +30,35 @@ proptest! {
     fn json_comes_back_equal_through_every_encoding(value in json()) {
         let sent = value.to_string();
         let plain = sent.as_bytes();
-        let base64 = encode::base64(plain);
+        let base64 = encoders::base64(plain);
         let wrapped = serde_json::json!({ "data": String::from_utf8_lossy(&base64) }).to_string();
-        let query = |data: &[u8]| format!("data={}", String::from_utf8_lossy(&encode::percent(data)));
+        let query = |data: &[u8]| format!("data={}", String::from_utf8_lossy(&encoders::percent(data)));
         let url_safe = query(plain_url_safe(&base64).as_bytes());
         let pixel = query(plain);
-        let lz = encode::lz64(&sent);
+        let lz = encoders::lz64(&sent);
         let bodies: Vec<(&str, Parts<'_>, Vec<u8>)> = vec![
             ("plain", Parts::default(), plain.to_vec()),
             ("byte order mark", Parts::default(), [b"\xef\xbb\xbf", plain].concat()),
-            ("gzip", Parts::default(), encode::gzip(plain)),
-            ("two gzip members", Parts::default(), encode::two_gzip_members(plain)),
-            ("gzip in gzip", header("gzip"), encode::gzip(&encode::gzip(plain))),
-            ("gzip named gzip", header("gzip"), encode::gzip(plain)),
+            ("gzip", Parts::default(), encoders::gzip(plain)),
+            ("two gzip members", Parts::default(), encoders::two_gzip_members(plain)),
+            ("gzip in gzip", header("gzip"), encoders::gzip(&encoders::gzip(plain))),
+            ("gzip named gzip", header("gzip"), encoders::gzip(plain)),
             ("plain named gzip", header("gzip"), plain.to_vec()),
             ("unknown coding", header("compress"), plain.to_vec()),
-            ("zlib", header("deflate"), encode::zlib(plain)),
-            ("raw deflate", header("Deflate"), encode::raw_deflate(plain)),
-            ("brotli", header("br"), encode::brotli(plain)),
-            ("zstd", header("zstd"), encode::zstd(plain)),
+            ("zlib", header("deflate"), encoders::zlib(plain)),
+            ("raw deflate", header("Deflate"), encoders::raw_deflate(plain)),
+            ("brotli", header("br"), encoders::brotli(plain)),
+            ("zstd", header("zstd"), encoders::zstd(plain)),
             ("base64", Parts::default(), base64.clone()),
-            ("base64 of gzip", Parts::default(), encode::base64(&encode::gzip(plain))),
+            ("base64 of gzip", Parts::default(), encoders::base64(&encoders::gzip(plain))),
             ("lz64", hint("compression=lz64"), lz.clone()),
             ("plain named lz64", hint("compression=lz-string"), plain.to_vec()),
-            ("form", Parts::default(), encode::form(&encode::percent(plain))),
-            ("form, gzip", Parts::default(), encode::form(&encode::percent(&encode::gzip(plain)))),
-            ("gzip named form", form_type(), encode::gzip(plain)),
+            ("form", Parts::default(), encoders::form(&encoders::percent(plain))),
+            ("form, gzip", Parts::default(), encoders::form(&encoders::percent(&encoders::gzip(plain)))),
+            ("gzip named form", form_type(), encoders::gzip(plain)),
             ("plain named form", form_type(), plain.to_vec()),
-            ("form, base64, raw plus", Parts::default(), encode::form(&base64)),
-            ("form, lz64", hint("compression=LZ64"), encode::form(&lz)),
+            ("form, base64, raw plus", Parts::default(), encoders::form(&base64)),
+            ("form, lz64", hint("compression=LZ64"), encoders::form(&lz)),
             ("wrapped", Parts::default(), wrapped.into_bytes()),
             ("pixel", hint(&pixel), Vec::new()),
             ("pixel, url-safe base64", hint(&url_safe), Vec::new()),
@@ -71,10 +71,10 @@ proptest! {
         }
         for (encoding, body) in [
             (V1Encoding::Identity, plain.to_vec()),
-            (V1Encoding::Gzip, encode::gzip(plain)),
-            (V1Encoding::Deflate, encode::zlib(plain)),
-            (V1Encoding::Brotli, encode::brotli(plain)),
-            (V1Encoding::Zstd, encode::zstd(plain)),
+            (V1Encoding::Gzip, encoders::gzip(plain)),
+            (V1Encoding::Deflate, encoders::zlib(plain)),
+            (V1Encoding::Brotli, encoders::brotli(plain)),
+            (V1Encoding::Zstd, encoders::zstd(plain)),
         ] {
             let decoded = decode_v1_text(&body, encoding, BYTES_MAX).unwrap();
             prop_assert_eq!(decoded.as_str(), &sent);

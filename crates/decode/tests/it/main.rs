@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod codecs;
-mod encode;
-mod hostile;
+mod encoders;
+mod malicious_bodies;
 mod recordings;
 mod shapes;
 
@@ -21,7 +21,7 @@ pub fn plain(body: &str) -> Parts<'_> {
     Parts { body: body.as_bytes(), ..Parts::default() }
 }
 
-/// Everything a body holds, or the first error on the way.
+/// All elements of a body, or the first error.
 pub fn elements(text: &JsonText<'_>) -> Result<Vec<Element<'static>>, Error> {
     parse_events(text, DefaultEventName::None)?
         .elements()

@@ -1,5 +1,5 @@
-//! What official SDKs really sent. The expected events were read from the same recordings by
-//! another program.
+//! Recorded requests of official SDKs. An independent decoder produced the expected events from
+//! the same recordings.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ struct Vector {
 /// The same event in every encoding, and four bodies that must fail.
 // contract: ingestion 33-43, 46-49
 #[test]
-fn every_encoding_gives_the_same_event() {
+fn every_encoding_decodes_to_the_same_event() {
     let vectors: Vec<Vector> = fixture("capture/encodings.jsonl");
     assert_eq!(vectors.len(), 26);
     for vector in vectors {
@@ -136,7 +136,7 @@ fn names(event: &RawEvent<'_>) -> (String, String, Option<String>) {
 
 // contract: ingestion 151
 #[test]
-fn every_recorded_capture_body_gives_its_events() {
+fn recorded_capture_bodies_decode_to_their_events() {
     let expectations: Vec<Expected> = fixture("capture/sdk_wire_events.jsonl");
     assert_eq!(expectations.len(), 100);
     for expected in expectations {
@@ -181,7 +181,7 @@ fn every_recorded_capture_body_gives_its_events() {
 
 // contract: ingestion 152
 #[test]
-fn every_recorded_flag_request_decodes_by_the_same_ladder() {
+fn recorded_flag_requests_decode() {
     let mut seen = 0;
     for file in [
         "posthog_js_1_445_5.jsonl",

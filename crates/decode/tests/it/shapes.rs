@@ -11,7 +11,7 @@ fn count(body: &str) -> Result<usize, Error> {
 
 // contract: ingestion 4-8, 47
 #[test]
-fn shapes_are_accepted_or_refused() {
+fn body_shapes_are_accepted_or_rejected() {
     let json = || Err(Error::Json);
     for (body, expected) in [
         (r#"{"event":"a"}"#, Ok(1)),
@@ -53,7 +53,7 @@ fn shapes_are_accepted_or_refused() {
 }
 
 #[test]
-fn the_frame_may_stand_on_either_side_of_the_batch() {
+fn batch_fields_may_precede_or_follow_the_batch() {
     for body in [
         r#"{"api_key":"t","historical_migration":true,"sent_at":"s","project_id":7,"batch":[{}]}"#,
         r#"{"batch":[{"api_key":"other"}],"project_id":7,"sent_at":"s","historical_migration":true,"api_key":"t"}"#,
@@ -70,7 +70,7 @@ fn the_frame_may_stand_on_either_side_of_the_batch() {
 }
 
 #[test]
-fn only_the_boolean_marks_a_historical_migration() {
+fn historical_migration_accepts_only_true() {
     for (value, expected) in [("true", true), ("false", false), ("\"true\"", false), ("1", false)] {
         let body = format!(r#"{{"batch":[{{}}],"historical_migration":{value}}}"#);
         let text = text(&plain(&body)).unwrap();
@@ -80,7 +80,7 @@ fn only_the_boolean_marks_a_historical_migration() {
 }
 
 #[test]
-fn a_send_time_in_the_query_counts_when_it_is_in_milliseconds() {
+fn sent_at_in_the_query_must_be_milliseconds() {
     for (query, expected) in [
         ("_=1767323046000", Some(1_767_323_046_000)),
         ("sent_at=1767323046000&_=1", Some(1_767_323_046_000)),
@@ -96,7 +96,7 @@ fn a_send_time_in_the_query_counts_when_it_is_in_milliseconds() {
 
 // contract: ingestion 16, 17, 19
 #[test]
-fn tokens_are_found_in_every_place() {
+fn tokens_are_found_in_every_field() {
     for (body, query, top, event, fallback) in [
         (r#"{"api_key":"a","token":"b"}"#, "", Some("a"), Some("a"), None),
         (r#"{"$token":"a"}"#, "", Some("a"), Some("a"), None),
@@ -125,7 +125,7 @@ fn tokens_are_found_in_every_place() {
 
 // contract: ingestion 50-53, 56-59, 61
 #[test]
-fn an_event_is_read_from_every_place() {
+fn event_fields_are_read_with_their_aliases() {
     let read = |body: &str, check: &dyn Fn(&model::event::RawEvent<'_>)| {
         let text = text(&plain(body)).unwrap();
         let payload = parse_events(&text, DefaultEventName::None).unwrap();
@@ -196,7 +196,7 @@ fn an_event_is_read_from_every_place() {
 }
 
 #[test]
-fn flags_read_odd_bytes_that_capture_refuses() {
+fn lenient_decoding_accepts_what_strict_rejects() {
     let body = b"{\"a\":\"\xff\",\"b\":[NaN,-Infinity,\"NaN\"]}";
     let parts = Parts { body, ..Parts::default() };
     assert_eq!(text(&parts).err(), Some(Error::Utf8));
@@ -204,9 +204,9 @@ fn flags_read_odd_bytes_that_capture_refuses() {
     assert_eq!(lenient.as_str(), "{\"a\":\"\u{fffd}\",\"b\":[null,null,\"NaN\"]}");
 }
 
-/// Found by fuzzing: v1's events repeated their error for ever.
+/// Regression, found by fuzzing: the iterator of v1 repeated its error forever.
 #[test]
-fn nothing_follows_an_error() {
+fn iteration_ends_after_an_error() {
     for list in ["{},{\"a\":\"\u{4}\"},{}", "{},x,{}", "{} {}"] {
         let body = format!(r#"{{"batch":[{list}]}}"#);
         let text = text(&plain(&body)).unwrap();

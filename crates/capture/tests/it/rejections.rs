@@ -1,11 +1,11 @@
 use capture::{Accepted, Endpoint, Request};
 
-use crate::{Door, code, request};
+use crate::{Harness, code, request};
 
 // contract: ingestion 4-13, 14-15, 25
 #[tokio::test]
-async fn what_is_wrong_is_refused_and_nothing_stored() {
-    let door = Door::open().await;
+async fn invalid_requests_are_rejected_and_nothing_is_stored() {
+    let harness = Harness::open().await;
     let long = format!(r#"{{"api_key":"{}","event":"e","distinct_id":"d"}}"#, "T".repeat(65));
     for (body, expected) in [
         (r#"{"api_key":"T","batch":[]}"#, "invalid_payload"),
@@ -47,16 +47,16 @@ async fn what_is_wrong_is_refused_and_nothing_stored() {
         ),
         (r#"{"api_key":"away","event":"e","distinct_id":"d"}"#, "fetch_team_fail"),
     ] {
-        assert_eq!(code(&door.post(body).await), expected, "{body}");
+        assert_eq!(code(&harness.post(body).await), expected, "{body}");
     }
-    assert_eq!(door.stored().await, []);
-    assert_eq!(door.capture.counters().accepted, 0);
-    assert_eq!(door.capture.budget().bytes(), 0);
+    assert_eq!(harness.stored().await, []);
+    assert_eq!(harness.capture.counters().accepted, 0);
+    assert_eq!(harness.capture.budget().bytes(), 0);
 }
 
 // contract: ingestion 12, 16-19
 #[tokio::test]
-async fn a_token_is_taken_from_every_place() {
+async fn token_is_found_in_body_batch_event_and_query() {
     for (body, query, expected) in [
         (r#"{"api_key":"  T\n","event":"e","distinct_id":"d"}"#, "", vec![1]),
         (
@@ -77,17 +77,18 @@ async fn a_token_is_taken_from_every_place() {
         (r#"{"api_key":"phx_good","project_id":1,"event":"e","distinct_id":"d"}"#, "", vec![1]),
         (r#"[{"api_key":"phx_good","project_id":1,"event":"e","distinct_id":"d"}]"#, "", vec![1]),
     ] {
-        let door = Door::open().await;
-        let outcome = door.capture.events(Request { query, ..request(body.as_bytes()) }).await;
+        let harness = Harness::open().await;
+        let outcome = harness.capture.events(Request { query, ..request(body.as_bytes()) }).await;
         assert_eq!(code(&outcome), "ok", "{body}");
-        let projects: Vec<i64> = door.stored().await.iter().map(|(project, ..)| *project).collect();
+        let projects: Vec<i64> =
+            harness.stored().await.iter().map(|(project, ..)| *project).collect();
         assert_eq!(projects, expected, "{body}");
     }
 }
 
 // contract: ingestion 20-23, 59
 #[tokio::test]
-async fn unfit_events_are_dropped_with_a_warning_and_the_rest_kept() {
+async fn invalid_events_are_dropped_with_a_warning_and_the_rest_stored() {
     let large = format!(r#"{{"event":"big","distinct_id":"d","x":"{}"}}"#, "x".repeat(1_000_000));
     let ai =
         format!(r#"{{"event":"$ai_trace","distinct_id":"d","x":"{}"}}"#, "x".repeat(1_000_000));
@@ -104,41 +105,41 @@ async fn unfit_events_are_dropped_with_a_warning_and_the_rest_kept() {
         ("[1]", "invalid_event"),
         (&large, "message_size_too_large"),
     ] {
-        let mut door = Door::open().await;
+        let mut harness = Harness::open().await;
         let good = r#"{"event":"good","distinct_id":"d"}"#;
         let body = format!(r#"{{"api_key":"T","batch":[{good},{event},{good}]}}"#);
-        assert_eq!(code(&door.post(&body).await), "ok", "{warning}");
+        assert_eq!(code(&harness.post(&body).await), "ok", "{warning}");
         let good = (1, "good".to_owned(), "d".to_owned());
-        assert_eq!(door.stored().await, [good.clone(), good], "{warning}");
-        assert_eq!(door.warned(), [warning]);
-        let counters = door.capture.counters();
+        assert_eq!(harness.stored().await, [good.clone(), good], "{warning}");
+        assert_eq!(harness.warned(), [warning]);
+        let counters = harness.capture.counters();
         assert_eq!((counters.accepted, counters.warnings_lost), (2, 0));
         assert_eq!(counters.dropped.iter().map(|(_, count)| count).sum::<u64>(), 1);
     }
-    let door = Door::open().await;
+    let harness = Harness::open().await;
     let body = format!(r#"{{"api_key":"T","batch":[{ai}]}}"#);
-    assert_eq!(code(&door.post(&body).await), "ok");
-    assert_eq!(door.stored().await.len(), 1);
+    assert_eq!(code(&harness.post(&body).await), "ok");
+    assert_eq!(harness.stored().await.len(), 1);
 }
 
 #[tokio::test]
-async fn a_request_of_nothing_but_unfit_events_is_accepted() {
-    let mut door = Door::open().await;
-    assert_eq!(code(&door.post(r#"{"api_key":"T","batch":[1,2,3,4,5,6]}"#).await), "ok");
-    assert_eq!(door.stored().await, []);
-    assert_eq!(door.warned(), ["invalid_event"], "once an hour");
-    let counters = door.capture.counters();
+async fn batch_of_only_invalid_events_is_accepted() {
+    let mut harness = Harness::open().await;
+    assert_eq!(code(&harness.post(r#"{"api_key":"T","batch":[1,2,3,4,5,6]}"#).await), "ok");
+    assert_eq!(harness.stored().await, []);
+    assert_eq!(harness.warned(), ["invalid_event"], "once an hour");
+    let counters = harness.capture.counters();
     let dropped = counters.dropped.iter().find(|(_, count)| *count > 0).unwrap();
     assert_eq!((dropped.0.as_str(), dropped.1), ("not_an_object", 6));
 }
 
 // contract: ingestion 26, 29
 #[tokio::test]
-async fn recordings_are_refused_politely_and_beacons_recognised() {
-    let door = Door::open().await;
+async fn session_recordings_are_quota_limited_and_beacons_recognized() {
+    let harness = Harness::open().await;
     let good = br#"[{"token":"T","event":"$snapshot","distinct_id":"d"}]"#;
     let send = |body: &'static [u8], endpoint, query| {
-        door.capture.events(Request { endpoint, query, ..request(body) })
+        harness.capture.events(Request { endpoint, query, ..request(body) })
     };
     let outcome = send(good, Endpoint::Recordings, "beacon=1").await.unwrap();
     assert_eq!(outcome, Accepted { quota_limited: &["recordings"], beacon: true });
@@ -149,9 +150,9 @@ async fn recordings_are_refused_politely_and_beacons_recognised() {
     ] {
         assert_eq!(code(&send(body, Endpoint::Recordings, "").await), expected);
     }
-    assert_eq!(door.stored().await, []);
+    assert_eq!(harness.stored().await, []);
 
     let outcome = send(good, Endpoint::Events, "ip=1&beacon=1").await.unwrap();
     assert_eq!(outcome, Accepted { quota_limited: &[], beacon: true });
-    assert_eq!(door.stored().await.len(), 1);
+    assert_eq!(harness.stored().await.len(), 1);
 }

@@ -1,4 +1,7 @@
-//! From the bytes of a request to its JSON text. Hints are advice; bytes decide.
+//! Decodes the bytes of a request to JSON: content encoding, form, gzip, LZ-String, base64, UTF-8.
+//!
+//! Declared encodings (`Content-Encoding`, `compression`) are only hints, which SDKs often get wrong:
+//! magic bytes decide.
 
 use std::borrow::Cow;
 
@@ -10,12 +13,12 @@ use crate::memory::MemoryTracker;
 use crate::outline::{Outline, outline};
 use crate::{Error, Result, form, inflate, lzstring, repair, value};
 
-/// A payload is taken for base64 by this many of its first bytes.
-const LOOK_AHEAD_BYTES: usize = 128;
-/// Send times in a query string are milliseconds; what lies outside of these years is not.
+/// Bytes that are sniffed to recognize base64.
+const SNIFF_BYTES: usize = 128;
+/// Plausible range of `sent_at` in a query string, in milliseconds; other values are ignored.
 const SENT_AT_MS_MIN: i64 = 1_609_459_200_000; // 2021-01-01
 const SENT_AT_MS_MAX: i64 = 253_402_300_799_999; // 9999-12-31
-/// A byte that is no UTF-8 becomes U+FFFD.
+/// Length of U+FFFD in UTF-8, which replaces an invalid byte.
 const REPLACEMENT_BYTES: usize = 3;
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -24,40 +27,40 @@ const PADDING: GeneralPurposeConfig =
 const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, PADDING);
 const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, PADDING);
 
-/// What the ladder needs to see of a request.
+/// The parts of a request that carry or describe the payload.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts<'a> {
-    /// As it stands in the URL, without the question mark.
+    /// The raw query string, without the question mark.
     pub query: &'a str,
     pub content_type: Option<&'a str>,
     pub content_encoding: Option<&'a str>,
     pub body: &'a [u8],
 }
 
-/// What becomes of invalid UTF-8, `NaN` and `Infinity`.
+/// How invalid UTF-8, `NaN` and `Infinity` are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
     /// The request is rejected: a replacement would store something that the client did not send.
     Strict,
-    /// Read as replacement characters and null, for `/flags` and `/decide`.
+    /// Replaced by U+FFFD and null, for `/flags` and `/decide`.
     Lenient,
 }
 
-/// The JSON text of a request: an object or an array, of bounded size and depth, without lone
-/// surrogates and U+0000. Its grammar is checked only when it is parsed.
+/// The decoded payload: a JSON object or array of bounded size and depth, without lone surrogates and
+/// U+0000. Its grammar is validated only by parsing.
 #[derive(Clone, Debug)]
 pub struct JsonText<'a> {
     json: Cow<'a, str>,
     pub(crate) outline: Outline,
-    pub(crate) around: Around,
+    pub(crate) envelope: Envelope,
 }
 
-/// What stood around the payload.
+/// Metadata outside of the payload: wrapper object, form or query string.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Around {
-    /// Of the JSON object that held the payload as a string.
+pub(crate) struct Envelope {
+    /// From the JSON object that wraps the payload as a string.
     pub(crate) wrapper_token: Option<String>,
-    /// Of the form or the query string.
+    /// From the form or the query string.
     pub(crate) form_token: Option<String>,
     pub(crate) sent_at_ms: Option<i64>,
     pub(crate) beacon: bool,
@@ -68,7 +71,8 @@ impl JsonText<'_> {
         &self.json
     }
 
-    /// Memory the text holds beyond the request's own body. Room behind its end was never touched.
+    /// Heap memory of the text, 0 if it borrows the body. Spare capacity was never touched, so it
+    /// costs no pages.
     pub fn owned_bytes(&self) -> usize {
         match &self.json {
             Cow::Borrowed(_) => 0,
@@ -76,18 +80,18 @@ impl JsonText<'_> {
         }
     }
 
-    /// A token beside the payload, in a wrapper, form or query: for requests without one inside.
+    /// The token outside of the payload (wrapper, form or query), for requests without one inside.
     pub fn outer_token(&self) -> Option<&str> {
-        self.around.wrapper_token.as_deref().or(self.around.form_token.as_deref())
+        self.envelope.wrapper_token.as_deref().or(self.envelope.form_token.as_deref())
     }
 
-    /// `beacon=1`: the sender will not read the answer.
+    /// `beacon=1`: the client does not read the response.
     pub fn is_beacon(&self) -> bool {
-        self.around.beacon
+        self.envelope.beacon
     }
 }
 
-/// Climbs the ladder. No step yields more than `bytes_max` bytes.
+/// Decodes the payload. No layer may yield more than `bytes_max` bytes.
 pub fn decode_text<'a>(
     parts: &Parts<'a>,
     strictness: Strictness,
@@ -96,51 +100,51 @@ pub fn decode_text<'a>(
     decode_text_within(parts, strictness, &mut MemoryTracker::new(bytes_max, &mut |_| true))
 }
 
-/// The same, where `memory` may refuse.
+/// As [`decode_text`], with memory that `memory` may refuse.
 pub fn decode_text_within<'a>(
     parts: &Parts<'a>,
     strictness: Strictness,
     memory: &mut MemoryTracker<'_>,
 ) -> Result<JsonText<'a>> {
     let query = Query::read(parts.query);
-    let mut around = Around {
+    let mut envelope = Envelope {
         sent_at_ms: query.sent_at_ms,
         beacon: query.beacon,
         form_token: query.token,
-        ..Around::default()
+        ..Envelope::default()
     };
     let payload = match query.data {
-        Some(data) => step_through(restore_plus(data), query.hint, None, &mut around, memory)?,
+        Some(data) => decode_layers(restore_plus(data), query.hint, None, &mut envelope, memory)?,
         None => {
             let hint = query.hint.or_else(|| Hint::named(parts.content_encoding?.as_bytes()));
             let body = content_decoded(parts.body, parts.content_encoding, memory)?;
-            step_through(body, hint, parts.content_type, &mut around, memory)?
+            decode_layers(body, hint, parts.content_type, &mut envelope, memory)?
         }
     };
-    let mut text = finish(payload, strictness, around, memory)?;
+    let mut text = to_text(payload, strictness, envelope, memory)?;
     if !matches!(text.outline, Outline::Object { wrapper: true, .. }) {
         return Ok(text);
     }
     memory.take(text.json.len())?;
-    let (data, hint) = unwrapped(&text.json, &mut text.around)?;
+    let (data, hint) = unwrapped(&text.json, &mut text.envelope)?;
     let hint = hint.or(query.hint);
-    let payload = step_through(Cow::Owned(data), hint, None, &mut text.around, memory)?;
-    finish(payload, strictness, text.around, memory)
+    let payload = decode_layers(Cow::Owned(data), hint, None, &mut text.envelope, memory)?;
+    to_text(payload, strictness, text.envelope, memory)
 }
 
-/// Step 7, and a look at the frame of what came out.
-pub(crate) fn finish<'a>(
+/// The last layer: converts to JSON text and scans its outline.
+pub(crate) fn to_text<'a>(
     payload: Cow<'a, [u8]>,
     strictness: Strictness,
-    around: Around,
+    envelope: Envelope,
     memory: &mut MemoryTracker<'_>,
 ) -> Result<JsonText<'a>> {
     let json = to_json(payload, strictness, memory)?;
     let outline = outline(&json)?;
-    Ok(JsonText { json, outline, around })
+    Ok(JsonText { json, outline, envelope })
 }
 
-/// How large the text will probably be: for budgets, before anything is decompressed.
+/// Estimates the decoded size before decompression, for the memory budget.
 pub fn decoded_bytes_hint(parts: &Parts<'_>, bytes_max: usize) -> usize {
     const RATIO_GUESS: usize = 16;
     let plain = parts.body.len().max(parts.query.len());
@@ -185,21 +189,21 @@ struct Query<'a> {
 
 impl<'a> Query<'a> {
     fn read(query: &'a str) -> Self {
-        let mut found = Self::default();
+        let mut parsed = Self::default();
         let mut underscore = None;
         for (name, value) in form::pairs(query.as_bytes()) {
             match &*name {
-                b"data" if !value.is_empty() => found.data = Some(value),
-                b"compression" => found.hint = Hint::named(&value),
-                b"token" | b"api_key" => found.token = String::from_utf8(value.into_owned()).ok(),
-                b"sent_at" => found.sent_at_ms = millis(&value),
+                b"data" if !value.is_empty() => parsed.data = Some(value),
+                b"compression" => parsed.hint = Hint::named(&value),
+                b"token" | b"api_key" => parsed.token = String::from_utf8(value.into_owned()).ok(),
+                b"sent_at" => parsed.sent_at_ms = millis(&value),
                 b"_" => underscore = millis(&value),
-                b"beacon" => found.beacon = &*value == b"1",
+                b"beacon" => parsed.beacon = &*value == b"1",
                 _ => {}
             }
         }
-        found.sent_at_ms = found.sent_at_ms.or(underscore);
-        found
+        parsed.sent_at_ms = parsed.sent_at_ms.or(underscore);
+        parsed
     }
 }
 
@@ -208,7 +212,7 @@ fn millis(value: &[u8]) -> Option<i64> {
     (SENT_AT_MS_MIN..=SENT_AT_MS_MAX).contains(&millis).then_some(millis)
 }
 
-/// Step 1. A coding that is unknown, or `gzip` on what is not gzip, changes nothing.
+/// Undoes `Content-Encoding`. An unknown coding, and `gzip` without the magic bytes, are ignored.
 fn content_decoded<'a>(
     body: &'a [u8],
     encoding: Option<&str>,
@@ -229,22 +233,22 @@ fn content_decoded<'a>(
     })
 }
 
-/// Steps 2 to 6: form, gzip, LZ-String, base64.
-fn step_through<'a>(
+/// Undoes form encoding, gzip, LZ-String and base64, whichever the bytes show.
+fn decode_layers<'a>(
     mut payload: Cow<'a, [u8]>,
     mut hint: Option<Hint>,
     content_type: Option<&str>,
-    around: &mut Around,
+    envelope: &mut Envelope,
     memory: &mut MemoryTracker<'_>,
 ) -> Result<Cow<'a, [u8]>> {
-    let known = |payload: &[u8]| is_json(payload) || inflate::is_gzip(payload);
-    if !known(&payload)
+    let recognized = |payload: &[u8]| is_json(payload) || inflate::is_gzip(payload);
+    if !recognized(&payload)
         && (content_type.is_some_and(is_form_type) || form::looks_like_form(&payload))
     {
         memory.take(payload.len())?;
         let form = Form::read(&payload)?;
         hint = hint.or(form.hint);
-        around.form_token = form.token.or(around.form_token.take());
+        envelope.form_token = form.token.or(envelope.form_token.take());
         payload = Cow::Owned(restore_plus(Cow::Owned(form.data)).into_owned());
     }
     if inflate::is_gzip(&payload) {
@@ -294,15 +298,15 @@ fn is_form_type(content_type: &str) -> bool {
     content_type.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM))
 }
 
-/// No encoding of the ladder begins like this, so such a payload needs no guesses.
+/// Whether it starts like JSON; no supported encoding does.
 fn is_json(payload: &[u8]) -> bool {
     let text = payload.strip_prefix(UTF8_BOM).unwrap_or(payload);
     matches!(text.trim_ascii_start().first(), Some(b'{' | b'['))
 }
 
-/// Padding may be missing, as it often is in URLs; one digit over is never right.
+/// Missing padding is accepted, as in URLs; a remainder of one digit is never valid.
 fn looks_like_base64(digits: &[u8]) -> bool {
-    let head = &digits[..digits.len().min(LOOK_AHEAD_BYTES)];
+    let head = &digits[..digits.len().min(SNIFF_BYTES)];
     !head.is_empty()
         && digits.len() % 4 != 1
         && head.iter().all(|byte| {
@@ -310,7 +314,7 @@ fn looks_like_base64(digits: &[u8]) -> bool {
         })
 }
 
-/// Decoding a form turns the plus signs of base64 into spaces, unless they were escaped.
+/// Restores plus signs of base64 that form decoding turned into spaces.
 fn restore_plus(mut payload: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     if is_json(&payload) || inflate::is_gzip(&payload) || !payload.contains(&b' ') {
         return payload;
@@ -329,7 +333,7 @@ fn base64_decoded(digits: &[u8]) -> Result<Vec<u8>> {
     engine.decode(digits).map_err(|_| Error::Encoding("base64"))
 }
 
-/// UTF-8, byte order mark, escapes.
+/// Validates UTF-8, strips the byte order mark and replaces unstorable escapes.
 fn to_json<'a>(
     payload: Cow<'a, [u8]>,
     strictness: Strictness,
@@ -366,15 +370,15 @@ fn to_json<'a>(
     };
     let text = match strictness {
         Strictness::Strict => text,
-        Strictness::Lenient => repair::null_for_numbers_that_are_none(text, memory)?,
+        Strictness::Lenient => repair::replace_nan_with_null(text, memory)?,
     };
     repair::replace_escapes(text, memory)
 }
 
-/// The payload that a JSON object holds as a string.
-fn unwrapped(json: &str, around: &mut Around) -> Result<(Vec<u8>, Option<Hint>)> {
+/// Extracts the payload that a wrapper object holds as the string `data`.
+fn unwrapped(json: &str, envelope: &mut Envelope) -> Result<(Vec<u8>, Option<Hint>)> {
     let fields = crate::fields::Fields::read(json)?;
-    around.wrapper_token = fields.token().map(Cow::into_owned);
+    envelope.wrapper_token = fields.token().map(Cow::into_owned);
     let hint = fields.compression.and_then(value::string);
     let data = fields.data.and_then(value::string).unwrap_or_default();
     Ok((data.into_owned().into_bytes(), hint.and_then(|hint| Hint::named(hint.as_bytes()))))

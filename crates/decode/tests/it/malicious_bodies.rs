@@ -2,7 +2,7 @@ use decode::{
     Error, JsonText, Parts, Strictness, V1Encoding, decode_text, decode_v1_text, decoded_bytes_hint,
 };
 
-use crate::{elements, encode, plain};
+use crate::{elements, encoders, plain};
 
 const BYTES_MAX: usize = 64 * 1_024;
 
@@ -16,24 +16,24 @@ fn body(body: &[u8]) -> Parts<'_> {
 
 // contract: ingestion 44-47
 #[test]
-fn hostile_bodies_end_in_a_clear_error() {
+fn malicious_bodies_end_in_a_specific_error() {
     let zeros = vec![b' '; BYTES_MAX + 1];
-    let bomb = encode::gzip(&zeros);
+    let bomb = encoders::gzip(&zeros);
     assert!(bomb.len() < BYTES_MAX / 200);
-    let half = encode::gzip(&vec![b'{'; 10_000]);
+    let half = encoders::gzip(&vec![b'{'; 10_000]);
     let half = &half[..half.len() / 2];
-    let mut wrong_sum = encode::gzip(b"{}");
+    let mut wrong_sum = encoders::gzip(b"{}");
     let sum_at = wrong_sum.len() - 8;
     wrong_sum[sum_at] ^= 1;
-    let many_bombs = encode::two_gzip_members(&zeros);
-    let lz_bomb = encode::lz64(&" ".repeat(BYTES_MAX / 8));
-    let lz_wide = encode::lz64(&"€".repeat(BYTES_MAX / 2));
+    let many_bombs = encoders::two_gzip_members(&zeros);
+    let lz_bomb = encoders::lz64(&" ".repeat(BYTES_MAX / 8));
+    let lz_wide = encoders::lz64(&"€".repeat(BYTES_MAX / 2));
     let deep = "[".repeat(50_000);
     let deep_in_event = format!(r#"[{{"event":"e","properties":{}}}]"#, "{\"a\":".repeat(10_000));
     let deep_ignored = format!(r#"{{"event":"e","x":{}1{}}}"#, "[".repeat(150), "]".repeat(150));
-    let zlib_bomb = encode::zlib(&zeros);
-    let br_bomb = encode::brotli(&zeros);
-    let zstd_bomb = encode::zstd(&zeros);
+    let zlib_bomb = encoders::zlib(&zeros);
+    let br_bomb = encoders::brotli(&zeros);
+    let zstd_bomb = encoders::zstd(&zeros);
     let encoded = |bytes, coding| Parts { content_encoding: Some(coding), ..body(bytes) };
     let half_br = &br_bomb[..br_bomb.len() / 2];
     let half_zstd = &zstd_bomb[..zstd_bomb.len() / 2];
@@ -43,7 +43,7 @@ fn hostile_bodies_end_in_a_clear_error() {
     for (name, parts, expected) in [
         ("gzip bomb", body(&bomb), Error::TooLarge),
         ("bomb of two members", body(&many_bombs), Error::TooLarge),
-        ("base64 of a bomb", body(&encode::base64(&bomb)), Error::TooLarge),
+        ("base64 of a bomb", body(&encoders::base64(&bomb)), Error::TooLarge),
         ("zlib bomb", encoded(&zlib_bomb, "deflate"), Error::TooLarge),
         ("brotli bomb", encoded(&br_bomb, "br"), Error::TooLarge),
         ("zstd bomb", encoded(&zstd_bomb, "zstd"), Error::TooLarge),
@@ -81,15 +81,15 @@ fn hostile_bodies_end_in_a_clear_error() {
 }
 
 #[test]
-fn a_wrapper_is_opened_once() {
+fn wrapper_object_is_unwrapped_once() {
     let inner = r#"{"data":"e30="}"#;
     let body = serde_json::json!({ "data": inner }).to_string();
     assert_eq!(text(&plain(&body)).unwrap().as_str(), inner);
 }
 
 #[test]
-fn a_lying_size_is_neither_believed_nor_fatal() {
-    let mut gzip = encode::gzip(b"{\"event\":\"e\"}");
+fn forged_gzip_size_is_neither_trusted_nor_fatal() {
+    let mut gzip = encoders::gzip(b"{\"event\":\"e\"}");
     let size_at = gzip.len() - 4;
     gzip[size_at..].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(decoded_bytes_hint(&body(&gzip), BYTES_MAX) <= gzip.len() * 1_032);
@@ -97,7 +97,7 @@ fn a_lying_size_is_neither_believed_nor_fatal() {
 }
 
 #[test]
-fn odd_json_is_kept_as_it_was_sent() {
+fn unusual_json_spelling_is_preserved() {
     let digits = "9".repeat(5_000);
     for json in [
         r#"{"event":"e","properties":{"n":1e400,"n":-0.0}}"#.to_owned(),

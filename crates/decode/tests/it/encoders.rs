@@ -1,4 +1,4 @@
-//! The senders' side of the ladder.
+//! Encoders as SDKs have them, the inverse of `encodings`.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
