@@ -1,6 +1,6 @@
-//! A running `hedgerow serve`, and the few words tests need to talk to it.
+//! Test harness: starts `hedgerow serve` and sends requests to it.
 
-// What one subject does not use, another does.
+// Each test uses some of it.
 #![allow(dead_code)]
 
 mod http;
@@ -28,7 +28,7 @@ pub const PERSONAL_KEY: &str = "phx_test";
 pub const ADMIN_EMAIL: &str = "admin@example.com";
 pub const ADMIN_PASSWORD: &str = "correct horse battery";
 
-/// A start that takes longer than this on a loaded machine is a hang.
+/// Longer waits count as a hang, also on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Expands each case into a test on SQLite and one on PostgreSQL.
@@ -59,7 +59,7 @@ pub struct Server {
     place: Place,
 }
 
-/// Where a server keeps its things, so that another can be started on them.
+/// Data directory, settings and database of a server; another server can be started on them.
 pub struct Place {
     pub folder: TempDir,
     pub environment: Vec<(String, String)>,
@@ -76,7 +76,7 @@ impl Place {
             ("HEDGEROW_PERSONAL_API_KEY", PERSONAL_KEY),
             ("HEDGEROW_ADMIN_EMAIL", ADMIN_EMAIL),
             ("HEDGEROW_ADMIN_PASSWORD", ADMIN_PASSWORD),
-            // Tests look through whole journals.
+            // Small, since tests read whole journals.
             ("HEDGEROW_JOURNAL_SEGMENT_BYTES", "1 MiB"),
         ]
         .map(|(name, value)| (name.into(), value.into()))
@@ -88,7 +88,7 @@ impl Place {
         Self { folder, environment, database }
     }
 
-    /// Writes into the catalog beside a server: what it would take long to make, or never would.
+    /// Executes SQL on the catalog, to create states that are slow or impossible over HTTP.
     pub fn write(&self, sql: &str) {
         let file = self.folder.path().join("catalog.sqlite");
         store::write(self.database.as_ref(), &file, sql);
@@ -104,7 +104,7 @@ impl Place {
         found.unwrap().1.clone()
     }
 
-    /// A place with a folder of its own and the same environment.
+    /// A new data directory with the same settings.
     pub fn sibling(&self) -> Self {
         let mut other = Self::new(Store::Sqlite);
         let folder = other.folder.path().display().to_string();
@@ -117,7 +117,7 @@ impl Place {
         self.environment.retain(|(known, _)| known != name);
     }
 
-    /// The program with this place's environment and nothing else of ours in it.
+    /// The binary with this instance's settings and no inherited `HEDGEROW_` variables.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hedgerow"));
         let inherited = std::env::vars().filter(|(name, _)| name.starts_with("HEDGEROW_"));
@@ -131,14 +131,14 @@ impl Place {
         command
     }
 
-    /// Runs a command to its end: whether it succeeded, what it printed, what it complained of.
+    /// Runs a command; returns success, standard output and standard error.
     pub fn run(&self, arguments: &[&str]) -> (bool, String, String) {
         let mut process = Process::start(self.command(arguments));
         let status = process.wait();
         (status.success(), process.printed(), process.logged())
     }
 
-    /// Like [`Self::run`] with something on its standard input.
+    /// As [`Self::run`], with standard input.
     pub fn run_with_input(&self, arguments: &[&str], input: &str) -> (bool, String, String) {
         let mut command = self.command(arguments);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -158,7 +158,7 @@ impl Place {
     }
 }
 
-/// A child whose output is kept.
+/// A child process with captured output.
 pub struct Process {
     child: Child,
     printed: Lines,
@@ -177,7 +177,7 @@ impl Process {
         Self { child, printed, logged }
     }
 
-    /// Everything it printed so far.
+    /// Standard output and error so far.
     pub fn output(&self) -> String {
         format!("{}\n{}", self.printed(), self.logged())
     }
@@ -196,17 +196,17 @@ impl Process {
         self.child.id()
     }
 
-    /// The address it says it listens on; none when it ended instead.
+    /// The address that it prints; `None` if it exited.
     fn address(&self) -> Option<SocketAddr> {
         let said = self.wait_for("listening on http://")?;
         said.rsplit_once("http://")?.1.trim_end_matches('/').parse().ok()
     }
 
-    /// The first printed line that contains `words`; none when it is not printed in time.
+    /// The first line of output that contains `words`; `None` after the timeout.
     pub fn wait_for(&self, words: &str) -> Option<String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            // Once the reading thread has let go of a stream, nothing more comes from it.
+            // When the reader thread has dropped its reference, the stream has ended.
             let ended = [&self.printed, &self.logged].map(Arc::strong_count) == [1, 1];
             let output = self.output();
             let said = output.lines().find(|line| line.contains(words)).map(str::to_owned);
@@ -220,7 +220,7 @@ impl Process {
         }
     }
 
-    /// Waits until it has ended and its output is whole.
+    /// Waits for its exit and the end of its output.
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -262,7 +262,7 @@ impl Server {
         Self::with(store, &[])
     }
 
-    /// With more environment, or other values for what is set already.
+    /// With further or overridden settings.
     pub fn with(store: Store, environment: &[(&str, &str)]) -> Self {
         let mut place = Place::new(store);
         for (name, value) in environment {
@@ -291,25 +291,25 @@ impl Server {
         &self.place
     }
 
-    /// Everything it printed so far.
+    /// Standard output and error so far.
     pub fn output(&self) -> String {
         self.process.output()
     }
 
-    /// Asks it to stop, waits until it has, and gives its place back.
+    /// Sends SIGTERM, waits for the exit, and returns the instance.
     pub fn stop(self) -> (ExitStatus, String, Place) {
         self.process.signal("TERM");
         self.ended()
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits for its exit.
     pub fn ended(self) -> (ExitStatus, String, Place) {
         let Self { mut process, place, .. } = self;
         let status = process.wait();
         (status, process.output(), place)
     }
 
-    /// Ends it as a power cut would, in the middle of whatever it does, and gives its place back.
+    /// Sends SIGKILL and returns the instance.
     pub fn kill(self) -> Place {
         let Self { mut process, place, .. } = self;
         process.child.kill().unwrap();
@@ -323,7 +323,7 @@ impl Server {
         place.serve()
     }
 
-    /// A call with the key that may do everything, unless told otherwise.
+    /// A request with the key that has scope `*`.
     pub fn call(&self, method: &str, path: &str) -> Call {
         Call::new(self.address, method, path).key(PERSONAL_KEY)
     }
@@ -348,14 +348,14 @@ impl Server {
         self.call("DELETE", path).send()
     }
 
-    /// Sends events of the first project and waits until they are applied.
+    /// Captures events in project 1 and waits until they are applied.
     pub fn ingest(&self, events: &[Value]) {
         let body = json!({ "api_key": PROJECT_KEY, "batch": events });
         self.call("POST", "/batch").no_key().json(body).send().expect(200);
         self.settle();
     }
 
-    /// Waits until the pipeline has applied everything that the journal has.
+    /// Waits until the pipeline has applied the whole journal.
     pub fn settle(&self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -368,7 +368,7 @@ impl Server {
         }
     }
 
-    /// Reads until what is there is `right`, which is a hang when it never is.
+    /// Polls `path` until `right` holds; fails after the timeout.
     #[track_caller]
     pub fn wait_until(&self, path: &str, right: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;

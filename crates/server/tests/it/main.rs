@@ -1,4 +1,4 @@
-//! The real program over HTTP, on both catalogs.
+//! Black-box tests: the real `hedgerow` binary over HTTP, with SQLite and PostgreSQL.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What rules say of an object holds by whichever other object it is reached.
+//! Access rules of an object also hold when it is reached through another object.
 
 use serde_json::{Value, json};
 
@@ -7,16 +7,16 @@ use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, insight_on, path, ti
 use crate::harness::{Answer, Store, both};
 
 both! {
-    a_dashboard_takes_along_and_brings_back_only_what_one_may_edit,
-    whoever_may_make_no_insight_makes_none_with_a_dashboard,
-    a_tile_goes_no_further_than_its_insight,
-    a_hidden_dashboard_is_not_there_for_insights_and_flags,
-    a_hidden_action_is_gone_for_whoever_does_not_see_it,
-    what_is_kept_or_shared_shows_nothing_that_its_author_may_not,
-    a_token_is_for_whoever_sees_all_that_its_link_shows,
-    a_hidden_action_is_neither_shared_nor_copied,
-    nothing_hidden_comes_behind_a_link_that_is_on,
-    a_hidden_flag_is_named_nowhere,
+    deleting_and_restoring_a_dashboard_affects_only_insights_the_caller_may_edit,
+    dashboard_template_requires_permission_to_create_insights,
+    tile_access_is_bounded_by_its_insight,
+    hidden_dashboard_is_unknown_to_insights_and_flags,
+    hidden_action_is_unknown_to_queries_and_filters,
+    saved_queries_and_sharing_require_access_to_what_they_show,
+    sharing_token_requires_access_to_everything_it_shows,
+    hidden_action_cannot_be_shared_or_copied,
+    enabled_sharing_link_gains_no_hidden_objects,
+    hidden_flag_is_named_nowhere,
 }
 
 pub const ACTIONS: &str = "/api/projects/1/actions/";
@@ -29,7 +29,7 @@ pub fn insight_path(insight: &Value) -> String {
 }
 
 impl World {
-    /// How far everybody goes with one object.
+    /// Sets the default access level of one object.
     #[track_caller]
     pub fn limit(&self, collection: &str, object: &Value, level: &str) {
         let path = format!("{collection}{}/access_controls/", object["id"]);
@@ -55,7 +55,7 @@ pub fn tile_of(dashboard: &Value, insight: &Value) -> Value {
     found.unwrap()["id"].clone()
 }
 
-fn a_dashboard_takes_along_and_brings_back_only_what_one_may_edit(store: Store) {
+fn deleting_and_restoring_a_dashboard_affects_only_insights_the_caller_may_edit(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let board = create(server, json!({ "name": "E" }));
@@ -76,13 +76,13 @@ fn a_dashboard_takes_along_and_brings_back_only_what_one_may_edit(store: Store) 
     }
     world.patch(&path(&board), json!({ "deleted": false })).expect(200);
     assert_eq!([&open, &seen, &hidden].map(is_deleted), [false, true, true]);
-    // Who may edit them brings them back.
+    // A caller with edit access restores them.
     server.patch(&path(&board), json!({ "deleted": true })).expect(200);
     server.patch(&path(&board), json!({ "deleted": false })).expect(200);
     assert_eq!([&open, &seen, &hidden].map(is_deleted), [false, false, false]);
 }
 
-fn whoever_may_make_no_insight_makes_none_with_a_dashboard(store: Store) {
+fn dashboard_template_requires_permission_to_create_insights(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let board = create(server, json!({ "name": "source" }));
@@ -120,7 +120,7 @@ fn whoever_may_make_no_insight_makes_none_with_a_dashboard(store: Store) {
     let again = json!({ "duplicate_tiles": [{ "id": tile_of(&server.get(&path(&board)).json(), &shown) }] });
     world.patch(&path(&board), again.clone()).expect(403);
     assert_eq!((count(DASHBOARDS), count(INSIGHTS)), before);
-    // A dashboard without insights is none of that rule's business.
+    // A dashboard without insights is not affected.
     world.post(DASHBOARDS, json!({ "name": "plain" })).expect(201);
     world.clear(KINDS);
     world.post(DASHBOARDS, copy).expect(201);
@@ -128,7 +128,7 @@ fn whoever_may_make_no_insight_makes_none_with_a_dashboard(store: Store) {
     world.post(&act(&flag, "dashboard"), json!({})).expect(200);
 }
 
-fn a_tile_goes_no_further_than_its_insight(store: Store) {
+fn tile_access_is_bounded_by_its_insight(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let [board, to] = ["from", "to"].map(|name| create(server, json!({ "name": name })));
@@ -163,7 +163,7 @@ fn a_tile_goes_no_further_than_its_insight(store: Store) {
     world.patch(&moves, moving(&hidden_tile)).expect(404);
     world.post(&copies, copying(&hidden_tile)).expect(404);
     world.post(&order, json!({ "tile_order": [hidden_tile] })).expect(404);
-    // What one only sees is neither put anywhere nor taken off, as by its own list.
+    // With viewer access an insight can neither be added nor removed.
     let own = world.patch(&insight_path(&seen), json!({ "dashboards": [] })).expect(403);
     for refused in [
         world.patch(&moves, moving(&seen_tile)),
@@ -175,7 +175,7 @@ fn a_tile_goes_no_further_than_its_insight(store: Store) {
     }
     assert_eq!(server.get(&at).json()["tiles"], before["tiles"]);
     assert_eq!(tiles(&server.get(&path(&to)).json()).len(), 0);
-    // How it is shown is the dashboard's business.
+    // Its layout belongs to the dashboard.
     world.patch(&at, json!({ "tiles": [{ "id": seen_tile, "color": "blue" }] })).expect(200);
     world.post(&order, json!({ "tile_order": [seen_tile] })).expect(200);
     world.limit(INSIGHTS, &seen, "editor");
@@ -183,7 +183,7 @@ fn a_tile_goes_no_further_than_its_insight(store: Store) {
     assert_eq!(tiles(&server.get(&path(&to)).json()).len(), 1);
 }
 
-fn a_hidden_dashboard_is_not_there_for_insights_and_flags(store: Store) {
+fn hidden_dashboard_is_unknown_to_insights_and_flags(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let open = create(server, json!({ "name": "open" }));
@@ -195,7 +195,7 @@ fn a_hidden_dashboard_is_not_there_for_insights_and_flags(store: Store) {
     from(&open["id"]).expect(200);
     let unknown = from(&json!(999_999)).expect(400);
     assert_eq!(from(&secret["id"]).expect(400).json(), unknown.json());
-    // The insight is on what one sees, and stays on the rest.
+    // The visible dashboards change, the hidden ones stay.
     let read = world.get(&at).expect(200).json();
     assert_eq!(read["dashboards"], json!([open["id"]]));
     assert_eq!(read["dashboard_tiles"].as_array().unwrap().len(), 1);
@@ -224,7 +224,7 @@ fn a_hidden_dashboard_is_not_there_for_insights_and_flags(store: Store) {
         assert_eq!(refused.error(), "validation_error does_not_exist analytics_dashboards");
     }
     world.patch(&flag_at, json!({ "analytics_dashboards": [open["id"]] })).expect(200);
-    // What somebody else named already may be sent along.
+    // References that exist already may be sent back.
     server.patch(&flag_at, json!({ "analytics_dashboards": [secret["id"]] })).expect(200);
     let sent = json!({ "name": "x", "analytics_dashboards": [secret["id"], open["id"]] });
     let shown_flag = world.patch(&flag_at, sent).expect(200).json();
@@ -240,7 +240,7 @@ fn a_hidden_dashboard_is_not_there_for_insights_and_flags(store: Store) {
     first(&open).expect(200);
 }
 
-fn a_hidden_action_is_gone_for_whoever_does_not_see_it(store: Store) {
+fn hidden_action_is_unknown_to_queries_and_filters(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     server.ingest(&[json!({ "event": "signed up", "distinct_id": "a" })]);
@@ -279,7 +279,7 @@ fn a_hidden_action_is_gone_for_whoever_does_not_see_it(store: Store) {
     assert_eq!(world.get(&stored).expect(200).json()["result"], gone);
     assert_eq!(server.get(&stored).json()["result"][0]["count"], 1);
 
-    // Nobody names it anew, and who changes something else may send it along.
+    // It cannot be referenced anew, but an existing reference may be sent back.
     let own = stored.split('?').next().unwrap();
     world.patch(own, json!({ "name": "t", "query": trend })).expect(200);
     let did = json!({ "type": "behavioral", "value": "performed_event", "event_type": "actions",
@@ -300,7 +300,7 @@ fn a_hidden_action_is_gone_for_whoever_does_not_see_it(store: Store) {
     assert_eq!(refused.error(), "invalid_request parse_error filters");
 }
 
-fn what_is_kept_or_shared_shows_nothing_that_its_author_may_not(store: Store) {
+fn saved_queries_and_sharing_require_access_to_what_they_show(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let board = create(server, json!({ "name": "b" }));
@@ -327,12 +327,12 @@ fn what_is_kept_or_shared_shows_nothing_that_its_author_may_not(store: Store) {
     let listed = json!({ "name": "l", "is_static": true, "query": through });
     world.post(COHORTS, listed).expect(400);
     assert_eq!(server.get(COHORTS).json()["count"], 0);
-    // Who may edit everything on it shares it.
+    // Sharing needs edit access to everything on it.
     world.limit(INSIGHTS, &insight, "editor");
     world.patch(&sharing, json!({ "enabled": true })).expect(200);
 }
 
-fn a_token_is_for_whoever_sees_all_that_its_link_shows(store: Store) {
+fn sharing_token_requires_access_to_everything_it_shows(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let board = create(server, json!({ "name": "b" }));
@@ -342,7 +342,7 @@ fn a_token_is_for_whoever_sees_all_that_its_link_shows(store: Store) {
     let token = server.patch(&sharing, json!({ "enabled": true })).expect(200).json();
     let token = &token["access_token"];
     assert_eq!(&world.get(&sharing).expect(200).json()["access_token"], token);
-    // Renewing takes what switching on does, also where one sees it all.
+    // Rotating the token needs the same access as enabling.
     for (level, shown) in [("viewer", token), ("none", &json!(null))] {
         world.limit(INSIGHTS, &insight, level);
         assert_eq!(&world.get(&sharing).expect(200).json()["access_token"], shown, "{level}");
@@ -360,7 +360,7 @@ fn a_token_is_for_whoever_sees_all_that_its_link_shows(store: Store) {
     assert!(renewed["access_token"].is_string() && &renewed["access_token"] != token);
 }
 
-fn a_hidden_action_is_neither_shared_nor_copied(store: Store) {
+fn hidden_action_cannot_be_shared_or_copied(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let action = json!({ "name": "secret", "steps": [{ "event": "signed up" }] });
@@ -393,7 +393,7 @@ fn a_hidden_action_is_neither_shared_nor_copied(store: Store) {
     ] {
         assert_eq!(refused.expect(400).error(), format!("invalid_request parse_error {attr}"));
     }
-    // Not by a tile that was taken off, either.
+    // Nor through a removed tile.
     server.patch(&path(&board), json!({ "tiles": [{ "id": tile, "deleted": true }] })).expect(200);
     world.patch(&path(&board), again.clone()).expect(400);
     server.patch(&path(&board), json!({ "tiles": [{ "id": tile, "deleted": false }] })).expect(200);
@@ -407,7 +407,7 @@ fn a_hidden_action_is_neither_shared_nor_copied(store: Store) {
     world.patch(&path(&board), again).expect(200);
 }
 
-fn nothing_hidden_comes_behind_a_link_that_is_on(store: Store) {
+fn enabled_sharing_link_gains_no_hidden_objects(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let action = json!({ "name": "secret", "steps": [{ "event": "signed up" }] });
@@ -434,7 +434,7 @@ fn nothing_hidden_comes_behind_a_link_that_is_on(store: Store) {
         refused.expect(403);
     }
     assert!(tiles(&server.get(&at).json()).is_empty());
-    // Nor does what was on it, or deleted, come back.
+    // Nor can removed or deleted objects be restored onto it.
     server.patch(&insight_path(&asks), join.clone()).expect(200);
     let own = tile_of(&server.get(&at).json(), &asks);
     let set = |deleted: bool| json!({ "tiles": [{ "id": own, "deleted": deleted }] });
@@ -450,7 +450,7 @@ fn nothing_hidden_comes_behind_a_link_that_is_on(store: Store) {
     world.patch(&insight_path(&asks), join).expect(200);
 }
 
-fn a_hidden_flag_is_named_nowhere(store: Store) {
+fn hidden_flag_is_named_nowhere(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let cohort = json!({ "name": "c", "filters": { "properties": { "type": "OR", "values": [
@@ -486,7 +486,7 @@ fn a_hidden_flag_is_named_nowhere(store: Store) {
     ] {
         assert!(!told.contains("secret"), "{told}");
     }
-    // A role that was given several flags tells of those that are seen.
+    // A role lists only the flags that the caller sees.
     for flag in [&base, &secret] {
         let granted = json!({ "role_id": world.role });
         server.post(&format!("{}role_access/", at(flag)), granted).expect(201);

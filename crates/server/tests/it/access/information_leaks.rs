@@ -1,4 +1,4 @@
-//! What is told of hidden objects: nothing, by notes, by the log, or by a refusal.
+//! Hidden objects do not leak through annotations, the activity log or errors.
 
 use serde_json::{Value, json};
 
@@ -8,16 +8,16 @@ use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, insight_on, path};
 use crate::harness::{Answer, Store, both};
 
 both! {
-    what_is_drawn_on_something_hidden_is_hidden_with_it,
-    the_log_and_refusals_tell_no_number_of_what_is_hidden,
-    a_first_page_that_is_hidden_is_none_and_stays,
-    what_others_wrote_is_shown_as_written_and_may_be_sent_back,
-    a_run_is_told_of_to_whoever_sees_all_that_it_was_asked_for,
+    annotations_of_hidden_objects_are_hidden,
+    activity_log_and_errors_do_not_leak_ids_of_hidden_objects,
+    hidden_primary_dashboard_reads_as_null_and_is_preserved,
+    references_to_hidden_objects_read_back_and_can_be_resent,
+    async_query_status_requires_access_to_its_objects,
 }
 
 const ANNOTATIONS: &str = "/api/projects/1/annotations/";
 
-fn what_is_drawn_on_something_hidden_is_hidden_with_it(store: Store) {
+fn annotations_of_hidden_objects_are_hidden(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let secret = create(server, json!({ "name": "secret" }));
@@ -35,7 +35,7 @@ fn what_is_drawn_on_something_hidden_is_hidden_with_it(store: Store) {
     let refused = world.patch(&own_at, json!({ "dashboard_item": shown["id"] })).expect(400);
     assert_eq!(refused.error(), "validation_error does_not_exist dashboard_item");
     server.patch(&drawn_at, json!({ "dashboard_item": shown["id"] })).expect(200);
-    // What is drawn on it is hidden with it; for the whole project, only where it is from.
+    // Annotations of a hidden object are hidden; project-wide ones only lose its reference.
     for scope in ["dashboard", "dashboard_item"] {
         server.patch(&drawn_at, json!({ "scope": scope, "content": "told" })).expect(200);
         world.get(&drawn_at).expect(404);
@@ -68,7 +68,7 @@ fn what_is_drawn_on_something_hidden_is_hidden_with_it(store: Store) {
     assert!(!log.contains("secret"), "{log}");
 }
 
-fn the_log_and_refusals_tell_no_number_of_what_is_hidden(store: Store) {
+fn activity_log_and_errors_do_not_leak_ids_of_hidden_objects(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let [open, secret] = ["open", "secret"].map(|name| create(server, json!({ "name": name })));
@@ -106,7 +106,7 @@ fn the_log_and_refusals_tell_no_number_of_what_is_hidden(store: Store) {
     assert_eq!(refused["detail"], "This project already has an action with this name");
 }
 
-fn a_first_page_that_is_hidden_is_none_and_stays(store: Store) {
+fn hidden_primary_dashboard_reads_as_null_and_is_preserved(store: Store) {
     const PROJECT: &str = "/api/projects/1/";
     let world = World::new(store);
     let server = &world.server;
@@ -135,7 +135,7 @@ fn a_first_page_that_is_hidden_is_none_and_stays(store: Store) {
     }
     world.patch(PROJECT, json!({ "primary_dashboard": null })).expect(200);
     kept(&secret["id"]);
-    // Nor is the number found by trying.
+    // Nor can the id be found by trying.
     let [refused, unknown] = [&secret["id"], &json!(999)].map(|id| {
         let refused = world.patch(PROJECT, json!({ "primary_dashboard": id })).expect(400).json();
         refused.to_string().replace(&id.to_string(), "?")
@@ -151,7 +151,7 @@ fn a_first_page_that_is_hidden_is_none_and_stays(store: Store) {
     kept(&json!(null));
 }
 
-fn what_others_wrote_is_shown_as_written_and_may_be_sent_back(store: Store) {
+fn references_to_hidden_objects_read_back_and_can_be_resent(store: Store) {
     const COHORTS: &str = "/api/projects/1/cohorts/";
     const FLAGS: &str = "/api/projects/1/feature_flags/";
     let world = World::new(store);
@@ -175,7 +175,7 @@ fn what_others_wrote_is_shown_as_written_and_may_be_sent_back(store: Store) {
     assert_eq!(seen["filters"], cohort["filters"]);
     seen["name"] = json!("renamed");
     assert_eq!(world.patch(&at, seen).expect(200).json()["filters"], cohort["filters"]);
-    // Another question about it would tell what it holds.
+    // A new query on it would reveal its content.
     let with = |more: Value| {
         let mut leaf = did.clone();
         leaf.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -208,14 +208,14 @@ fn what_others_wrote_is_shown_as_written_and_may_be_sent_back(store: Store) {
     let refused = world.post(COHORTS, mine).expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input filters");
 
-    // A usage dashboard is one like others, with rules of its own.
+    // A usage dashboard has its own access rules.
     world.get(&format!("{FLAGS}{}/", flag["id"])).expect(403);
     world.get(&path(&usage)).expect(200);
     world.limit(DASHBOARDS, &usage, "none");
     world.get(&path(&usage)).expect(403);
 }
 
-/// Asked again until it does not run any more.
+/// Polls until the run has ended.
 #[track_caller]
 fn ended(mut look: impl FnMut() -> Answer) -> Answer {
     for _ in 0..500 {
@@ -228,7 +228,7 @@ fn ended(mut look: impl FnMut() -> Answer) -> Answer {
     panic!("the run does not end");
 }
 
-fn a_run_is_told_of_to_whoever_sees_all_that_it_was_asked_for(store: Store) {
+fn async_query_status_requires_access_to_its_objects(store: Store) {
     const QUERY: &str = "/api/projects/1/query/";
     let world = World::new(store);
     let server = &world.server;
@@ -250,7 +250,7 @@ fn a_run_is_told_of_to_whoever_sees_all_that_it_was_asked_for(store: Store) {
     let of_insight = through(insight_path(&insight)).json();
     let on_board = through(path(&board)).json();
     let on_board = &on_board["tiles"][0]["insight"];
-    // A run, what it was asked for, and where that is kept.
+    // An async query, the objects it needs, and where it is stored.
     for (run, object, collection) in [
         (started(server.post(QUERY, ask("of_an_action", &trend))), &action, ACTIONS),
         (started(server.post(QUERY, ask("of_a_name", &saved))), &insight, INSIGHTS),
@@ -266,7 +266,7 @@ fn a_run_is_told_of_to_whoever_sees_all_that_it_was_asked_for(store: Store) {
         world.limit(collection, object, "viewer");
         assert_eq!(world.get(&run).expect(200).text(), told, "{run}");
     }
-    // For whoever does not see the action it is gone, and the run is their own.
+    // Without access to the action it is not found, and the run is private.
     world.limit(ACTIONS, &action, "none");
     let own = started(world.post(QUERY, ask("of_the_member", &trend)));
     let own = ended(|| world.get(&own)).expect(200);

@@ -1,4 +1,4 @@
-//! Who sees, edits and manages what is in a project, by its access controls.
+//! Access levels of objects in a project: none, viewer, editor, manager.
 
 use serde_json::{Value, json};
 
@@ -6,16 +6,16 @@ use crate::access::rules::{KINDS, World, ids};
 use crate::harness::{PERSONAL_KEY, Store, both};
 
 both! {
-    what_rules_say_of_an_object_is_what_happens,
-    rules_of_one_kind_say_nothing_of_another,
-    what_is_hidden_is_nowhere_to_be_seen,
-    whoever_sees_not_every_flag_gets_no_definitions,
+    object_access_level_is_enforced,
+    access_rules_apply_to_one_resource_kind_only,
+    hidden_objects_are_absent_from_lists_and_search,
+    flag_definitions_require_access_to_every_flag,
 }
 
-/// Of the kind or of the object, for whom, and the level.
+/// Rule on the kind or the object, its subject, and the level.
 type Rule = (&'static str, &'static str, &'static str);
 
-/// Each kind: its collection, and a body that makes one.
+/// Each kind with its collection and a body to create an object.
 fn kinds() -> [(&'static str, &'static str, Value); 4] {
     [
         ("action", "/api/projects/1/actions/", json!({ "name": "a" })),
@@ -25,9 +25,9 @@ fn kinds() -> [(&'static str, &'static str, Value); 4] {
     ]
 }
 
-fn what_rules_say_of_an_object_is_what_happens(store: Store) {
+fn object_access_level_is_enforced(store: Store) {
     let world = World::new(store);
-    // rules -> how far the member goes
+    // rules -> access level of the member
     let cases: [(&[Rule], &str); 14] = [
         (&[], "editor"),
         (&[("object", "everybody", "none")], "none"),
@@ -88,7 +88,7 @@ fn what_rules_say_of_an_object_is_what_happens(store: Store) {
                 assert_eq!(shown.json()["user_access_level"], level, "{case}");
                 assert_eq!(shown.json()["user_can_edit_access_levels"], manages, "{case}");
             }
-            // Making one is up to the rules of the kind alone.
+            // Creating depends only on rules of the kind.
             let mut of_kind = rules.iter().filter(|(of, _, _)| *of == "kind").map(|rule| rule.2);
             let makes =
                 of_kind.next_back().is_none_or(|level| level == "editor" || level == "manager");
@@ -97,13 +97,13 @@ fn what_rules_say_of_an_object_is_what_happens(store: Store) {
             assert_eq!(answer.status, if makes { 400 } else { 403 }, "{case}: {}", answer.text());
             let ruled = json!({ "access_level": "editor", "role": world.role });
             assert_eq!(world.call("PUT", &own_rules, ruled).status, may(manages), "{case}");
-            // An administrator is never kept out.
+            // Administrators always have access.
             let seen = world.server.get(&at).expect(200).json();
             assert_eq!(seen["user_access_level"], "manager", "{case}");
             world.clear(&own_rules);
             world.clear(KINDS);
         }
-        // Nobody is kept from what they made.
+        // Creators keep access to their objects.
         let own =
             if kind == "feature_flag" { json!({ "key": "o" }) } else { json!({ "name": "o" }) };
         let own = world.call("POST", collection, own).expect(201).json();
@@ -117,7 +117,7 @@ fn what_rules_say_of_an_object_is_what_happens(store: Store) {
     }
 }
 
-fn rules_of_one_kind_say_nothing_of_another(store: Store) {
+fn access_rules_apply_to_one_resource_kind_only(store: Store) {
     let world = World::new(store);
     for (kind, collection, made) in kinds() {
         let object = world.server.post(collection, made).expect(201).json();
@@ -130,7 +130,7 @@ fn rules_of_one_kind_say_nothing_of_another(store: Store) {
     }
 }
 
-fn what_is_hidden_is_nowhere_to_be_seen(store: Store) {
+fn hidden_objects_are_absent_from_lists_and_search(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let make = |path: &str, body: Value| server.post(path, body).expect(201).json();
@@ -191,7 +191,7 @@ fn what_is_hidden_is_nowhere_to_be_seen(store: Store) {
     let log = world.get("/api/projects/1/activity_log/").text();
     assert!(log.contains("plain"), "{log}");
     assert!(server.get("/api/projects/1/activity_log/").text().contains("secret"));
-    // Copies hold nothing that the one who copies does not see.
+    // Copies omit what the caller cannot see.
     let copy = |source: &Value, everything: bool| {
         let body = json!({ "use_dashboard": source["id"], "duplicate_tiles": everything });
         world.call("POST", "/api/projects/1/dashboards/", body)
@@ -209,7 +209,7 @@ fn what_is_hidden_is_nowhere_to_be_seen(store: Store) {
     world.call("POST", &format!("{own_at}copy_tile/"), body).expect(404);
     let body = json!({ "duplicate_tiles": [{ "id": tile["id"] }] });
     world.call("PATCH", &board_at, body).expect(400);
-    // Asked by its short name, it is not there.
+    // Its short id is not found either.
     let ask = |insight: &Value| {
         let query = json!({ "kind": "SavedInsightNode", "shortId": insight["short_id"] });
         world.call("POST", "/api/projects/1/query/", json!({ "query": query }))
@@ -223,7 +223,7 @@ fn what_is_hidden_is_nowhere_to_be_seen(store: Store) {
     world.server.call("GET", &through).key(PERSONAL_KEY).send().expect(200);
 }
 
-fn whoever_sees_not_every_flag_gets_no_definitions(store: Store) {
+fn flag_definitions_require_access_to_every_flag(store: Store) {
     let world = World::new(store);
     let flag = json!({ "key": "f", "is_remote_configuration": true,
         "filters": { "groups": [{}], "payloads": { "true": "1" } } });
@@ -238,7 +238,7 @@ fn whoever_sees_not_every_flag_gets_no_definitions(store: Store) {
     world.get("/flags/definitions?token=phc_test").expect(403);
     world.get(&config).expect(403);
     world.server.call("GET", definitions).key(PERSONAL_KEY).send().expect(200);
-    // Whom a flag is on for is not the rules' business.
+    // Access rules do not affect evaluation.
     let body = json!({ "token": "phc_test", "distinct_id": "x" });
     let answer = world.server.call("POST", "/flags/?v=2").no_key().json(body).send().expect(200);
     assert_eq!(answer.json()["flags"]["f"]["enabled"], true);

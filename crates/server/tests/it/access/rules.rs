@@ -1,4 +1,4 @@
-//! Access controls: who enters a project, and which rules there may be.
+//! Access controls: access to projects, and validation of rules.
 
 use serde_json::{Value, json};
 
@@ -6,18 +6,18 @@ use crate::accounts::test_users;
 use crate::harness::{Answer, Server, Store, both};
 
 both! {
-    a_project_is_closed_to_whom_its_rules_keep_out,
-    the_switch_of_a_project_is_its_rule_for_everybody,
-    a_rule_that_cannot_be_is_refused_and_changes_nothing,
-    rules_end_at_their_project_and_organization,
-    rules_are_told_in_the_log,
+    project_access_rules_exclude_members,
+    project_access_control_flag_is_its_default_rule,
+    invalid_access_rule_is_rejected_and_changes_nothing,
+    access_rules_are_scoped_to_project_and_organization,
+    access_rule_changes_are_in_the_activity_log,
 }
 
 const PROJECT: &str = "/api/projects/1/access_controls/";
 pub const KINDS: &str = "/api/projects/1/resource_access_controls/";
 const REFUSED: &str = "You don't have access to the project.";
 
-/// Somebody beside the owner, by key, membership and a role.
+/// A server with an owner and a member, who has a key and a role.
 pub struct World {
     pub server: Server,
     key: String,
@@ -50,7 +50,7 @@ impl World {
         self.server.call("PUT", path).json(body).send()
     }
 
-    /// Sets a rule for everybody, the member or the role.
+    /// Sets a rule for the default, the member or the role.
     #[track_caller]
     pub fn rule(&self, path: &str, whom: &str, mut body: Value) {
         match whom {
@@ -62,7 +62,7 @@ impl World {
         self.put(path, body).expect(expected);
     }
 
-    /// Takes every rule of a path away.
+    /// Removes every rule of a path.
     pub fn clear(&self, path: &str) {
         for known in self.server.get(path).expect(200).json()["access_controls"].as_array().unwrap()
         {
@@ -95,7 +95,7 @@ pub fn ids(listing: &Value) -> Vec<i64> {
     listing["results"].as_array().unwrap().iter().map(|one| one["id"].as_i64().unwrap()).collect()
 }
 
-fn a_project_is_closed_to_whom_its_rules_keep_out(store: Store) {
+fn project_access_rules_exclude_members(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
@@ -111,7 +111,7 @@ fn a_project_is_closed_to_whom_its_rules_keep_out(store: Store) {
     assert_eq!(rules["user_access_level"], "member");
     assert_eq!(rules["user_can_edit_access_levels"], false);
 
-    // rules as (whom, level) -> how the member stands
+    // rules as (subject, level) -> access level of the member
     let cases: [(&[(&str, &str)], &str); 12] = [
         (&[], "member"),
         (&[("everybody", "none")], "none"),
@@ -168,7 +168,7 @@ fn a_project_is_closed_to_whom_its_rules_keep_out(store: Store) {
             assert_eq!(project["effective_membership_level"], if is_admin { 8 } else { 1 });
             assert_eq!(world.get(PROJECT).json()["user_access_level"], stands);
         }
-        // What takes an administrator of the project.
+        // Needs an administrator of the project.
         let rotated = world.call("PATCH", "/api/projects/1/rotate_secret_token", json!({}));
         assert_eq!(rotated.status, may(is_admin), "{case}");
         let kind = json!({ "access_level": null, "resource": "dashboard" });
@@ -176,7 +176,7 @@ fn a_project_is_closed_to_whom_its_rules_keep_out(store: Store) {
         assert_eq!(world.call("PUT", KINDS, kind).status, expected, "{case}");
         let ruled = json!({ "access_level": "member", "role": world.role });
         assert_eq!(world.call("PUT", PROJECT, ruled).status, may(is_admin), "{case}");
-        // The organization is none of its business, nor are others.
+        // The organization and other projects are not affected.
         world
             .call("POST", "/api/organizations/@current/roles/", json!({ "name": "x" }))
             .expect(403);
@@ -184,7 +184,7 @@ fn a_project_is_closed_to_whom_its_rules_keep_out(store: Store) {
         world.get(&format!("/api/projects/{sibling}/")).expect(200);
         world.clear(PROJECT);
     }
-    // Who leaves takes their rules along.
+    // Leaving the organization deletes the member's rules.
     world.rule(PROJECT, "member", json!({ "access_level": "none" }));
     world.rule(PROJECT, "role", json!({ "access_level": "none" }));
     server.delete(&format!("{}{}/", test_users::MEMBERS, world.user)).expect(204);
@@ -192,7 +192,7 @@ fn a_project_is_closed_to_whom_its_rules_keep_out(store: Store) {
     assert_eq!(server.get(PROJECT).json()["access_controls"], json!([]));
 }
 
-fn the_switch_of_a_project_is_its_rule_for_everybody(store: Store) {
+fn project_access_control_flag_is_its_default_rule(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let switched = |on: bool| {
@@ -212,7 +212,7 @@ fn the_switch_of_a_project_is_its_rule_for_everybody(store: Store) {
     let rules = server.get(PROJECT).json();
     let rule = &rules["access_controls"][0];
     assert_eq!((&rule["access_level"], &rule["role"]), (&json!("none"), &json!(null)));
-    // Other settings leave it alone, and somebody new starts where they may be.
+    // Other settings do not change it, and new members start in an accessible project.
     server.patch("/api/projects/1/", json!({ "name": "n" })).expect(200);
     let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
     test_users::add(server, "new@example.com", 1);
@@ -232,7 +232,7 @@ fn the_switch_of_a_project_is_its_rule_for_everybody(store: Store) {
     world.get(&format!("/api/projects/{}/", third["id"])).expect(403);
 }
 
-fn a_rule_that_cannot_be_is_refused_and_changes_nothing(store: Store) {
+fn invalid_access_rule_is_rejected_and_changes_nothing(store: Store) {
     let world = World::new(store);
     let dashboard = world.server.post("/api/projects/1/dashboards/", json!({})).expect(201).json();
     let object = format!("/api/projects/1/dashboards/{}/access_controls/", dashboard["id"]);
@@ -302,7 +302,7 @@ fn a_rule_that_cannot_be_is_refused_and_changes_nothing(store: Store) {
     let gone = "/api/projects/1/dashboards/987654/access_controls/";
     world.server.get(gone).expect(404);
     world.put(gone, json!({})).expect(404);
-    // The same rule twice is one rule, and taking away what is not there is done already.
+    // Setting and removing rules is idempotent.
     let body = json!({ "access_level": "viewer", "role": role, "resource": "dashboard" });
     let first = world.put(&object, body.clone()).expect(200).json();
     assert_eq!(world.put(&object, body).expect(200).json(), first);
@@ -316,7 +316,7 @@ fn a_rule_that_cannot_be_is_refused_and_changes_nothing(store: Store) {
     assert_eq!(world.server.get(&object).json()["access_controls"], json!([second]));
     world.clear(&object);
     world.put(&object, json!({ "access_level": null, "role": role })).expect(204);
-    // Insights go by either name, and Terraform names kinds by one object.
+    // Insights have two resource names, and Terraform uses the singular.
     let insight = world.server.post("/api/projects/1/insights/", json!({})).expect(201).json();
     let short = insight["short_id"].as_str().unwrap();
     let body = json!({ "access_level": "viewer", "resource": "insight", "resource_id": short });
@@ -329,13 +329,13 @@ fn a_rule_that_cannot_be_is_refused_and_changes_nothing(store: Store) {
     assert_eq!(rules["default_access_level"], "editor");
 }
 
-fn rules_end_at_their_project_and_organization(store: Store) {
+fn access_rules_are_scoped_to_project_and_organization(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let two = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
     let at_two = |rest: &str| format!("/api/projects/{}/{rest}", two["id"]);
     let made = server.post(&at_two("dashboards/"), json!({ "name": "d" })).expect(201).json();
-    // A dashboard of another project is not there.
+    // A dashboard of another project is not found.
     let path = format!("/api/projects/1/dashboards/{}/access_controls/", made["id"]);
     server.get(&path).expect(404);
     world.put(&path, json!({ "access_level": "none" })).expect(404);
@@ -350,7 +350,7 @@ fn rules_end_at_their_project_and_organization(store: Store) {
         server.get(&at_two("resource_access_controls/")).json()["access_controls"],
         json!([])
     );
-    // Somebody else's organization: its people and roles cannot be named here, nor its rules read.
+    // Members and roles of another organization cannot be referenced, nor its rules read.
     let other = test_users::log_in(server, "m@example.com", test_users::PASSWORD);
     let foreign = test_users::organization_of(server, "m@example.com", "F");
     let (organization, project) =
@@ -377,7 +377,7 @@ fn rules_end_at_their_project_and_organization(store: Store) {
     }
 }
 
-fn rules_are_told_in_the_log(store: Store) {
+fn access_rule_changes_are_in_the_activity_log(store: Store) {
     let world = World::new(store);
     let made = world.server.post("/api/projects/1/dashboards/", json!({ "name": "d" })).expect(201);
     let made = made.json();

@@ -1,15 +1,15 @@
-//! The activity log: the whole, and the pages of one kind of object.
+//! The activity log of the project and of single objects.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Server, Store, both};
 
 both! {
-    a_change_is_found_by_kind_item_and_author,
-    the_whole_log_is_read_forth_and_back_without_a_gap,
-    pages_of_one_object_are_numbered,
-    a_bad_filter_is_refused_and_a_bad_cursor_is_nowhere,
-    reading_it_takes_a_scope_of_its_own,
+    activity_log_is_filtered_by_scope_item_and_user,
+    activity_log_cursor_reads_both_directions_without_gaps,
+    object_activity_is_paged_by_number,
+    activity_log_rejects_invalid_filters_and_cursors,
+    activity_log_requires_its_scope,
 }
 
 fn rename(server: &Server, names: std::ops::Range<usize>) {
@@ -24,7 +24,7 @@ fn names(page: &Value) -> Vec<String> {
     results.iter().map(name).collect()
 }
 
-/// The path and query of a link, which must lead back to this server.
+/// The path and query of a link, which must point to this server.
 fn follow(server: &Server, link: &Value) -> Value {
     let origin = format!("http://{}", server.address());
     let path = link.as_str().and_then(|link| link.strip_prefix(&origin));
@@ -32,7 +32,7 @@ fn follow(server: &Server, link: &Value) -> Value {
 }
 
 // contract: management 112
-fn a_change_is_found_by_kind_item_and_author(store: Store) {
+fn activity_log_is_filtered_by_scope_item_and_user(store: Store) {
     let server = Server::start(store);
     rename(&server, 0..1);
     server.patch("/api/projects/1", json!({ "name": "n0" })).expect(200);
@@ -80,7 +80,7 @@ fn a_change_is_found_by_kind_item_and_author(store: Store) {
     }
 }
 
-fn the_whole_log_is_read_forth_and_back_without_a_gap(store: Store) {
+fn activity_log_cursor_reads_both_directions_without_gaps(store: Store) {
     const CHANGES: usize = 204;
     let server = Server::start(store);
     rename(&server, 0..CHANGES);
@@ -89,7 +89,7 @@ fn the_whole_log_is_read_forth_and_back_without_a_gap(store: Store) {
     let first = server.get(path).expect(200).json();
     assert_eq!(first["previous"], Value::Null);
     assert_eq!(names(&first), expected[..100]);
-    // What is written meanwhile shifts nothing.
+    // Concurrent writes do not shift the pages.
     rename(&server, CHANGES..CHANGES + 1);
     let second = follow(&server, &first["next"]);
     assert_eq!(names(&second), expected[100..200]);
@@ -110,7 +110,7 @@ fn the_whole_log_is_read_forth_and_back_without_a_gap(store: Store) {
     assert_eq!(follow(&server, &newest["next"])["results"], first["results"]);
 }
 
-fn pages_of_one_object_are_numbered(store: Store) {
+fn object_activity_is_paged_by_number(store: Store) {
     let server = Server::start(store);
     rename(&server, 0..11);
     let first = server.get("/api/projects/1/activity/").expect(200).json();
@@ -137,7 +137,7 @@ fn pages_of_one_object_are_numbered(store: Store) {
     }
 }
 
-fn a_bad_filter_is_refused_and_a_bad_cursor_is_nowhere(store: Store) {
+fn activity_log_rejects_invalid_filters_and_cursors(store: Store) {
     let server = Server::start(store);
     for (query, status, error) in [
         ("user=me", 400, "validation_error invalid_input user"),
@@ -152,7 +152,7 @@ fn a_bad_filter_is_refused_and_a_bad_cursor_is_nowhere(store: Store) {
     }
 }
 
-fn reading_it_takes_a_scope_of_its_own(store: Store) {
+fn activity_log_requires_its_scope(store: Store) {
     let server = Server::start(store);
     let (reader, other) = (server.key(&["activity_log:read"]), server.key(&["project:write"]));
     for path in ["/api/projects/1/activity_log", "/api/projects/1/activity"] {

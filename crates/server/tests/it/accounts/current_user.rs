@@ -1,4 +1,4 @@
-//! One's own user, and only that.
+//! The current user (`/api/users/@me`).
 
 use serde_json::{Value, json};
 
@@ -6,20 +6,20 @@ use crate::accounts::test_users;
 use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Server, Store, both};
 
 both! {
-    i_see_every_field_of_myself,
-    what_i_set_reads_back,
-    a_bad_value_is_named_and_changes_nothing,
-    nobody_sees_or_changes_another,
-    i_work_only_where_i_belong,
-    without_an_organization_i_am_still_myself,
-    a_new_password_ends_every_other_session,
-    a_password_is_not_guessed_here_either,
+    current_user_has_every_field_that_clients_read,
+    current_user_settings_read_back,
+    invalid_value_is_named_and_changes_nothing,
+    current_user_cannot_access_other_users,
+    current_user_selects_only_own_projects,
+    current_user_works_without_an_organization,
+    password_change_ends_other_sessions,
+    current_password_guesses_are_rate_limited,
 }
 
 const ME: &str = "/api/users/@me/";
 
 // contract: management 11
-fn i_see_every_field_of_myself(store: Store) {
+fn current_user_has_every_field_that_clients_read(store: Store) {
     let server = Server::start(store);
     let mut me = server.get(ME).expect(200).json();
     let project = server.get("/api/projects").expect(200).json()["results"][0].clone();
@@ -71,7 +71,7 @@ fn i_see_every_field_of_myself(store: Store) {
     server.call("GET", ME).key(&other).send().expect(403);
 }
 
-fn what_i_set_reads_back(store: Store) {
+fn current_user_settings_read_back(store: Store) {
     let server = Server::start(store);
     let changes = json!({
         "first_name": "Ada", "last_name": "L", "email": "Ada@Example.com",
@@ -95,7 +95,7 @@ fn what_i_set_reads_back(store: Store) {
     test_users::try_log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD).expect(400);
 }
 
-fn a_bad_value_is_named_and_changes_nothing(store: Store) {
+fn invalid_value_is_named_and_changes_nothing(store: Store) {
     let server = Server::start(store);
     test_users::add(&server, "m@example.com", 1);
     let before = server.get(ME).expect(200).json();
@@ -126,7 +126,7 @@ fn a_bad_value_is_named_and_changes_nothing(store: Store) {
     assert_eq!(server.get(ME).expect(200).json(), before);
 }
 
-fn nobody_sees_or_changes_another(store: Store) {
+fn current_user_cannot_access_other_users(store: Store) {
     let server = Server::start(store);
     let other = test_users::add(&server, "m@example.com", 1);
     let me = server.get(ME).expect(200).json();
@@ -147,7 +147,7 @@ fn nobody_sees_or_changes_another(store: Store) {
     assert_eq!(server.get("/api/users?offset=1").expect(200).json()["results"], json!([]));
 }
 
-fn i_work_only_where_i_belong(store: Store) {
+fn current_user_selects_only_own_projects(store: Store) {
     let server = Server::start(store);
     let first = server.get(ME).expect(200).json()["organization"]["id"].clone();
     server.post("/api/projects", json!({ "name": "Orchard" })).expect(201);
@@ -179,7 +179,7 @@ fn i_work_only_where_i_belong(store: Store) {
     assert_eq!((&me["organization"]["id"], &me["team"]["id"]), (&first, &json!(1)));
 }
 
-fn without_an_organization_i_am_still_myself(store: Store) {
+fn current_user_works_without_an_organization(store: Store) {
     let server = Server::start(store);
     let uuid = test_users::add(&server, "m@example.com", 1);
     let key = test_users::key_of(&server, "m@example.com", &["*"]);
@@ -197,7 +197,7 @@ fn without_an_organization_i_am_still_myself(store: Store) {
     assert_eq!(get(ME).expect(200).json()["team"], Value::Null);
 }
 
-fn a_new_password_ends_every_other_session(store: Store) {
+fn password_change_ends_other_sessions(store: Store) {
     let server = Server::start(store);
     let here = test_users::log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
     let there = test_users::log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
@@ -211,13 +211,13 @@ fn a_new_password_ends_every_other_session(store: Store) {
     here.get(ME).expect(200);
     there.get(ME).expect(401);
     test_users::try_log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD).expect(400);
-    // A key is no session, so it keeps none.
+    // A change with a key ends all sessions.
     server.patch(ME, change("brass kettle stand", "copper kettle stand")).expect(200);
     here.get(ME).expect(401);
     test_users::try_log_in(&server, ADMIN_EMAIL, "copper kettle stand").expect(200);
 }
 
-fn a_password_is_not_guessed_here_either(store: Store) {
+fn current_password_guesses_are_rate_limited(store: Store) {
     let server = Server::start(store);
     let guess = json!({ "current_password": "a guess", "password": "brass kettle stand" });
     for _ in 0..5 {

@@ -6,19 +6,19 @@ use crate::accounts::test_users::{self, MEMBERS, PASSWORD};
 use crate::harness::{ADMIN_EMAIL, Server, Store, both};
 
 both! {
-    an_administrator_adds_somebody_who_can_log_in,
-    bad_members_are_refused_by_field,
-    somebody_with_an_account_joins_a_second_organization,
+    admin_adds_a_member_who_can_log_in,
+    invalid_members_name_their_field,
+    existing_account_joins_a_second_organization,
     ranks_are_kept,
-    the_last_owner_stays,
-    scopes_of_members_are_their_own,
+    last_owner_cannot_leave,
+    member_endpoints_require_member_scopes,
 }
 
 fn path(uuid: &str) -> String {
     format!("{MEMBERS}{uuid}/")
 }
 
-fn an_administrator_adds_somebody_who_can_log_in(store: Store) {
+fn admin_adds_a_member_who_can_log_in(store: Store) {
     let server = Server::start(store);
     let body = json!({
         "email": " New@Example.com ", "first_name": "Nia", "password": PASSWORD, "level": 8,
@@ -56,7 +56,7 @@ fn an_administrator_adds_somebody_who_can_log_in(store: Store) {
     server.get(&path(uuid)).expect(404);
 }
 
-fn bad_members_are_refused_by_field(store: Store) {
+fn invalid_members_name_their_field(store: Store) {
     let server = Server::start(store);
     let good = json!({ "email": "x@example.com", "first_name": "X", "password": PASSWORD });
     for (field, value, error) in [
@@ -140,7 +140,7 @@ fn ranks_are_kept(store: Store) {
     assert_eq!(gone.expect(404).json()["detail"], "Organization not found.");
 }
 
-fn the_last_owner_stays(store: Store) {
+fn last_owner_cannot_leave(store: Store) {
     let server = Server::start(store);
     let refused = server.patch(&path("@me"), json!({ "level": 8 })).expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input -");
@@ -155,7 +155,7 @@ fn the_last_owner_stays(store: Store) {
     server.delete(&path("@me")).expect(204);
 }
 
-fn scopes_of_members_are_their_own(store: Store) {
+fn member_endpoints_require_member_scopes(store: Store) {
     let server = Server::start(store);
     let reader = server.key(&["organization_member:read", "organization:write"]);
     let by = |method: &str, path: &str| server.call(method, path).key(&reader);
@@ -169,7 +169,7 @@ fn scopes_of_members_are_their_own(store: Store) {
     }
 }
 
-fn somebody_with_an_account_joins_a_second_organization(store: Store) {
+fn existing_account_joins_a_second_organization(store: Store) {
     let server = Server::start(store);
     let new = json!({ "email": "m@example.com", "first_name": "Mia", "password": PASSWORD });
     let first = server.post(MEMBERS, new).expect(201).json();
@@ -185,7 +185,7 @@ fn somebody_with_an_account_joins_a_second_organization(store: Store) {
     let refused = server.post(&members, again).expect(400);
     assert_eq!(refused.error(), "validation_error unique email");
 
-    // Their password and the place where they work are their own.
+    // Password and current organization do not change.
     test_users::try_log_in(&server, "m@example.com", "other horse battery").expect(400);
     let browser = test_users::log_in(&server, "m@example.com", PASSWORD);
     let me = browser.get("/api/users/@me/").expect(200).json();
@@ -198,6 +198,6 @@ fn somebody_with_an_account_joins_a_second_organization(store: Store) {
     let refused = server.post(&members, json!({ "email": "nobody@example.com" })).expect(400);
     assert_eq!(refused.error(), "validation_error required password");
     server.post(&members, json!({ "email": "m@example.com" })).expect(201);
-    // Members add nobody.
+    // Members may not add members.
     browser.write("POST", MEMBERS, json!({ "email": ADMIN_EMAIL })).expect(403);
 }

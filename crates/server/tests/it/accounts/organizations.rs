@@ -6,23 +6,23 @@ use crate::accounts::test_users;
 use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Server, Store, both};
 
 both! {
-    an_organization_has_every_field_clients_read,
-    keys_open_what_their_scopes_say,
-    a_key_is_looked_for_in_header_then_body_then_query,
-    administrators_change_settings_and_owners_delete,
-    settings_refuse_values_of_the_wrong_kind,
-    a_new_organization_belongs_to_its_author,
-    strangers_find_no_organization,
-    an_organization_may_refuse_the_keys_of_its_members,
-    a_key_for_some_organizations_enters_no_other,
-    changes_are_in_the_log_of_the_project,
-    lists_ask_as_much_for_many_as_for_one,
+    organization_has_every_field_that_clients_read,
+    organization_endpoints_enforce_key_scopes,
+    key_lookup_order_is_header_body_query,
+    admins_change_organizations_and_owners_delete_them,
+    organization_settings_validate_types,
+    new_organization_is_owned_by_its_creator,
+    organization_is_not_found_for_non_members,
+    organization_can_disable_member_keys,
+    organization_scoped_key_is_confined,
+    organization_changes_are_in_the_activity_log,
+    organization_list_has_a_constant_number_of_statements,
 }
 
 const ALL: &str = "/api/organizations/";
 const OWN: &str = "/api/organizations/@current/";
 
-fn an_organization_has_every_field_clients_read(store: Store) {
+fn organization_has_every_field_that_clients_read(store: Store) {
     let server = Server::start(store);
     let own = server.get(OWN).expect(200).json();
     let listed = server.get(ALL).expect(200).json();
@@ -82,9 +82,9 @@ fn an_organization_has_every_field_clients_read(store: Store) {
     }
 }
 
-/// Organizations stand in for dashboards.
+/// Uses organizations in place of dashboards.
 // contract: management 1-3, 6-8
-fn keys_open_what_their_scopes_say(store: Store) {
+fn organization_endpoints_enforce_key_scopes(store: Store) {
     let server = Server::start(store);
     let missing = server.call("GET", ALL).no_key().send().expect(401);
     assert_eq!(missing.error(), "authentication_error not_authenticated -");
@@ -120,7 +120,7 @@ fn keys_open_what_their_scopes_say(store: Store) {
 }
 
 // contract: management 4-5
-fn a_key_is_looked_for_in_header_then_body_then_query(store: Store) {
+fn key_lookup_order_is_header_body_query(store: Store) {
     let server = Server::start(store);
     let bare = |method: &str, path: &str| server.call(method, path).no_key();
     let in_query = |key: &str| format!("{ALL}?personal_api_key={key}");
@@ -145,7 +145,7 @@ fn a_key_is_looked_for_in_header_then_body_then_query(store: Store) {
     }
 }
 
-fn administrators_change_settings_and_owners_delete(store: Store) {
+fn admins_change_organizations_and_owners_delete_them(store: Store) {
     let server = Server::start(store);
     let mut keys = Vec::new();
     for (email, level) in [("member@example.com", 1), ("admin2@example.com", 8)] {
@@ -184,7 +184,7 @@ fn administrators_change_settings_and_owners_delete(store: Store) {
     assert_eq!(kept["allow_publicly_shared_resources"], false);
 }
 
-fn settings_refuse_values_of_the_wrong_kind(store: Store) {
+fn organization_settings_validate_types(store: Store) {
     let server = Server::start(store);
     let before = server.get(OWN).json();
     for (body, error) in [
@@ -215,7 +215,7 @@ fn settings_refuse_values_of_the_wrong_kind(store: Store) {
     assert_eq!(server.get(ALL).json()["count"], 1);
 }
 
-fn a_new_organization_belongs_to_its_author(store: Store) {
+fn new_organization_is_owned_by_its_creator(store: Store) {
     let server = Server::start(store);
     let first = server.get(OWN).json()["id"].clone();
     let required = server.post(ALL, json!({})).expect(400);
@@ -241,7 +241,7 @@ fn a_new_organization_belongs_to_its_author(store: Store) {
     assert_ne!(again["teams"][0]["id"], made["teams"][0]["id"]);
 }
 
-fn strangers_find_no_organization(store: Store) {
+fn organization_is_not_found_for_non_members(store: Store) {
     let server = Server::start(store);
     let first = server.get(OWN).json()["id"].as_str().unwrap().to_owned();
     test_users::add(&server, "guest@example.com", 8);
@@ -267,7 +267,7 @@ fn strangers_find_no_organization(store: Store) {
     assert_eq!((&listed["count"], &listed["results"][0]["name"]), (&json!(1), &json!("Elsewhere")));
 }
 
-fn an_organization_may_refuse_the_keys_of_its_members(store: Store) {
+fn organization_can_disable_member_keys(store: Store) {
     let server = Server::start(store);
     for (email, level) in [("member@example.com", 1), ("admin2@example.com", 8)] {
         test_users::add(&server, email, level);
@@ -293,7 +293,7 @@ fn an_organization_may_refuse_the_keys_of_its_members(store: Store) {
     by(&member, OWN).expect(200);
 }
 
-fn a_key_for_some_organizations_enters_no_other(store: Store) {
+fn organization_scoped_key_is_confined(store: Store) {
     let server = Server::start(store);
     let first = server.get(OWN).json()["id"].as_str().unwrap().to_owned();
     let second = server.post(ALL, json!({ "name": "Second" })).expect(201).json();
@@ -316,7 +316,7 @@ fn a_key_for_some_organizations_enters_no_other(store: Store) {
     assert_eq!(server.get(ALL).json()["count"], 2);
 }
 
-fn changes_are_in_the_log_of_the_project(store: Store) {
+fn organization_changes_are_in_the_activity_log(store: Store) {
     let server = Server::start(store);
     let roles = "/api/organizations/@current/roles/";
     let role = server.post(roles, json!({ "name": "Ops" })).expect(201).json();
@@ -350,7 +350,7 @@ fn changes_are_in_the_log_of_the_project(store: Store) {
     }
 }
 
-fn lists_ask_as_much_for_many_as_for_one(store: Store) {
+fn organization_list_has_a_constant_number_of_statements(store: Store) {
     let server = Server::start(store);
     let first = server.get(OWN).json()["id"].as_str().unwrap().to_owned();
     let (members, roles) = (format!("{ALL}{first}/members/"), format!("{ALL}{first}/roles/"));
@@ -373,9 +373,9 @@ fn lists_ask_as_much_for_many_as_for_one(store: Store) {
 
 const COST_TRIES: usize = 5;
 
-/// How many statements the catalog ran for one list.
+/// Catalog statements of one list request.
 pub fn cost(server: &Server, path: &str) -> u64 {
-    // What the server does by itself meanwhile only adds to a count, so the least is the cost.
+    // Background work only adds statements, so the minimum is the cost.
     let least = |asked: &dyn Fn()| {
         let counts = (0..COST_TRIES).map(|_| {
             let before = statements(server);
@@ -384,7 +384,7 @@ pub fn cost(server: &Server, path: &str) -> u64 {
         });
         counts.min().unwrap()
     };
-    // Reading the count may have its own cost, the same every time.
+    // Reading the counter has a constant cost.
     least(&|| drop(server.get(path).expect(200))) - least(&|| {})
 }
 

@@ -6,14 +6,14 @@ use crate::accounts::test_users;
 use crate::harness::{PERSONAL_KEY, Server, Store, both};
 
 both! {
-    a_key_is_shown_once_and_masked_after,
-    bad_keys_are_refused_by_field,
-    a_key_is_changed_rolled_and_deleted,
-    keys_belong_to_their_owner,
-    any_key_may_look_at_itself,
-    a_key_for_some_projects_stays_in_them,
-    a_key_cannot_reach_beyond_itself,
-    an_old_key_without_a_prefix_still_opens,
+    personal_key_is_shown_once_then_masked,
+    invalid_personal_keys_name_their_field,
+    personal_key_is_changed_rolled_and_deleted,
+    personal_keys_are_private_to_their_owner,
+    personal_key_reads_itself,
+    project_scoped_key_is_confined,
+    key_cannot_create_a_broader_key,
+    legacy_key_without_prefix_is_accepted,
 }
 
 const KEYS: &str = "/api/personal_api_keys/";
@@ -28,7 +28,7 @@ fn value(key: &Value) -> &str {
 }
 
 // contract: management 115
-fn a_key_is_shown_once_and_masked_after(store: Store) {
+fn personal_key_is_shown_once_then_masked(store: Store) {
     let server = Server::start(store);
     let body = json!({ "label": " CI ", "scopes": ["dashboard:read", "dashboard:read"] });
     let made = server.post(KEYS, body).expect(201).json();
@@ -67,7 +67,7 @@ fn a_key_is_shown_once_and_masked_after(store: Store) {
     assert_eq!(server.get(KEYS).json().as_array().unwrap().len(), 10);
 }
 
-fn bad_keys_are_refused_by_field(store: Store) {
+fn invalid_personal_keys_name_their_field(store: Store) {
     let server = Server::start(store);
     let nowhere = "00000000-0000-4000-8000-000000000000";
     let made = server.post(KEYS, json!({ "label": "x", "scopes": ["*"] })).expect(201).json();
@@ -107,7 +107,7 @@ fn bad_keys_are_refused_by_field(store: Store) {
     assert_eq!(server.get(KEYS).json().as_array().unwrap().len(), 2);
 }
 
-fn a_key_is_changed_rolled_and_deleted(store: Store) {
+fn personal_key_is_changed_rolled_and_deleted(store: Store) {
     let server = Server::start(store);
     let organization = server.get("/api/organizations/@current/").json()["id"].clone();
     let made = server.post(KEYS, json!({ "label": "x", "scopes": ["user:write"] }));
@@ -145,7 +145,7 @@ fn a_key_is_changed_rolled_and_deleted(store: Store) {
     own("GET", CURRENT).send().expect(401);
 }
 
-fn keys_belong_to_their_owner(store: Store) {
+fn personal_keys_are_private_to_their_owner(store: Store) {
     let server = Server::start(store);
     test_users::add(&server, "m@example.com", 15);
     let key = test_users::key_of(&server, "m@example.com", &["*"]);
@@ -166,7 +166,7 @@ fn keys_belong_to_their_owner(store: Store) {
     assert_eq!(browser.get(KEYS).expect(200).json().as_array().unwrap().len(), 1);
 }
 
-fn any_key_may_look_at_itself(store: Store) {
+fn personal_key_reads_itself(store: Store) {
     let server = Server::start(store);
     let narrow = server.key(&["insight:read"]);
     let by = |method: &str, path: &str| server.call(method, path).key(&narrow).json(json!({}));
@@ -185,9 +185,9 @@ fn any_key_may_look_at_itself(store: Store) {
     }
 }
 
-/// Annotations stand in for dashboards.
+/// Uses annotations in place of dashboards.
 // contract: management 9-10
-fn a_key_for_some_projects_stays_in_them(store: Store) {
+fn project_scoped_key_is_confined(store: Store) {
     let server = Server::start(store);
     let second = server.post("/api/organizations/", json!({ "name": "Second" })).expect(201).json();
     assert_eq!(second["teams"][0]["id"], 2);
@@ -210,7 +210,7 @@ fn a_key_for_some_projects_stays_in_them(store: Store) {
     get("/api/projects/99/annotations").expect(404);
 }
 
-fn a_key_cannot_reach_beyond_itself(store: Store) {
+fn key_cannot_create_a_broader_key(store: Store) {
     let server = Server::start(store);
     let first = server.get("/api/organizations/@current/").json()["id"].clone();
     let second = server.post("/api/organizations/", json!({ "name": "Second" })).expect(201).json();
@@ -271,7 +271,7 @@ fn a_key_cannot_reach_beyond_itself(store: Store) {
     server.call("GET", CURRENT).key(PERSONAL_KEY).send().expect(200);
 }
 
-fn an_old_key_without_a_prefix_still_opens(store: Store) {
+fn legacy_key_without_prefix_is_accepted(store: Store) {
     let old = "e3Xn8wq2Zk5tR7yPb1vC4mLs9dFgHjUa";
     let server = Server::with(store, &[("HEDGEROW_PERSONAL_API_KEY", old)]);
     let own = server.call("GET", CURRENT).key(old).send().expect(200).json();

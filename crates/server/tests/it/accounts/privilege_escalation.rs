@@ -1,4 +1,4 @@
-//! What a rogue member, a stolen key and a stranger at the log-in page try.
+//! Attacks by a rogue member, with a stolen key, and on the login page.
 
 use serde_json::{Value, json};
 
@@ -7,16 +7,16 @@ use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, PERSONAL_KEY, Server, Store, b
 
 both! {
     only_staff_create_organizations,
-    nobody_claims_an_address_before_its_owner_joins,
-    an_account_of_another_organization_is_added_by_staff,
-    an_address_that_its_owner_changed_is_confirmed_by_the_operator,
-    guesses_from_elsewhere_do_not_lock_the_owner_out,
-    an_address_or_a_password_changes_only_with_the_password,
-    a_limited_key_leaves_the_account_alone,
-    a_key_brings_hogql_only_with_the_scope_of_queries,
-    public_paths_see_no_cookies,
-    a_flag_has_few_patterns,
-    a_person_with_many_ids_is_split_and_shown_in_bounds,
+    email_addresses_cannot_be_claimed_in_advance,
+    only_staff_add_accounts_of_other_organizations,
+    changed_email_requires_operator_confirmation,
+    password_guesses_from_elsewhere_do_not_lock_out_the_owner,
+    email_and_password_changes_require_the_password,
+    scoped_key_cannot_change_the_account,
+    hogql_in_bodies_requires_query_read_scope,
+    public_paths_ignore_cookies,
+    flag_regex_count_is_bounded,
+    person_with_many_distinct_ids_is_bounded,
 }
 
 const ME: &str = "/api/users/@me/";
@@ -51,8 +51,8 @@ fn only_staff_create_organizations(store: Store) {
     create().expect(403);
 }
 
-/// The finding: an attacker's account for somebody else's address became an administrator.
-fn nobody_claims_an_address_before_its_owner_joins(store: Store) {
+/// Regression: an attacker's account with somebody else's address became an administrator.
+fn email_addresses_cannot_be_claimed_in_advance(store: Store) {
     let server = Server::start(store);
     let theirs = server.post(ORGANIZATIONS, json!({ "name": "Theirs" })).expect(201).json();
     let first = server.get(ME).json()["organizations"][0]["id"].clone();
@@ -74,7 +74,7 @@ fn nobody_claims_an_address_before_its_owner_joins(store: Store) {
     assert_eq!(organizations.as_array().unwrap().len(), 1);
 }
 
-fn an_account_of_another_organization_is_added_by_staff(store: Store) {
+fn only_staff_add_accounts_of_other_organizations(store: Store) {
     let server = Server::start(store);
     test_users::add(&server, "mia@example.com", 1);
     test_users::add(&server, "ada@example.com", 8);
@@ -88,7 +88,7 @@ fn an_account_of_another_organization_is_added_by_staff(store: Store) {
     };
     let refused = add(&key, "mia@example.com").expect(403);
     assert_eq!(refused.error(), "authentication_error permission_denied -");
-    // Staff know whose account it is, and so does who administers an organization that it is in.
+    // Staff, and admins of an organization that it belongs to, may add the account.
     add(PERSONAL_KEY, "ada@example.com").expect(201);
     let uuid = |email: &str| {
         let members = server.get(&members_of(&second)).json()["results"].clone();
@@ -101,7 +101,7 @@ fn an_account_of_another_organization_is_added_by_staff(store: Store) {
     add(&by_ada, "mia@example.com").expect(201);
 }
 
-fn an_address_that_its_owner_changed_is_confirmed_by_the_operator(store: Store) {
+fn changed_email_requires_operator_confirmation(store: Store) {
     let server = Server::start(store);
     test_users::add(&server, "mallory@example.com", 1);
     let browser = log_in(&server, "mallory@example.com", PASSWORD);
@@ -120,7 +120,7 @@ fn an_address_that_its_owner_changed_is_confirmed_by_the_operator(store: Store) 
     add().expect(201);
 }
 
-fn guesses_from_elsewhere_do_not_lock_the_owner_out(store: Store) {
+fn password_guesses_from_elsewhere_do_not_lock_out_the_owner(store: Store) {
     let proxied = [("HEDGEROW_TRUSTED_PROXIES", "127.0.0.0/8")];
     let server = Server::with(store, &proxied);
     let from = |address: &str, email: &str, password: &str| {
@@ -130,13 +130,13 @@ fn guesses_from_elsewhere_do_not_lock_the_owner_out(store: Store) {
     };
     test_users::add(&server, "mia@example.com", 1);
     from("192.0.2.1", "mia@example.com", PASSWORD).expect(200);
-    // One guesser is told to wait; another network still has its tries.
+    // One network is rate limited; another one is not.
     for _ in 0..5 {
         from("198.51.100.1", "mia@example.com", "a guess").expect(400);
     }
     from("198.51.100.1", "mia@example.com", PASSWORD).expect(429);
     from("198.51.100.2", "mia@example.com", "a guess").expect(400);
-    // Many guessers close the address to all networks but those it was entered from.
+    // Many networks lock the address, except for networks with an earlier login.
     let answers: Vec<u16> = (0..60)
         .map(|nth| from(&format!("203.0.113.{nth}"), "mia@example.com", "a guess").status)
         .collect();
@@ -144,7 +144,7 @@ fn guesses_from_elsewhere_do_not_lock_the_owner_out(store: Store) {
     assert!(answers.ends_with(&[429; 10]));
     from("203.0.113.200", "mia@example.com", PASSWORD).expect(429);
     from("192.0.2.1", "mia@example.com", PASSWORD).expect(200);
-    // It is known after a restart, too, and there only as a hash.
+    // Known networks survive a restart, stored as hashes.
     let server = server.restart();
     let from = |address: &str, password: &str| {
         let body = json!({ "email": "mia@example.com", "password": password });
@@ -158,7 +158,7 @@ fn guesses_from_elsewhere_do_not_lock_the_owner_out(store: Store) {
     from("192.0.2.1", PASSWORD).expect(200);
 }
 
-fn an_address_or_a_password_changes_only_with_the_password(store: Store) {
+fn email_and_password_changes_require_the_password(store: Store) {
     let server = Server::start(store);
     let key = server.key(&["user:write"]);
     let browser = log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
@@ -174,7 +174,7 @@ fn an_address_or_a_password_changes_only_with_the_password(store: Store) {
         assert_eq!(error, "validation_error incorrect_password current_password");
     }
     assert_eq!(server.get(ME).json()["email"], ADMIN_EMAIL);
-    // Whoever sends the address back as it is changes nothing.
+    // Sending the unchanged address back changes nothing.
     by_key(json!({ "email": ADMIN_EMAIL, "first_name": "Ada" })).expect(200);
     let change = json!({ "email": "ada@example.com", "current_password": ADMIN_PASSWORD });
     let me = browser.write("PATCH", ME, change).expect(200).json();
@@ -182,7 +182,7 @@ fn an_address_or_a_password_changes_only_with_the_password(store: Store) {
     try_log_in(&server, "ada@example.com", ADMIN_PASSWORD).expect(200);
 }
 
-fn a_limited_key_leaves_the_account_alone(store: Store) {
+fn scoped_key_cannot_change_the_account(store: Store) {
     let server = Server::start(store);
     let organization = server.get("/api/organizations/@current/").json()["id"].clone();
     for limits in
@@ -213,7 +213,7 @@ fn a_limited_key_leaves_the_account_alone(store: Store) {
     assert_eq!(server.get(ME).json()["first_name"], "Admin");
 }
 
-fn a_key_brings_hogql_only_with_the_scope_of_queries(store: Store) {
+fn hogql_in_bodies_requires_query_read_scope(store: Store) {
     let server = Server::start(store);
     let project = "/api/projects/1/";
     let sql = json!({ "kind": "HogQLQuery", "query": HOGQL });
@@ -281,7 +281,7 @@ fn a_key_brings_hogql_only_with_the_scope_of_queries(store: Store) {
     call.json(json!({ "query": trends })).send().expect(201);
 }
 
-fn public_paths_see_no_cookies(store: Store) {
+fn public_paths_ignore_cookies(store: Store) {
     let server = Server::start(store);
     let browser = log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
     let token = server.get("/api/projects/1/").json()["api_token"].as_str().unwrap().to_owned();
@@ -293,13 +293,13 @@ fn public_paths_see_no_cookies(store: Store) {
     let by_key = server.call("GET", "/flags/definitions").key(PERSONAL_KEY);
     let opened = by_key.header("Origin", "https://evil.example").send().expect(200);
     assert_eq!(opened.header("access-control-allow-credentials"), None);
-    // The cookie opens management paths, which no other site reads.
+    // The cookie works on management paths, which have no CORS.
     let own = browser.call("GET", "/api/projects/1/feature_flags/local_evaluation");
     let own = own.header("Origin", "https://evil.example").send().expect(200);
     assert_eq!(own.header("access-control-allow-origin"), None);
 }
 
-fn a_flag_has_few_patterns(store: Store) {
+fn flag_regex_count_is_bounded(store: Store) {
     let server = Server::start(store);
     let flag = |key: &str, patterns: usize, pattern: &str| {
         let properties: Vec<Value> = (0..patterns)
@@ -322,7 +322,7 @@ fn a_flag_has_few_patterns(store: Store) {
     }
 }
 
-fn a_person_with_many_ids_is_split_and_shown_in_bounds(store: Store) {
+fn person_with_many_distinct_ids_is_bounded(store: Store) {
     const IDS: usize = 2_600;
     let server = Server::start(store);
     let token = server.get("/api/projects/1/").json()["api_token"].clone();

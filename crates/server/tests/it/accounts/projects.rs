@@ -1,4 +1,4 @@
-//! Projects: settings, tokens, and who sees them.
+//! Projects: settings, tokens and access.
 
 use serde_json::{Value, json};
 
@@ -6,23 +6,23 @@ use crate::accounts::test_users;
 use crate::harness::{PROJECT_KEY, Server, Store, both};
 
 both! {
-    a_new_project_has_every_field_at_its_default,
-    every_setting_reads_back_and_is_logged_once,
-    a_bad_value_is_named_and_changes_nothing,
-    filters_for_test_accounts_are_kept_if_they_can_be_asked_with,
-    fields_nobody_may_set_are_ignored,
-    a_put_needs_the_name_and_a_patch_does_not,
-    creating_a_project_moves_nobody,
-    a_project_answers_under_its_own_organization_only,
-    a_deleted_project_is_gone_for_good,
-    a_reset_token_stops_the_old_one,
-    a_rotated_secret_keeps_its_predecessor_until_told,
-    a_key_for_one_project_opens_no_other,
-    a_member_works_in_a_project_and_does_not_administer_it,
-    a_project_of_another_organization_is_out_of_reach,
+    project_has_every_field_at_its_default,
+    project_settings_read_back_and_are_logged_once,
+    invalid_value_is_named_and_changes_nothing,
+    test_account_filters_must_be_queryable,
+    read_only_project_fields_are_ignored,
+    project_put_requires_the_name,
+    creating_a_project_does_not_switch_users,
+    project_is_reachable_only_under_its_organization,
+    deleted_project_is_gone,
+    reset_token_invalidates_the_old_one,
+    rotated_secret_token_keeps_its_predecessor_until_deleted,
+    project_key_opens_no_other_project,
+    members_cannot_administer_projects,
+    foreign_project_is_not_accessible,
 }
 
-/// Everything that may be set, with its default and another value.
+/// Every writable setting with its default and another value.
 fn settings() -> Vec<(&'static str, Value, Value)> {
     vec![
         ("product_description", json!(null), json!("hedges")),
@@ -62,7 +62,7 @@ fn settings() -> Vec<(&'static str, Value, Value)> {
     ]
 }
 
-fn a_new_project_has_every_field_at_its_default(store: Store) {
+fn project_has_every_field_at_its_default(store: Store) {
     let server = Server::start(store);
     let mut project = server.get("/api/projects/1/").expect(200).json();
     for (name, default, _) in settings() {
@@ -122,7 +122,7 @@ fn take(project: &mut Value, name: &str) -> Value {
 }
 
 // contract: management 116
-fn every_setting_reads_back_and_is_logged_once(store: Store) {
+fn project_settings_read_back_and_are_logged_once(store: Store) {
     let server = Server::start(store);
     server.post("/api/projects/1/dashboards/", json!({})).expect(201);
     let others: Value =
@@ -148,9 +148,9 @@ fn every_setting_reads_back_and_is_logged_once(store: Store) {
     }
 }
 
-/// Query 2.1 and 2.5: they are filters like any others. Incomplete ones ask for nothing, and what
-/// is missing may come yet.
-fn filters_for_test_accounts_are_kept_if_they_can_be_asked_with(store: Store) {
+/// Query 2.1 and 2.5: they are ordinary filters. Incomplete ones match everything, and
+/// referenced objects may be created later.
+fn test_account_filters_must_be_queryable(store: Store) {
     const FILTERS: &str = "test_account_filters";
     let server = Server::start(store);
     let ask = |tested: bool| {
@@ -186,7 +186,7 @@ fn filters_for_test_accounts_are_kept_if_they_can_be_asked_with(store: Store) {
     let gone = json!([{ "key": "id", "type": "cohort", "value": [999_999], "operator": "not_in" }]);
     server.patch("/api/projects/1/", json!({ FILTERS: gone })).expect(200);
 
-    // Older builds kept anything that is a list of objects.
+    // Older releases stored any list of objects.
     let wrong = json!([{ "key": "a", "type": "planet", "value": 1 }]);
     let settings = json!({ FILTERS: wrong });
     server.place().write(&format!("UPDATE projects SET settings = '{settings}' WHERE id = 1"));
@@ -201,7 +201,7 @@ fn filters_for_test_accounts_are_kept_if_they_can_be_asked_with(store: Store) {
 }
 
 // contract: management 116
-fn a_bad_value_is_named_and_changes_nothing(store: Store) {
+fn invalid_value_is_named_and_changes_nothing(store: Store) {
     let server = Server::start(store);
     let before = server.get("/api/projects/1").expect(200).json();
     let planet = json!([{ "key": "a" }, { "key": "a", "type": "planet", "value": 1 }]);
@@ -240,7 +240,7 @@ fn a_bad_value_is_named_and_changes_nothing(store: Store) {
     server.patch("/api/projects/1", json!({ "name": "ñ".repeat(200) })).expect(200);
 }
 
-fn fields_nobody_may_set_are_ignored(store: Store) {
+fn read_only_project_fields_are_ignored(store: Store) {
     let server = Server::start(store);
     let before = server.get("/api/projects/1").expect(200).json();
     let sent = json!({
@@ -254,7 +254,7 @@ fn fields_nobody_may_set_are_ignored(store: Store) {
     assert_eq!(server.get("/api/projects/1/activity").expect(200).json()["total_count"], 1);
 }
 
-fn a_put_needs_the_name_and_a_patch_does_not(store: Store) {
+fn project_put_requires_the_name(store: Store) {
     let server = Server::start(store);
     let refused = server.put("/api/projects/1", json!({ "is_demo": true })).expect(400);
     assert_eq!(refused.error(), "validation_error required name");
@@ -263,7 +263,7 @@ fn a_put_needs_the_name_and_a_patch_does_not(store: Store) {
     assert_eq!(server.patch("/api/projects/1", json!({})).expect(200).json()["name"], "Garden");
 }
 
-fn creating_a_project_moves_nobody(store: Store) {
+fn creating_a_project_does_not_switch_users(store: Store) {
     let server = Server::start(store);
     let body = json!({ "name": "Orchard", "timezone": "Europe/Rome", "week_start_day": 1 });
     let made = server.post("/api/projects/", body).expect(201).json();
@@ -286,7 +286,7 @@ fn creating_a_project_moves_nobody(store: Store) {
     assert_eq!(server.get("/api/projects").expect(200).json()["count"], 3);
 }
 
-fn a_project_answers_under_its_own_organization_only(store: Store) {
+fn project_is_reachable_only_under_its_organization(store: Store) {
     let server = Server::start(store);
     let project = server.get("/api/projects/1").expect(200).json();
     let own = project["organization"].as_str().unwrap();
@@ -310,7 +310,7 @@ fn a_project_answers_under_its_own_organization_only(store: Store) {
     }
 }
 
-fn a_deleted_project_is_gone_for_good(store: Store) {
+fn deleted_project_is_gone(store: Store) {
     let server = Server::start(store);
     let made = server.post("/api/projects", json!({ "name": "Weeds" })).expect(201).json();
     let token = made["api_token"].as_str().unwrap();
@@ -337,7 +337,7 @@ fn a_deleted_project_is_gone_for_good(store: Store) {
     assert_eq!(server.get("/api/projects/@current").expect(200).json()["id"], 4);
 }
 
-fn a_reset_token_stops_the_old_one(store: Store) {
+fn reset_token_invalidates_the_old_one(store: Store) {
     let server = Server::start(store);
     let reset = server.patch("/api/projects/1/reset_token/", json!({})).expect(200).json();
     let token = reset["api_token"].as_str().unwrap();
@@ -349,7 +349,7 @@ fn a_reset_token_stops_the_old_one(store: Store) {
     assert!(!log.text().contains(token) && !log.text().contains(PROJECT_KEY));
 }
 
-fn a_rotated_secret_keeps_its_predecessor_until_told(store: Store) {
+fn rotated_secret_token_keeps_its_predecessor_until_deleted(store: Store) {
     let server = Server::start(store);
     let secrets = |project: Value| {
         let secret = |name: &str| project[name].as_str().unwrap_or("none").to_owned();
@@ -370,7 +370,7 @@ fn a_rotated_secret_keeps_its_predecessor_until_told(store: Store) {
         assert_eq!(dropped, (second.clone(), "none".into()));
     }
     assert_eq!(secrets(server.get("/api/projects/1").expect(200).json()).0, second);
-    // A project's secret is no personal key.
+    // A project's secret token is not a personal key.
     server.call("GET", "/api/projects/1").key(&second).send().expect(401);
     let log = server.get("/api/projects/1/activity").expect(200);
     assert_eq!(log.json()["total_count"], 4, "made, two rotations, one deletion");
@@ -380,7 +380,7 @@ fn a_rotated_secret_keeps_its_predecessor_until_told(store: Store) {
 }
 
 // contract: management 9-11, 14, 15
-fn a_key_for_one_project_opens_no_other(store: Store) {
+fn project_key_opens_no_other_project(store: Store) {
     let server = Server::start(store);
     server.post("/api/projects", json!({ "name": "Orchard" })).expect(201);
     let body = json!({ "label": "one", "scopes": ["*"], "scoped_teams": [1] });
@@ -409,7 +409,7 @@ fn a_key_for_one_project_opens_no_other(store: Store) {
     server.get("/api/projects/2").expect(200);
 }
 
-fn a_member_works_in_a_project_and_does_not_administer_it(store: Store) {
+fn members_cannot_administer_projects(store: Store) {
     let server = Server::start(store);
     server.patch("/api/projects/1/rotate_secret_token", json!({})).expect(200);
     test_users::add(&server, "m@example.com", 1);
@@ -437,7 +437,7 @@ fn a_member_works_in_a_project_and_does_not_administer_it(store: Store) {
     assert_eq!(server.get("/api/projects").expect(200).json()["count"], 1);
 }
 
-fn a_project_of_another_organization_is_out_of_reach(store: Store) {
+fn foreign_project_is_not_accessible(store: Store) {
     let server = Server::start(store);
     test_users::add(&server, "m@example.com", 1);
     let key = test_users::key_of(&server, "m@example.com", &["*"]);

@@ -6,11 +6,11 @@ use crate::accounts::test_users;
 use crate::harness::{Server, Store, both};
 
 both! {
-    a_role_is_made_renamed_and_really_deleted,
-    bad_roles_are_refused_by_field,
+    role_is_created_renamed_and_hard_deleted,
+    invalid_roles_name_their_field,
     members_join_and_leave_roles,
-    only_administrators_change_roles,
-    an_organization_has_one_default_role,
+    only_admins_change_roles,
+    organization_has_one_default_role,
 }
 
 const ROLES: &str = "/api/organizations/@current/roles/";
@@ -21,7 +21,7 @@ fn path(role: &Value) -> String {
 }
 
 // contract: management 113
-fn a_role_is_made_renamed_and_really_deleted(store: Store) {
+fn role_is_created_renamed_and_hard_deleted(store: Store) {
     let server = Server::start(store);
     let role = server.post(ROLES, json!({ "name": "Ops", "created_by": 1 })).expect(201).json();
     let expected = json!({
@@ -54,7 +54,7 @@ fn a_role_is_made_renamed_and_really_deleted(store: Store) {
     server.post(ROLES, json!({ "name": "ops" })).expect(201);
 }
 
-fn bad_roles_are_refused_by_field(store: Store) {
+fn invalid_roles_name_their_field(store: Store) {
     let server = Server::start(store);
     let role = server.post(ROLES, json!({ "name": "Ops" })).expect(201).json();
     for (body, error) in [
@@ -133,7 +133,7 @@ fn members_join_and_leave_roles(store: Store) {
     );
 }
 
-fn only_administrators_change_roles(store: Store) {
+fn only_admins_change_roles(store: Store) {
     let server = Server::start(store);
     let role = server.post(ROLES, json!({ "name": "Ops" })).expect(201).json();
     let uuid = test_users::add(&server, "m@example.com", 1);
@@ -161,7 +161,7 @@ fn only_administrators_change_roles(store: Store) {
     assert_eq!(refused.json()["detail"], "API key missing required scope 'organization:write'");
 }
 
-fn an_organization_has_one_default_role(store: Store) {
+fn organization_has_one_default_role(store: Store) {
     let server = Server::start(store);
     let make = |name: &str| server.post(ROLES, json!({ "name": name })).expect(201).json();
     let (first, second) = (make("First"), make("Second"));

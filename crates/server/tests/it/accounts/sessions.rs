@@ -1,4 +1,4 @@
-//! Logging in, and what a cookie may do.
+//! Login, sessions and CSRF.
 
 use serde_json::{Value, json};
 
@@ -6,20 +6,20 @@ use crate::accounts::test_users::{self, PASSWORD, log_in, set_cookie, try_log_in
 use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Server, Store, both};
 
 both! {
-    a_browser_logs_in_works_and_logs_out,
-    cookies_say_where_they_may_go,
-    nobody_learns_which_addresses_exist,
-    the_sixth_wrong_password_waits,
-    logging_in_takes_json_from_this_origin,
-    a_cookie_alone_writes_nothing,
-    somebody_deactivated_is_out_at_once,
-    secrets_stay_out_of_the_log,
+    session_login_and_logout,
+    session_cookies_have_security_attributes,
+    login_does_not_reveal_existing_addresses,
+    sixth_wrong_password_gets_429,
+    login_requires_json_and_same_origin,
+    session_writes_require_the_csrf_token,
+    deactivated_user_loses_sessions_immediately,
+    login_secrets_are_not_logged,
 }
 
 const OWN: &str = "/api/organizations/@current/";
 const OTHER_SITE: &str = "https://evil.example";
 
-fn a_browser_logs_in_works_and_logs_out(store: Store) {
+fn session_login_and_logout(store: Store) {
     let server = Server::start(store);
     let browser = log_in(&server, "ADMIN@example.com", ADMIN_PASSWORD);
     assert_eq!(browser.get(OWN).expect(200).json()["membership_level"], 15);
@@ -39,7 +39,7 @@ fn a_browser_logs_in_works_and_logs_out(store: Store) {
     server.call("GET", OWN).no_key().header("Cookie", "hedgerow_session=x").send().expect(401);
 }
 
-fn cookies_say_where_they_may_go(store: Store) {
+fn session_cookies_have_security_attributes(store: Store) {
     let server = Server::start(store);
     let plain = try_log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD).expect(200);
     let session = set_cookie(&plain, "hedgerow_session");
@@ -55,7 +55,7 @@ fn cookies_say_where_they_may_go(store: Store) {
     }
 }
 
-fn nobody_learns_which_addresses_exist(store: Store) {
+fn login_does_not_reveal_existing_addresses(store: Store) {
     let server = Server::start(store);
     let wrong = try_log_in(&server, ADMIN_EMAIL, "wrong").expect(400);
     let unknown = try_log_in(&server, "nobody@example.com", ADMIN_PASSWORD).expect(400);
@@ -76,7 +76,7 @@ fn nobody_learns_which_addresses_exist(store: Store) {
     }
 }
 
-fn the_sixth_wrong_password_waits(store: Store) {
+fn sixth_wrong_password_gets_429(store: Store) {
     let server = Server::start(store);
     test_users::add(&server, "m@example.com", 1);
     for _ in 0..5 {
@@ -93,7 +93,7 @@ fn the_sixth_wrong_password_waits(store: Store) {
     }
 }
 
-fn logging_in_takes_json_from_this_origin(store: Store) {
+fn login_requires_json_and_same_origin(store: Store) {
     let server = Server::start(store);
     let body = json!({ "email": ADMIN_EMAIL, "password": ADMIN_PASSWORD }).to_string();
     let form = format!("email={ADMIN_EMAIL}&password={ADMIN_PASSWORD}");
@@ -121,7 +121,7 @@ fn logging_in_takes_json_from_this_origin(store: Store) {
     server.call("GET", "/api/login").no_key().send().expect(405);
 }
 
-fn a_cookie_alone_writes_nothing(store: Store) {
+fn session_writes_require_the_csrf_token(store: Store) {
     let server = Server::start(store);
     let browser = log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
     let before = browser.get(OWN).json();
@@ -169,11 +169,11 @@ fn a_cookie_alone_writes_nothing(store: Store) {
     let proxied = browser.with_token("PATCH", OWN).header("Origin", "https://hedge.example");
     let proxied = proxied.header("X-Forwarded-Host", "hedge.example");
     proxied.json(json!({ "name": "Proxied" })).send().expect(200);
-    // A bad key is not saved by a good cookie.
+    // An invalid key is rejected despite a valid cookie.
     browser.call("GET", OWN).key("phx_bad").send().expect(401);
 }
 
-fn somebody_deactivated_is_out_at_once(store: Store) {
+fn deactivated_user_loses_sessions_immediately(store: Store) {
     let server = Server::start(store);
     test_users::add(&server, "m@example.com", 1);
     let key = test_users::key_of(&server, "m@example.com", &["*"]);
@@ -197,7 +197,7 @@ fn somebody_deactivated_is_out_at_once(store: Store) {
     log_in(&server, "m@example.com", PASSWORD);
 }
 
-fn secrets_stay_out_of_the_log(store: Store) {
+fn login_secrets_are_not_logged(store: Store) {
     let server = Server::with(store, &[("HEDGEROW_LOG_LEVEL", "trace")]);
     test_users::add(&server, "m@example.com", 1);
     let answer = try_log_in(&server, "m@example.com", PASSWORD).expect(200);

@@ -1,4 +1,4 @@
-//! People beside the administrator: how they are added, log in, and get keys.
+//! Helpers: add users, log in, create keys.
 
 use catalog::{Catalog, Location, Secret, Vault};
 use model::Clock;
@@ -9,14 +9,14 @@ use crate::harness::{Answer, Call, Server};
 pub const PASSWORD: &str = "mild steel teapot";
 pub const MEMBERS: &str = "/api/organizations/@current/members/";
 
-/// A browser that has logged in.
+/// A browser session.
 pub struct Browser<'a> {
     server: &'a Server,
     cookies: String,
     csrf: String,
 }
 
-/// Adds somebody to the administrator's organization; answers the user's uuid.
+/// Adds a member to the administrator's organization; returns the user's uuid.
 #[track_caller]
 pub fn add(server: &Server, email: &str, level: i64) -> String {
     let body = json!({ "email": email, "first_name": "P", "password": PASSWORD, "level": level });
@@ -40,7 +40,7 @@ pub fn log_in<'a>(server: &'a Server, email: &str, password: &str) -> Browser<'a
     }
 }
 
-/// Nobody can be switched off over HTTP, so this goes to the catalog beside the server.
+/// The API cannot deactivate users, so this writes to the catalog.
 pub fn set_active(server: &Server, email: &str, active: bool) {
     let set = |name: &str| {
         let known = server.place().environment.iter().find(|(known, _)| known == name);
@@ -59,8 +59,8 @@ pub fn set_active(server: &Server, email: &str, active: bool) {
     });
 }
 
-/// An organization of somebody with an account, to which the administrator who made it does not
-/// belong any more.
+/// An organization of another user, which the administrator who created it
+/// has left.
 #[track_caller]
 pub fn organization_of(server: &Server, email: &str, name: &str) -> Value {
     let made = server.post("/api/organizations/", json!({ "name": name })).expect(201).json();
@@ -70,7 +70,7 @@ pub fn organization_of(server: &Server, email: &str, name: &str) -> Value {
     made
 }
 
-/// A key of somebody who was added with [`add`].
+/// A key of a user added with [`add`].
 #[track_caller]
 pub fn key_of(server: &Server, email: &str, scopes: &[&str]) -> String {
     let body = json!({ "label": "test", "scopes": scopes });
@@ -86,7 +86,7 @@ pub fn cookie(answer: &Answer, name: &str) -> String {
     value.to_owned()
 }
 
-/// The whole `Set-Cookie` line of one cookie.
+/// The `Set-Cookie` header of one cookie.
 #[track_caller]
 pub fn set_cookie<'a>(answer: &'a Answer, name: &str) -> &'a str {
     let lines = answer.headers.iter().filter(|(header, _)| header == "set-cookie");
@@ -95,7 +95,7 @@ pub fn set_cookie<'a>(answer: &'a Answer, name: &str) -> &'a str {
 }
 
 impl Browser<'_> {
-    /// A call with the cookies and nothing else.
+    /// A request with cookies only.
     pub fn call(&self, method: &str, path: &str) -> Call {
         self.server.call(method, path).no_key().header("Cookie", &self.cookies)
     }
@@ -104,7 +104,7 @@ impl Browser<'_> {
         self.call("GET", path).send()
     }
 
-    /// What our own pages send.
+    /// A request as our own pages send it.
     pub fn write(&self, method: &str, path: &str, body: Value) -> Answer {
         self.with_token(method, path).json(body).send()
     }

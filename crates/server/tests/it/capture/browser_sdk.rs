@@ -1,5 +1,5 @@
-//! posthog-js, unmodified, in Chromium on a website of another origin, pointed here by its host
-//! alone. What the visitor does there is in `compat/browser.mjs`.
+//! Unmodified posthog-js in Chromium on a website of another origin; only its host is configured. The
+//! visit is scripted in `compat/browser.mjs`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -48,7 +48,7 @@ impl Sdk {
         piped.stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// A whole journey, in which nothing may fail.
+    /// A complete visit without failures.
     fn travel(self, server: &Server, journey: &str) -> Value {
         let output = self.begin(server, journey).wait_with_output().unwrap();
         let logged = String::from_utf8_lossy(&output.stderr);
@@ -59,7 +59,7 @@ impl Sdk {
         said["answer"].clone()
     }
 
-    /// What a journey says at its end: an empty console, and no failed request.
+    /// The report of a visit: an empty console and no failed request.
     fn undisturbed(self, line: &str) -> Value {
         let said: Value = serde_json::from_str(line).unwrap();
         assert_eq!(said["console"], json!([]), "{self:?}");
@@ -68,7 +68,7 @@ impl Sdk {
     }
 }
 
-/// False where the build has no script to serve, which only CI forbids.
+/// False if the build has no script to serve; an error in CI.
 fn serves_the_script(server: &Server) -> bool {
     let found = server.call("GET", "/static/array.js").no_key().send().status == 200;
     assert!(found || std::env::var_os("CI").is_none(), "tools/fetch-assets was not run");
@@ -93,7 +93,7 @@ fn counts(events: &BTreeMap<String, Vec<Value>>) -> BTreeMap<&str, usize> {
     events.iter().map(|(name, found)| (name.as_str(), found.len())).collect()
 }
 
-/// A visit with everything that a website usually asks of the SDK.
+/// A visit that uses the SDK's common features.
 fn becomes_facts(sdk: Sdk, journey: &str, sent: &[&str]) {
     let server = Server::start(Store::Sqlite);
     if sdk == Sdk::Snippet && !serves_the_script(&server) {
@@ -139,7 +139,7 @@ fn becomes_facts(sdk: Sdk, journey: &str, sent: &[&str]) {
     assert_eq!(first("bought")["amount"], 9.5, "{sdk:?} {journey}");
     assert_eq!(first("bought")["$groups"], json!({ "company": "acme" }), "{sdk:?} {journey}");
 
-    // The longest way of a click: named by the browser, taken apart and put together again here.
+    // Autocapture: the browser names the elements, the pipeline parses and serializes the chain.
     let click = &events["$autocapture"][0];
     assert_eq!(click["properties"]["$event_type"], "click", "{sdk:?} {journey}");
     let (button, around) = (&click["elements"][0], &click["elements"][1]);
@@ -179,7 +179,7 @@ fn becomes_facts(sdk: Sdk, journey: &str, sent: &[&str]) {
 
 // contract: ingestion 30, 31, 33, 86, 97, 106, 112, 113, 135
 #[test]
-fn a_visit_with_the_snippet_becomes_facts() {
+fn browser_snippet_visit_is_ingested() {
     let sent = [
         "GET /static/array.js script - -",
         "GET /array/phc_test/config.js script - -",
@@ -191,29 +191,29 @@ fn a_visit_with_the_snippet_becomes_facts() {
 }
 
 #[test]
-fn a_visit_with_the_package_becomes_facts() {
+fn browser_package_visit_is_ingested() {
     becomes_facts(Sdk::Npm, "visit", &["POST /i/v0/e/ fetch text/plain -"]);
 }
 
 // contract: ingestion 27
 #[test]
-fn a_visit_without_compression_becomes_facts() {
+fn browser_visit_without_compression_is_ingested() {
     becomes_facts(Sdk::Npm, "uncompressed", &["POST /i/v0/e/ fetch application/json -"]);
 }
 
 #[test]
-fn a_visit_without_batches_becomes_facts() {
+fn browser_visit_without_batches_is_ingested() {
     becomes_facts(Sdk::Npm, "at once", &["POST /i/v0/e/ fetch text/plain -"]);
 }
 
 #[test]
-fn a_visit_over_xhr_becomes_facts() {
+fn browser_visit_over_xhr_is_ingested() {
     becomes_facts(Sdk::Npm, "xhr", &["POST /i/v0/e/ xhr text/plain -"]);
 }
 
 // contract: ingestion 35, 36, 97, 112, 134
 #[test]
-fn a_visit_with_the_package_of_2023_becomes_facts() {
+fn browser_package_of_2023_visit_is_ingested() {
     let sent = [
         "POST /decide/ xhr application/x-www-form-urlencoded -",
         "POST /e/ xhr application/x-www-form-urlencoded -",
@@ -224,7 +224,7 @@ fn a_visit_with_the_package_of_2023_becomes_facts() {
 
 // contract: ingestion 35, 36, 97, 112, 135
 #[test]
-fn a_visit_with_the_package_of_2024_becomes_facts() {
+fn browser_package_of_2024_visit_is_ingested() {
     let sent = [
         "POST /decide/ xhr application/x-www-form-urlencoded base64",
         "POST /i/v0/e/ xhr text/plain gzip-js",
@@ -232,9 +232,9 @@ fn a_visit_with_the_package_of_2024_becomes_facts() {
     becomes_facts(Sdk::Npm130, "visit", &sent);
 }
 
-/// The script and the package are compared with each other above only if they are the same.
+/// The tests above compare the script and the package only if their versions are equal.
 #[test]
-fn the_script_and_the_package_are_of_one_version() {
+fn browser_script_and_package_have_one_version() {
     let read = |path: PathBuf| -> Value {
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
     };
@@ -285,7 +285,7 @@ fn create_flags(server: &Server) {
     }
 }
 
-/// Flags of every kind, for somebody who signs in and then joins a company.
+/// Flags of every kind, for a visitor who logs in and joins a group.
 fn decides_flags(sdk: Sdk) {
     let server = Server::start(Store::Sqlite);
     if sdk == Sdk::Snippet && !serves_the_script(&server) {
@@ -306,7 +306,7 @@ fn decides_flags(sdk: Sdk) {
     let over_time = |key: &str| stages.map(|stage| answer[stage][key].clone());
     let mut pro = over_time("pro");
     if sdk == Sdk::Npm57 {
-        // It leaves it to the event who signed in, and asks while that is on its way.
+        // It requests flags before the identify event has arrived.
         pro[1] = true.into();
     }
     assert_eq!(pro, [false, true, true, true, true].map(Value::from), "{sdk:?}");
@@ -314,7 +314,7 @@ fn decides_flags(sdk: Sdk) {
     let steady = over_time("steady");
     assert_eq!(steady[0], steady[1], "{sdk:?}: changed by signing in");
     if !sdk.is_current() {
-        // Today's gives nobody a person before the login, so there is nothing to keep this with.
+        // The current SDK creates no person before the login, so experience continuity cannot apply.
         assert!(steady.iter().all(|variant| *variant == steady[0]), "{sdk:?}: {steady:?}");
     }
     let heard = &answer["heard"];
@@ -337,35 +337,35 @@ fn decides_flags(sdk: Sdk) {
 
 // contract: flags 53, 55, 62, 63, 64, 67, 92
 #[test]
-fn flags_are_decided_with_the_snippet() {
+fn browser_snippet_evaluates_flags() {
     decides_flags(Sdk::Snippet);
 }
 
 #[test]
-fn flags_are_decided_with_the_package() {
+fn browser_package_evaluates_flags() {
     decides_flags(Sdk::Npm);
 }
 
 // contract: flags 62, 64, 83, 86, 93
 #[test]
-fn flags_are_decided_with_older_packages() {
+fn older_browser_packages_evaluate_flags() {
     decides_flags(Sdk::Npm57);
     decides_flags(Sdk::Npm130);
 }
 
-/// Nothing is heard of a visitor between "no" and "yes", not even on another page.
+/// A visitor who opted out sends nothing until they opt in, not even on another page.
 fn keeps_quiet(sdk: Sdk) {
     let server = Server::start(Store::Sqlite);
     if sdk == Sdk::Snippet && !serves_the_script(&server) {
         return;
     }
     let answer = sdk.travel(&server, "consent");
-    // The current one takes silence for consent.
+    // The current SDK treats no decision as consent.
     assert_eq!(answer["before"], json!([sdk.is_current(), false]), "{sdk:?}");
     assert_eq!(answer["out"], json!([false, true]), "{sdk:?}");
     assert_eq!(answer["into"], json!([true, false]), "{sdk:?}");
     let events = listed(&server);
-    // The current one then counts the page it was not allowed to count before.
+    // The current SDK then sends the pageview it withheld.
     let pageviews = if sdk.is_current() { 2 } else { 1 };
     let expected = BTreeMap::from([
         ("$opt_in", 1),
@@ -379,11 +379,11 @@ fn keeps_quiet(sdk: Sdk) {
 }
 
 #[test]
-fn who_opts_out_is_not_heard_of_until_they_opt_in() {
+fn browser_opt_out_stops_events_until_opt_in() {
     [Sdk::Snippet, Sdk::Npm, Sdk::Npm57, Sdk::Npm130].into_iter().for_each(keeps_quiet);
 }
 
-/// The server is killed and comes back; at last it stays, but an answer of it gets lost.
+/// The server is killed and restarted repeatedly; finally one response is lost.
 fn survives_kills(sdk: Sdk) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut place = Place::new(Store::Sqlite);
@@ -411,7 +411,7 @@ fn survives_kills(sdk: Sdk) {
     let said = sdk.undisturbed(&last);
     let answer = &said["answer"];
     assert_eq!(answer["lost"], 200, "{sdk:?}: {said}");
-    // One for each time that the server was away, one for the lost answer.
+    // One per outage, one for the lost response.
     assert!(answer["retries"].as_u64().unwrap() >= 3, "{sdk:?}: {said}");
     let events = listed(&running.unwrap());
     let mut numbers: Vec<u64> =
@@ -423,7 +423,7 @@ fn survives_kills(sdk: Sdk) {
 
 // contract: ingestion 62
 #[test]
-fn a_page_loses_and_doubles_nothing_when_the_server_is_killed() {
+fn browser_events_survive_server_kills_exactly_once() {
     survives_kills(Sdk::Snippet);
     survives_kills(Sdk::Npm);
 }

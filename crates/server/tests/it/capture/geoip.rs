@@ -1,12 +1,12 @@
-//! What an address adds to an event and to its person.
+//! GeoIP properties of events and persons.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Server, Store, both};
 
 both! {
-    an_address_becomes_a_place,
-    a_project_that_discards_addresses_keeps_places,
+    geoip_properties_come_from_the_client_address,
+    anonymize_ips_keeps_geoip_properties,
 }
 
 const CITIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/geoip/cities.mmdb");
@@ -16,7 +16,7 @@ fn event(id: &str, properties: Value) -> Value {
     json!({ "event": "e", "distinct_id": id, "properties": properties })
 }
 
-/// The properties of the one event of somebody.
+/// The properties of the single event of a distinct id.
 fn stored(server: &Server, id: &str) -> Value {
     let events = server.get(&format!("/api/projects/1/events/?distinct_id={id}")).expect(200);
     events.json()["results"][0]["properties"].clone()
@@ -28,7 +28,7 @@ fn person(server: &Server, id: &str) -> Value {
 }
 
 // contract: ingestion 129-132
-fn an_address_becomes_a_place(store: Store) {
+fn geoip_properties_come_from_the_client_address(store: Store) {
     let server = Server::with(store, &[("HEDGEROW_GEOIP_DB", CITIES)]);
     server.ingest(&[
         event("swede", json!({ "$ip": SWEDEN })),
@@ -53,7 +53,7 @@ fn an_address_becomes_a_place(store: Store) {
 }
 
 // contract: ingestion 133
-fn a_project_that_discards_addresses_keeps_places(store: Store) {
+fn anonymize_ips_keeps_geoip_properties(store: Store) {
     let server = Server::with(store, &[("HEDGEROW_GEOIP_DB", CITIES)]);
     server.patch("/api/projects/1/", json!({ "anonymize_ips": true })).expect(200);
     server.ingest(&[event("swede", json!({ "$ip": SWEDEN }))]);

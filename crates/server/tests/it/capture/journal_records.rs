@@ -1,4 +1,4 @@
-//! What a server's journal holds, and the fixtures that tests send.
+//! Reads the records of a server's journal, and recorded SDK requests.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub struct Stored {
     pub project: i64,
     pub name: String,
     pub distinct_id: String,
-    /// As sent; none when one will be made.
+    /// As sent; `None` if the pipeline generates it.
     pub uuid: Option<Uuid>,
     pub properties: Value,
     pub client_ip: Option<String>,
@@ -71,7 +71,7 @@ pub fn fixture<T: DeserializeOwned>(name: &str) -> Vec<T> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A request that an SDK was seen to make.
+/// A recorded request of an SDK.
 #[derive(Deserialize)]
 pub struct Recording {
     pub scenario: String,
@@ -82,7 +82,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Sends it again, with all that the SDK sent but what belongs to its connection.
+    /// Replays it without connection headers.
     pub fn send(&self, server: &Server) -> Answer {
         let call = Call::new(server.address(), &self.method, &self.path);
         let ours = ["host", "connection", "content-length", "transfer-encoding"];

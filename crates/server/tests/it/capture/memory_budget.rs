@@ -1,5 +1,5 @@
-//! What strangers make the server hold comes out of one budget, is taken before it is held, and
-//! keeps nobody else out. The heavy versions of these are in `make soak`.
+//! The memory budget of requests: reserved before allocation, and no client can exhaust it for others.
+//! `make soak` runs heavier versions.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use crate::harness::{Answer, PROJECT_KEY, Server, Store, both};
 
 both! {
-    no_parameter_of_a_path_or_query_breaks_over_a_nul_byte,
+    nul_bytes_in_paths_and_queries_are_handled,
 }
 
 const MIB: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What an attack may cost beyond an idle server with a budget of 16 MiB, of which all of it and
-/// some slack for connections, threads and the allocator.
+/// Memory that an attack may add to an idle server with a budget of 16 MiB: the budget, and
+/// slack for connections, threads and the allocator.
 const COST_BYTES_MAX: usize = 96 * MIB;
 
 fn memory(server: &Server, line: &str) -> usize {
@@ -68,7 +68,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// As an SDK sends an event: what is answered 503 is sent again.
+/// Sends an event as an SDK does: retries on 503.
 fn takes_events(server: &Server) {
     let event = json!({ "api_key": PROJECT_KEY, "event": "well", "distinct_id": "d" });
     let deadline = Instant::now() + PATIENCE;
@@ -83,7 +83,7 @@ fn takes_events(server: &Server) {
     }
 }
 
-/// Two megabytes of JSON that would be a hundred as values, in a few kilobytes.
+/// A few kilobytes that decompress to 2 MB of JSON, which would parse to 100 MB.
 fn flags_bomb(token: &str) -> Vec<u8> {
     let values = "{},".repeat(600_000);
     gzip(
@@ -95,7 +95,7 @@ fn flags_bomb(token: &str) -> Vec<u8> {
 }
 
 #[test]
-fn flags_of_an_unknown_token_are_refused_before_values_are_built() {
+fn flags_request_with_an_unknown_token_is_rejected_before_parsing() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "16 MiB")]);
     takes_events(&server);
     let idle = peak_bytes(&server);
@@ -121,7 +121,7 @@ fn flags_of_an_unknown_token_are_refused_before_values_are_built() {
 }
 
 #[test]
-fn compressed_bombs_take_their_memory_from_the_budget() {
+fn decompression_bombs_are_charged_to_the_budget() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "64 MiB")]);
     takes_events(&server);
     let idle = peak_bytes(&server);
@@ -147,7 +147,7 @@ fn compressed_bombs_take_their_memory_from_the_budget() {
         takes_events(server);
         sent.into_iter().map(|one| one.join().unwrap()).collect()
     });
-    // The event is far too large, so a request that was read is answered and stores nothing.
+    // The event exceeds its limit, so an accepted request stores nothing.
     assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
     assert!(statuses.contains(&200), "{statuses:?}");
     let cost = peak_bytes(&server).saturating_sub(idle);
@@ -157,7 +157,7 @@ fn compressed_bombs_take_their_memory_from_the_budget() {
 }
 
 #[test]
-fn half_sent_bodies_make_room_for_those_that_arrive() {
+fn stalled_bodies_are_dropped_under_contention() {
     let server = Server::with(
         Store::Sqlite,
         &[
@@ -176,7 +176,7 @@ fn half_sent_bodies_make_room_for_those_that_arrive() {
             stream
         })
         .collect();
-    // A sixteenth of the budget is for small bodies, so most of these find it full.
+    // The pool of small bodies is a sixteenth of the budget, so most of these are refused.
     wait_for_metric(&server, "hedgerow_budget_refused_total{use=\"small_bodies\"}", |n| n > 0);
     takes_events(&server);
     let status = |stream| read_answer(stream, "half a body").status;
@@ -189,7 +189,7 @@ fn half_sent_bodies_make_room_for_those_that_arrive() {
 }
 
 #[test]
-fn bodies_of_strangers_hold_up_no_member() {
+fn unauthenticated_bodies_do_not_block_members() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "1 MiB")]);
     let head = "POST /api/projects/1/annotations/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
                 Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{";
@@ -217,7 +217,7 @@ fn bodies_of_strangers_hold_up_no_member() {
 }
 
 #[test]
-fn a_log_in_is_short_and_a_key_in_a_body_is_found_without_its_values() {
+fn login_body_is_bounded_and_body_keys_are_found_without_parsing() {
     let server = Server::start(Store::Sqlite);
     let long = json!({ "email": "a@example.com", "password": "x".repeat(20_000) });
     server.call("POST", "/api/login/").no_key().json(long).send().expect(413);
@@ -229,7 +229,7 @@ fn a_log_in_is_short_and_a_key_in_a_body_is_found_without_its_values() {
 }
 
 #[test]
-fn whoever_does_not_read_is_cut_off() {
+fn clients_that_do_not_read_are_disconnected() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_WRITE_SECONDS_MAX", "1")]);
     let ask = "GET /api/schema/ HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut deaf = connect(&server);
@@ -239,7 +239,7 @@ fn whoever_does_not_read_is_cut_off() {
     let _ = deaf.read_to_end(&mut received);
     let whole = received.windows(15).filter(|window| window == b"HTTP/1.1 200 OK").count();
     assert!(whole < 200, "everything was sent");
-    // A reader that only takes its time between requests is none of those.
+    // A client that pauses between requests is not disconnected.
     let mut slow = connect(&server);
     slow.write_all(b"GET /_livez HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     assert!(slow.read(&mut [0; 4_096]).unwrap() > 0);
@@ -250,7 +250,7 @@ fn whoever_does_not_read_is_cut_off() {
 }
 
 #[test]
-fn clients_that_wait_make_room_for_new_connections() {
+fn idle_clients_are_evicted_for_new_connections() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_CONNECTIONS_MAX", "8")]);
     let heads = [
         "",
@@ -272,9 +272,9 @@ fn clients_that_wait_make_room_for_new_connections() {
 }
 
 #[test]
-fn answers_that_nobody_reads_are_bounded() {
+fn unread_responses_are_bounded() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "1 MiB")]);
-    // A sixteenth of the budget, which the metrics alone do not fill.
+    // A sixteenth of the budget, more than the metrics' responses need.
     let metrics = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(400);
     let deaf: Vec<TcpStream> = (0..40)
         .map(|_| {
@@ -288,13 +288,13 @@ fn answers_that_nobody_reads_are_bounded() {
     wait_for_metric(&server, "hedgerow_capture_in_flight_bytes", |bytes| bytes == 0);
 }
 
-/// Every documented path and parameter, with U+0000: PostgreSQL takes it in no text.
-fn no_parameter_of_a_path_or_query_breaks_over_a_nul_byte(store: Store) {
+/// U+0000 in every documented path and parameter: PostgreSQL rejects it in text.
+fn nul_bytes_in_paths_and_queries_are_handled(store: Store) {
     let server = Server::start(store);
     let document = server.call("GET", "/api/schema/").no_key().send().expect(200).json();
     let mut asked = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {
-        // Its answer has no end.
+        // A stream without an end.
         let Some(get) = methods.get("get").filter(|_| !path.ends_with("/events/live")) else {
             continue;
         };

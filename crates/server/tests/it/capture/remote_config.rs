@@ -1,11 +1,11 @@
-//! What SDKs ask before they send.
+//! Remote config, which SDKs fetch at start.
 
 use serde_json::{Value, json};
 
 use crate::harness::{PROJECT_KEY, Server, Store, both};
 
 both! {
-    the_configuration_follows_the_projects_settings,
+    remote_config_follows_project_settings,
 }
 
 fn config(server: &Server) -> Value {
@@ -14,7 +14,7 @@ fn config(server: &Server) -> Value {
 }
 
 // contract: ingestion 30, 32
-fn the_configuration_follows_the_projects_settings(store: Store) {
+fn remote_config_follows_project_settings(store: Store) {
     let server = Server::start(store);
     let silent = json!({
         "token": PROJECT_KEY,
@@ -58,7 +58,7 @@ fn the_configuration_follows_the_projects_settings(store: Store) {
 
 // contract: ingestion 31
 #[test]
-fn the_script_leaves_the_configuration_where_the_sdk_looks_for_it() {
+fn remote_config_script_sets_the_sdk_global() {
     let server = Server::start(Store::Sqlite);
     let path = format!("/array/{PROJECT_KEY}/config.js");
     let answer = server.call("GET", &path).no_key().header("Origin", "https://a.example").send();
@@ -73,7 +73,7 @@ fn the_script_leaves_the_configuration_where_the_sdk_looks_for_it() {
 }
 
 #[test]
-fn lists_that_sdks_poll_are_empty_and_need_a_token() {
+fn sdk_polled_lists_are_empty_and_require_a_token() {
     let server = Server::start(Store::Sqlite);
     for (path, expected) in [
         ("/api/surveys", json!({ "surveys": [], "survey_config": null })),

@@ -1,4 +1,4 @@
-//! The official SDKs for servers, unmodified, as their users write. What they do is in `compat/`.
+//! Unmodified official server SDKs; their scripts are in `compat/`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -16,12 +16,12 @@ enum Sdk {
     Python,
     Node,
     Rust,
-    /// Which protocol posthog-rs speaks is decided when it is built.
+    /// The protocol of posthog-rs is a build-time choice.
     RustV1,
 }
 
-/// Builds part of `compat/rust`, which is a package of its own: its dependencies are built once for
-/// a target folder. Gives the folder of what was built.
+/// Builds part of `compat/rust`, a separate package whose dependencies are built once per target
+/// directory. Returns the directory of the binaries.
 pub fn build_rust(what: &[&str], environment: &[(&str, &str)]) -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_hedgerow")).ancestors().nth(2).unwrap();
     let target = target.join("compat");
@@ -61,7 +61,7 @@ impl Sdk {
         piped.stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Waits for the end of a journey and gives what the SDK answered.
+    /// Waits for the end of the script and returns its output.
     fn finish(self, child: Child) -> Value {
         let output = child.wait_with_output().unwrap();
         let (printed, logged) =
@@ -126,21 +126,21 @@ fn becomes_facts(sdk: Sdk, journey: &str) {
 }
 
 #[test]
-fn what_posthog_python_sends_becomes_facts() {
+fn posthog_python_events_are_ingested() {
     for journey in ["plain", "gzip", "at once", "v1"] {
         becomes_facts(Sdk::Python, journey);
     }
 }
 
 #[test]
-fn what_posthog_node_sends_becomes_facts() {
+fn posthog_node_events_are_ingested() {
     for journey in ["plain", "gzip", "at once"] {
         becomes_facts(Sdk::Node, journey);
     }
 }
 
 #[test]
-fn what_posthog_rs_sends_becomes_facts() {
+fn posthog_rs_events_are_ingested() {
     for journey in ["plain", "gzip", "batch", "at once"] {
         becomes_facts(Sdk::Rust, journey);
     }
@@ -149,7 +149,7 @@ fn what_posthog_rs_sends_becomes_facts() {
     }
 }
 
-/// The server is killed and started again between two batches, while the SDK goes on sending.
+/// The server is killed and restarted between two batches, while the SDK keeps sending.
 fn survives_kills(sdk: Sdk) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut place = Place::new(Store::Sqlite);
@@ -179,22 +179,22 @@ fn survives_kills(sdk: Sdk) {
 }
 
 #[test]
-fn posthog_python_loses_and_doubles_nothing_when_the_server_is_killed() {
+fn posthog_python_survives_server_kills_exactly_once() {
     survives_kills(Sdk::Python);
 }
 
 #[test]
-fn posthog_node_loses_and_doubles_nothing_when_the_server_is_killed() {
+fn posthog_node_survives_server_kills_exactly_once() {
     survives_kills(Sdk::Node);
 }
 
 #[test]
-fn posthog_rs_loses_and_doubles_nothing_when_the_server_is_killed() {
+fn posthog_rs_survives_server_kills_exactly_once() {
     survives_kills(Sdk::Rust);
     survives_kills(Sdk::RustV1);
 }
 
-/// Flags of every kind, decided by the server and by the SDK from the server's definitions.
+/// Flags of every kind, evaluated by the server and locally by the SDK.
 fn agrees_about_flags(sdk: Sdk) {
     let server = Server::start(Store::Sqlite);
     let pro = json!({ "key": "plan", "type": "person", "value": "pro", "operator": "exact" });
@@ -233,16 +233,16 @@ fn agrees_about_flags(sdk: Sdk) {
 }
 
 #[test]
-fn posthog_python_agrees_about_flags() {
+fn posthog_python_agrees_with_server_flags() {
     agrees_about_flags(Sdk::Python);
 }
 
 #[test]
-fn posthog_node_agrees_about_flags() {
+fn posthog_node_agrees_with_server_flags() {
     agrees_about_flags(Sdk::Node);
 }
 
 #[test]
-fn posthog_rs_agrees_about_flags() {
+fn posthog_rs_agrees_with_server_flags() {
     agrees_about_flags(Sdk::Rust);
 }

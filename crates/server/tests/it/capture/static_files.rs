@@ -1,5 +1,5 @@
-//! The browser SDK, when the build has it. CI always has it; elsewhere a build without it must
-//! say so.
+//! The browser SDK under `/static`. CI builds always embed it; other builds without it must
+//! report that.
 
 use std::io::Read as _;
 
@@ -10,7 +10,7 @@ fn get(server: &Server, path: &str, encoding: &str) -> Answer {
 }
 
 #[test]
-fn scripts_are_served_in_every_spelling_and_encoding() {
+fn static_scripts_are_served_under_every_path_and_encoding() {
     let server = Server::start(Store::Sqlite);
     let plain = get(&server, "/static/array.js", "identity");
     if plain.status == 404 && std::env::var("CI").is_err() {

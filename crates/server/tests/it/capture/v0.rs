@@ -1,4 +1,4 @@
-//! Events over HTTP: every path, every refusal, byte by byte.
+//! Capture v0 over HTTP: every path and every error.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,12 +8,12 @@ use crate::capture::journal_records::{Recording, fixture, stored, told};
 use crate::harness::{Answer, PERSONAL_KEY, PROJECT_KEY, Place, Relay, Server, Store, both};
 
 both! {
-    every_path_stores_an_event,
-    what_is_wrong_is_refused_in_captures_words,
-    a_token_is_found_wherever_it_stands,
-    unfit_events_are_dropped_told_and_counted,
-    a_personal_key_names_its_project,
-    a_reset_token_stops_at_once,
+    every_capture_path_stores_an_event,
+    invalid_capture_requests_have_the_capture_error_shape,
+    capture_token_is_found_in_every_location,
+    invalid_events_are_dropped_warned_about_and_counted,
+    personal_key_capture_requires_project_id,
+    reset_project_token_is_rejected_immediately,
 }
 
 fn event() -> Value {
@@ -31,7 +31,7 @@ fn is_captured(answer: Answer) {
 }
 
 // contract: ingestion 1-3
-fn every_path_stores_an_event(store: Store) {
+fn every_capture_path_stores_an_event(store: Store) {
     let server = Server::start(store);
     let paths = ["/capture", "/e", "/i/v0/e", "/track", "/engage", "/batch", "/i/v0/ai/batch"];
     for path in paths.into_iter().flat_map(|path| [path.to_owned(), format!("{path}/")]) {
@@ -53,7 +53,7 @@ fn every_path_stores_an_event(store: Store) {
 }
 
 // contract: ingestion 4-11, 13-15, 24, 47
-fn what_is_wrong_is_refused_in_captures_words(store: Store) {
+fn invalid_capture_requests_have_the_capture_error_shape(store: Store) {
     let server = Server::start(store);
     let invalid = "400 validation_error invalid_payload null";
     let bad_key = "401 authentication_error invalid_api_key absent";
@@ -85,7 +85,7 @@ fn what_is_wrong_is_refused_in_captures_words(store: Store) {
     }
     assert_eq!(server.call("HEAD", "/e/").no_key().send().expect(405).body, b"");
     assert_eq!(told(&server), [""; 0]);
-    // Nothing of what management does with keys and cookies happens here.
+    // Keys and cookies of management requests have no effect here.
     is_captured(server.call("POST", "/e").key("phx_wrong").json(event()).send());
 }
 
@@ -105,7 +105,7 @@ fn refused(answer: &Answer) -> String {
 }
 
 // contract: ingestion 12, 16-19
-fn a_token_is_found_wherever_it_stands(store: Store) {
+fn capture_token_is_found_in_every_location(store: Store) {
     let server = Server::start(store);
     for body in [
         json!({ "api_key": format!("  {PROJECT_KEY}\n"), "event": "e", "distinct_id": "trimmed" }),
@@ -127,7 +127,7 @@ fn a_token_is_found_wherever_it_stands(store: Store) {
 }
 
 // contract: ingestion 13, 14
-fn a_personal_key_names_its_project(store: Store) {
+fn personal_key_capture_requires_project_id(store: Store) {
     let server = Server::start(store);
     let other = server.post("/api/projects/", json!({ "name": "other" }));
     let with = |key: &str, project: Value| json!({ "api_key": key, "project_id": project, "event": "e", "distinct_id": "d" });
@@ -152,7 +152,7 @@ fn a_personal_key_names_its_project(store: Store) {
 }
 
 // contract: ingestion 20-23, 54, 57-61
-fn unfit_events_are_dropped_told_and_counted(store: Store) {
+fn invalid_events_are_dropped_warned_about_and_counted(store: Store) {
     let server = Server::start(store);
     let uuid = "0190F1F2-0000-7000-8000-00000000000A";
     let batch = json!([
@@ -192,7 +192,7 @@ fn unfit_events_are_dropped_told_and_counted(store: Store) {
         assert!(metrics.lines().any(|one| one == line), "{line} is not in\n{metrics}");
     }
 
-    // They are written a moment later, and all of them when the server stops.
+    // Warnings are stored asynchronously, all of them by shutdown.
     let server = server.restart();
     let warnings = server.get("/api/projects/1/ingestion_warnings/").expect(200).json();
     let mut kinds: Vec<&str> = warnings["results"]
@@ -215,7 +215,7 @@ fn unfit_events_are_dropped_told_and_counted(store: Store) {
     );
 }
 
-fn a_reset_token_stops_at_once(store: Store) {
+fn reset_project_token_is_rejected_immediately(store: Store) {
     let server = Server::start(store);
     is_captured(send(&server, "/e", event()));
     let reset = server.patch("/api/projects/1/reset_token/", json!({})).expect(200).json();
@@ -226,7 +226,7 @@ fn a_reset_token_stops_at_once(store: Store) {
 
 // contract: ingestion 26-29
 #[test]
-fn browsers_may_send_from_any_page_and_read_every_answer() {
+fn capture_allows_cors_from_any_origin() {
     let server = Server::start(Store::Sqlite);
     let origin = "https://app.example.com";
     let asked = server
@@ -289,7 +289,7 @@ struct Encoding {
 
 // contract: ingestion 33-43, 46-49
 #[test]
-fn every_encoding_stores_the_same_event() {
+fn every_body_encoding_stores_the_same_event() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_PROJECT_API_KEY", "phc_demo")]);
     let mut names = Vec::new();
     for encoding in fixture::<Encoding>("capture/encodings.jsonl") {
@@ -325,7 +325,7 @@ struct Expected {
 
 // contract: ingestion 151
 #[test]
-fn every_recorded_request_is_taken_as_its_sdk_sent_it() {
+fn recorded_sdk_requests_are_accepted() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_PROJECT_API_KEY", "phc_demo")]);
     let mut expected_events = Vec::new();
     for expected in fixture::<Expected>("capture/sdk_wire_events.jsonl") {
@@ -349,7 +349,7 @@ fn every_recorded_request_is_taken_as_its_sdk_sent_it() {
 
 // contract: ingestion 111
 #[test]
-fn an_alias_of_the_python_sdk_keeps_the_person_of_its_own_id() {
+fn python_sdk_alias_keeps_the_person() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_PROJECT_API_KEY", "phc_demo")]);
     let body = json!({ "api_key": "phc_demo", "batch": [
         { "event": "e", "distinct_id": "user_1" }, { "event": "e", "distinct_id": "anon_1" }
@@ -371,7 +371,7 @@ fn an_alias_of_the_python_sdk_keeps_the_person_of_its_own_id() {
 
 // contract: ingestion 127, 128
 #[test]
-fn the_clients_address_is_taken_from_proxies_that_may_tell_it() {
+fn client_ip_comes_from_trusted_proxies() {
     for (trusted, forwarded, expected) in [
         ("", None, "127.0.0.1"),
         ("", Some("203.0.113.9, 10.0.0.2"), "203.0.113.9"),
@@ -392,7 +392,7 @@ fn the_clients_address_is_taken_from_proxies_that_may_tell_it() {
 
 // contract: ingestion 25
 #[test]
-fn known_tokens_are_accepted_while_the_catalog_is_away() {
+fn cached_tokens_are_accepted_while_the_catalog_is_unavailable() {
     if !Store::postgres_is_here() {
         return;
     }
@@ -420,7 +420,7 @@ fn known_tokens_are_accepted_while_the_catalog_is_away() {
 
 // contract: ingestion 25
 #[test]
-fn a_full_journal_refuses_and_keeps_what_it_acknowledged() {
+fn full_journal_rejects_events_and_keeps_acknowledged_ones() {
     let server = Server::with(
         Store::Sqlite,
         &[

@@ -1,4 +1,4 @@
-//! Capture v1 over HTTP: strict about its headers, and a result for every event.
+//! Capture v1 over HTTP: strict headers, and a result per event.
 
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ fn with(number: u8, name: &str, value: Value) -> Value {
 
 // contract: ingestion 141, 150
 #[test]
-fn a_valid_request_answers_every_uuid_in_order() {
+fn v1_returns_a_result_per_uuid_in_order() {
     let server = Server::start(Store::Sqlite);
     let answer = send(&server, json!([event(2), event(1)])).expect(200);
     let expected = format!(
@@ -70,7 +70,7 @@ fn a_valid_request_answers_every_uuid_in_order() {
 
 // contract: ingestion 144-146
 #[test]
-fn single_events_are_dropped_or_warned_about() {
+fn invalid_v1_events_are_dropped_or_warned_about() {
     let server = Server::start(Store::Sqlite);
     let answer = send(
         &server,
@@ -112,7 +112,7 @@ fn refused(answer: &Answer) -> String {
 
 // contract: ingestion 142, 143, 148, 149
 #[test]
-fn a_request_that_is_wrong_as_a_whole_is_refused() {
+fn invalid_v1_requests_are_rejected() {
     let server = Server::start(Store::Sqlite);
     let body = batch(json!([event(1)]));
     let first = || call(&server).header("PostHog-Attempt", "1");
@@ -154,7 +154,7 @@ fn a_request_that_is_wrong_as_a_whole_is_refused() {
 
 // contract: ingestion 147
 #[test]
-fn a_body_may_be_compressed_four_ways() {
+fn v1_body_accepts_four_content_encodings() {
     use std::io::Write as _;
 
     let server = Server::start(Store::Sqlite);

@@ -1,4 +1,4 @@
-//! Dashboards as stored objects: made, copied, listed, changed, hidden and restored.
+//! Dashboards as stored objects: create, copy, list, change, soft delete and restore.
 
 use std::collections::HashSet;
 
@@ -10,20 +10,20 @@ pub const DASHBOARDS: &str = "/api/projects/1/dashboards/";
 pub const INSIGHTS: &str = "/api/projects/1/insights/";
 
 both! {
-    a_new_dashboard_has_every_field_that_clients_read,
-    a_list_goes_by_pins_and_names_and_shows_no_tiles,
-    lists_are_filtered,
-    bad_bodies_name_their_field_and_change_nothing,
+    dashboard_has_every_field_that_clients_read,
+    dashboard_list_is_ordered_by_pin_and_name_without_tiles,
+    dashboard_list_is_filtered,
+    invalid_bodies_name_their_field_and_change_nothing,
     templates_fill_a_dashboard,
-    a_template_that_is_sent_must_be_one,
-    a_copy_shows_the_same_insights_or_copies_of_them,
-    hard_deletes_are_refused_without_a_look,
-    deleting_hides_a_dashboard_until_it_is_restored,
-    insights_go_with_the_only_dashboard_they_are_on,
-    a_look_can_have_filters_of_its_own,
-    people_who_change_different_fields_all_succeed,
+    invalid_dashboard_template_is_rejected,
+    dashboard_copy_shares_or_duplicates_insights,
+    hard_delete_is_405_without_a_lookup,
+    dashboard_is_soft_deleted_and_restored,
+    delete_insights_removes_insights_of_no_other_dashboard,
+    dashboard_accepts_filters_override,
+    concurrent_dashboard_patches_all_succeed,
     changes_are_logged_with_before_and_after,
-    a_dashboard_costs_as_much_with_many_tiles_as_with_one,
+    dashboard_read_has_a_constant_number_of_statements,
 }
 
 pub fn create(server: &Server, body: Value) -> Value {
@@ -52,7 +52,7 @@ fn names(listing: &Value) -> Vec<String> {
 }
 
 // contract: management 4, 7, 16, 17
-fn a_new_dashboard_has_every_field_that_clients_read(store: Store) {
+fn dashboard_has_every_field_that_clients_read(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     for (field, expected) in [
@@ -98,7 +98,7 @@ fn a_new_dashboard_has_every_field_that_clients_read(store: Store) {
 }
 
 // contract: management 28
-fn a_list_goes_by_pins_and_names_and_shows_no_tiles(store: Store) {
+fn dashboard_list_is_ordered_by_pin_and_name_without_tiles(store: Store) {
     let server = Server::start(store);
     for body in
         [json!({ "name": "b" }), json!({ "name": "a" }), json!({ "name": "z", "pinned": true })]
@@ -114,7 +114,7 @@ fn a_list_goes_by_pins_and_names_and_shows_no_tiles(store: Store) {
     }
 }
 
-fn lists_are_filtered(store: Store) {
+fn dashboard_list_is_filtered(store: Store) {
     let server = Server::start(store);
     create(&server, json!({ "name": "Growth", "tags": ["x", "y"] }));
     create(&server, json!({ "name": "Other", "description": "of growth_", "tags": ["y"] }));
@@ -142,7 +142,7 @@ fn lists_are_filtered(store: Store) {
 }
 
 // contract: management 18-22, 24, 27
-fn bad_bodies_name_their_field_and_change_nothing(store: Store) {
+fn invalid_bodies_name_their_field_and_change_nothing(store: Store) {
     let server = Server::start(store);
     let known = create(&server, json!({ "name": "known" }));
     let long = "a".repeat(401);
@@ -219,7 +219,7 @@ fn templates_fill_a_dashboard(store: Store) {
 }
 
 // contract: management 53-55
-fn a_template_that_is_sent_must_be_one(store: Store) {
+fn invalid_dashboard_template_is_rejected(store: Store) {
     let server = Server::start(store);
     let send = format!("{DASHBOARDS}create_from_template_json");
     let query = json!({ "kind": "InsightVizNode", "source": { "kind": "TrendsQuery", "series": [{ "kind": "EventsNode" }] } });
@@ -284,7 +284,7 @@ fn a_template_that_is_sent_must_be_one(store: Store) {
     assert_eq!(tiles(&made).len(), 2);
     assert_eq!(tiles(&made)[0]["insight"]["query"], query);
     assert_eq!(tiles(&made)[1]["text"]["body"], "# Notes");
-    // What a request says of the dashboard itself lies on top.
+    // Fields of the request override the template's.
     for from in [json!({ "use_template": "WEBSITE_TRAFFIC" }), json!({ "template": template })] {
         let own = json!({ "name": "Mine", "description": "own", "pinned": true, "tags": ["q"],
             "restriction_level": 37, "filters": { "date_from": "-3d" } });
@@ -300,7 +300,7 @@ fn a_template_that_is_sent_must_be_one(store: Store) {
 }
 
 // contract: management 25, 26
-fn a_copy_shows_the_same_insights_or_copies_of_them(store: Store) {
+fn dashboard_copy_shares_or_duplicates_insights(store: Store) {
     let server = Server::start(store);
     let two = json!({ "v": { "code_name": "v", "value": 2 } });
     let look = json!({ "name": "d", "filters": { "a": 1 }, "variables": two, "tags": ["x"] });
@@ -332,7 +332,7 @@ fn a_copy_shows_the_same_insights_or_copies_of_them(store: Store) {
 }
 
 // contract: management 32-34
-fn hard_deletes_are_refused_without_a_look(store: Store) {
+fn hard_delete_is_405_without_a_lookup(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     for path in [path(&made), format!("{DASHBOARDS}999999")] {
@@ -344,7 +344,7 @@ fn hard_deletes_are_refused_without_a_look(store: Store) {
 }
 
 // contract: management 35-37, 40, 41
-fn deleting_hides_a_dashboard_until_it_is_restored(store: Store) {
+fn dashboard_is_soft_deleted_and_restored(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({ "name": "d" }));
     let path = path(&made);
@@ -388,7 +388,7 @@ fn deleting_hides_a_dashboard_until_it_is_restored(store: Store) {
 }
 
 // contract: management 38, 39
-fn insights_go_with_the_only_dashboard_they_are_on(store: Store) {
+fn delete_insights_removes_insights_of_no_other_dashboard(store: Store) {
     let server = Server::start(store);
     let (one, two) = (create(&server, json!({})), create(&server, json!({})));
     let lonely = insight_on(&server, "lonely", &[&one]);
@@ -408,7 +408,7 @@ fn insights_go_with_the_only_dashboard_they_are_on(store: Store) {
     assert_eq!(told, ["restored", "deleted", "created"]);
 }
 
-fn a_look_can_have_filters_of_its_own(store: Store) {
+fn dashboard_accepts_filters_override(store: Store) {
     let server = Server::start(store);
     let one = json!({ "v": { "code_name": "v", "value": 1, "isNull": null } });
     let made = create(&server, json!({ "filters": { "a": 1 }, "variables": one }));
@@ -427,7 +427,7 @@ fn a_look_can_have_filters_of_its_own(store: Store) {
     assert_eq!(cleared["variables"], json!(null));
 }
 
-fn people_who_change_different_fields_all_succeed(store: Store) {
+fn concurrent_dashboard_patches_all_succeed(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let path = path(&made);
@@ -477,7 +477,7 @@ fn changes_are_logged_with_before_and_after(store: Store) {
     assert_eq!(entries[0]["detail"]["changes"][0]["after"][0]["text"], "hi");
 }
 
-fn a_dashboard_costs_as_much_with_many_tiles_as_with_one(store: Store) {
+fn dashboard_read_has_a_constant_number_of_statements(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let note = |number: usize| json!({ "text": { "body": format!("note {number}") } });

@@ -1,4 +1,4 @@
-//! Who may see, edit, restrict and share a dashboard, and whom they may add.
+//! Dashboard permissions: view, edit, restrict, share and collaborators.
 
 use serde_json::{Value, json};
 
@@ -7,18 +7,18 @@ use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, insight_on, path};
 use crate::harness::{PERSONAL_KEY, Server, Store, both};
 
 both! {
-    what_a_dashboard_says_of_rights_is_what_happens,
-    collaborators_are_checked_in_order,
+    effective_privilege_level_is_enforced,
+    collaborator_validation_order,
     collaborators_edit_what_others_only_see,
-    a_copy_gives_no_hold_on_what_it_was_made_of,
-    an_insight_goes_on_a_dashboard_only_by_whoever_may_edit_it,
-    a_restored_dashboard_shows_what_it_did,
-    nothing_comes_back_to_a_dashboard_that_one_may_only_see,
+    dashboard_copy_grants_no_edit_access_to_the_original,
+    adding_an_insight_requires_edit_access_to_the_dashboard,
+    restored_dashboard_shows_its_tiles,
+    restoring_an_insight_requires_edit_access_to_its_dashboards,
 }
 
 struct People {
     server: Server,
-    /// Keys by name: the administrator of the instance, another one, the author, an outsider.
+    /// Keys by role: owner, admin, author, member, collaborator, outsider.
     keys: Vec<(&'static str, String)>,
     member: String,
     other: String,
@@ -55,7 +55,7 @@ impl People {
         self.send(who, "POST", DASHBOARDS, json!({ "name": "own" })).expect(201).json()
     }
 
-    /// A dashboard of the author's at this level, with one collaborator where there may be one.
+    /// A dashboard of the author with this restriction level, and a collaborator if possible.
     fn dashboard(&self, level: i64) -> Value {
         let body = json!({ "name": "d", "restriction_level": 37 });
         let made = self.send("author", "POST", DASHBOARDS, body).expect(201).json();
@@ -67,9 +67,9 @@ impl People {
 }
 
 // contract: management 57-59
-fn what_a_dashboard_says_of_rights_is_what_happens(store: Store) {
+fn effective_privilege_level_is_enforced(store: Store) {
     let world = People::new(store);
-    // who, level -> may edit, may restrict, what they are
+    // caller, level -> may edit, may restrict, privilege level
     for (who, level, edits, restricts, access) in [
         ("owner", 21, true, true, "manager"),
         ("admin", 21, true, true, "manager"),
@@ -144,7 +144,7 @@ fn what_a_dashboard_says_of_rights_is_what_happens(store: Store) {
 }
 
 // contract: management 60-65
-fn collaborators_are_checked_in_order(store: Store) {
+fn collaborator_validation_order(store: Store) {
     let world = People::new(store);
     let author = world.server.call("GET", "/api/users/@me/").key(world.key("author")).send().json();
     let owner = world.server.get("/api/users/@me/").json();
@@ -217,7 +217,7 @@ fn collaborators_edit_what_others_only_see(store: Store) {
     assert_eq!(world.server.get(&at).expect(200).json(), json!([added]));
     let named = || world.send("member", "PATCH", &path(&made), json!({ "name": "x" })).status;
     assert_eq!(named(), 200);
-    // Lowered and raised again, the list is in force as it was.
+    // Lowering and raising the level keeps the collaborators.
     let level = |level: i64| {
         world.server.patch(&path(&made), json!({ "restriction_level": level })).expect(200)
     };
@@ -236,7 +236,7 @@ fn collaborators_edit_what_others_only_see(store: Store) {
     assert_eq!(named(), 403);
     let log = world.server.get(&format!("{}activity", path(&made))).json();
     assert_eq!(log["results"][0]["detail"]["changes"][0]["field"], "collaborators");
-    // Who leaves and comes back is invited anew.
+    // A member who rejoins must be invited again.
     world.server.post(&at, json!({ "user_uuid": world.member })).expect(201);
     let members = format!("/api/organizations/@current/members/{}/", world.member);
     world.server.delete(&members).expect(204);
@@ -246,7 +246,7 @@ fn collaborators_edit_what_others_only_see(store: Store) {
     assert_eq!(named(), 403);
 }
 
-fn a_copy_gives_no_hold_on_what_it_was_made_of(store: Store) {
+fn dashboard_copy_grants_no_edit_access_to_the_original(store: Store) {
     let world = People::new(store);
     let closed = world.dashboard(37);
     let tiles = json!({ "tiles": [{ "text": { "body": "as it was" } }] });
@@ -272,7 +272,7 @@ fn a_copy_gives_no_hold_on_what_it_was_made_of(store: Store) {
     assert!(tiles.iter().any(|tile| tile["text"]["body"] == "as it was"), "{after}");
 }
 
-fn an_insight_goes_on_a_dashboard_only_by_whoever_may_edit_it(store: Store) {
+fn adding_an_insight_requires_edit_access_to_the_dashboard(store: Store) {
     let world = People::new(store);
     let closed = world.dashboard(37);
     let own = world.own("member");
@@ -292,7 +292,7 @@ fn an_insight_goes_on_a_dashboard_only_by_whoever_may_edit_it(store: Store) {
         assert_eq!(answer.expect(403).json(), refused);
     }
 
-    // Nor by a tile from a time when they might.
+    // Nor through a tile that was added while they had access.
     let restrict = |level: i64| {
         let body = json!({ "restriction_level": level });
         world.send("author", "PATCH", &path(&closed), body).expect(200);
@@ -323,7 +323,7 @@ fn an_insight_goes_on_a_dashboard_only_by_whoever_may_edit_it(store: Store) {
     world.send("collaborator", "POST", DASHBOARDS, body).expect(201);
 }
 
-fn a_restored_dashboard_shows_what_it_did(store: Store) {
+fn restored_dashboard_shows_its_tiles(store: Store) {
     let world = People::new(store);
     let (open, closed) = (world.dashboard(21), world.dashboard(37));
     let [kept, off] =
@@ -346,8 +346,8 @@ fn a_restored_dashboard_shows_what_it_did(store: Store) {
     assert_eq!(tiles().as_array().unwrap().len(), 1);
 }
 
-/// Restoring an insight, or another dashboard that it is on, changes what a dashboard shows.
-fn nothing_comes_back_to_a_dashboard_that_one_may_only_see(store: Store) {
+/// Restoring an insight, or another dashboard with it, changes what a dashboard shows.
+fn restoring_an_insight_requires_edit_access_to_its_dashboards(store: Store) {
     let world = People::new(store);
     let (closed, open) = (world.dashboard(37), world.dashboard(21));
     let insight = insight_on(&world.server, "i", &[&closed, &open]);
@@ -368,7 +368,7 @@ fn nothing_comes_back_to_a_dashboard_that_one_may_only_see(store: Store) {
     world.send("collaborator", "PATCH", &at, restore.clone()).expect(200);
     assert_eq!((shown(&closed), shown(&open)), (1, 1));
 
-    // A dashboard brings back what is on it, there and nowhere else.
+    // Restoring a dashboard restores its insights on this dashboard only.
     world.send("owner", "PATCH", &at, delete.clone()).expect(200);
     world.send("member", "PATCH", &path(&open), delete).expect(200);
     world.send("member", "PATCH", &path(&open), restore).expect(200);

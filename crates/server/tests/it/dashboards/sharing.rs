@@ -1,4 +1,4 @@
-//! Shared links: switched on and off, renewed, and what they show to whom.
+//! Sharing links: enable, disable, rotate, and what they show.
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,13 @@ use crate::dashboards::crud::{create, insight_on, path};
 use crate::harness::{Answer, Server, Store, both};
 
 both! {
-    a_link_is_the_same_at_every_look,
-    a_link_shows_its_dashboard_and_nothing_else,
-    pages_are_safe_and_only_embedded_ones_are_framed,
-    a_link_that_is_off_shows_nothing,
-    a_renewed_link_follows_its_grace,
-    an_insight_is_shared_alone,
-    a_link_reads_its_insights_and_no_others,
+    sharing_token_is_stable,
+    shared_link_shows_only_its_dashboard,
+    shared_pages_have_csp_and_only_embedded_is_framed,
+    disabled_sharing_link_is_not_found,
+    rotated_sharing_token_is_valid_for_its_grace_period,
+    insight_has_its_own_sharing_link,
+    sharing_token_reads_only_its_insights,
     settings_are_checked,
 }
 
@@ -26,7 +26,7 @@ fn shared(server: &Server, dashboard: &Value) -> String {
 }
 
 // contract: management 69, 74
-fn a_link_is_the_same_at_every_look(store: Store) {
+fn sharing_token_is_stable(store: Store) {
     let server = Server::start(store);
     let at = format!("{}sharing", path(&create(&server, json!({}))));
     let reader = server.key(&["sharing_configuration:read"]);
@@ -50,7 +50,7 @@ fn a_link_is_the_same_at_every_look(store: Store) {
 }
 
 // contract: management 70
-fn a_link_shows_its_dashboard_and_nothing_else(store: Store) {
+fn shared_link_shows_only_its_dashboard(store: Store) {
     let server = Server::start(store);
     let (made, other) =
         (create(&server, json!({ "name": "Ours" })), create(&server, json!({ "name": "Secret" })));
@@ -88,7 +88,7 @@ fn a_link_shows_its_dashboard_and_nothing_else(store: Store) {
 }
 
 // contract: management 71
-fn pages_are_safe_and_only_embedded_ones_are_framed(store: Store) {
+fn shared_pages_have_csp_and_only_embedded_is_framed(store: Store) {
     let server = Server::start(store);
     let sly = "</script><script>alert(1)</script>";
     let made = create(&server, json!({ "name": sly, "description": sly }));
@@ -130,7 +130,7 @@ fn pages_are_safe_and_only_embedded_ones_are_framed(store: Store) {
 }
 
 // contract: management 72
-fn a_link_that_is_off_shows_nothing(store: Store) {
+fn disabled_sharing_link_is_not_found(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let token = shared(&server, &made);
@@ -177,7 +177,7 @@ fn a_link_that_is_off_shows_nothing(store: Store) {
 }
 
 // contract: management 73
-fn a_renewed_link_follows_its_grace(store: Store) {
+fn rotated_sharing_token_is_valid_for_its_grace_period(store: Store) {
     for (grace, old_works) in [("300", 200), ("0", 404)] {
         let server = Server::with(store, &[("HEDGEROW_SHARING_GRACE_SECONDS", grace)]);
         let made = create(&server, json!({}));
@@ -190,7 +190,7 @@ fn a_renewed_link_follows_its_grace(store: Store) {
         open(&server, &format!("/shared/{new}")).expect(200);
         assert_eq!(open(&server, &format!("/shared/{old}")).status, old_works, "{grace}");
         assert!(!server.output().contains(new));
-        // Once more within it: each has a grace of its own.
+        // Rotated again within the grace period: each token has its own.
         let newest = server.post(&at, json!({})).expect(200).json();
         let newest = newest["access_token"].as_str().unwrap();
         open(&server, &format!("/shared/{newest}")).expect(200);
@@ -204,7 +204,7 @@ fn a_renewed_link_follows_its_grace(store: Store) {
     }
 }
 
-fn an_insight_is_shared_alone(store: Store) {
+fn insight_has_its_own_sharing_link(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let insight = insight_on(&server, "numbers", &[&made]);
@@ -244,7 +244,7 @@ fn settings_are_checked(store: Store) {
 }
 
 /// Management 7.3: `sharing_access_token` opens what the link shows, to read.
-fn a_link_reads_its_insights_and_no_others(store: Store) {
+fn sharing_token_reads_only_its_insights(store: Store) {
     const INSIGHTS: &str = "/api/projects/1/insights/";
     let server = Server::start(store);
     let (made, other) = (create(&server, json!({})), create(&server, json!({})));
@@ -281,7 +281,7 @@ fn a_link_reads_its_insights_and_no_others(store: Store) {
         (&json!([made["id"]]), &json!(21))
     );
     get(&one(&hidden)).expect(404);
-    // What would tell a stranger who made it or where else it is.
+    // Fields that would reveal the author or other dashboards.
     for query in ["created_by=1", "user=1", "favorited=true", "search=h", "order=-created_by"] {
         get(&format!("{INSIGHTS}?{query}")).expect(400);
     }
@@ -297,7 +297,7 @@ fn a_link_reads_its_insights_and_no_others(store: Store) {
     ] {
         assert_eq!(ask(method, &path, &token).status, 401, "{method} {path}");
     }
-    // Beside a key the key counts, and a link opens no other project.
+    // With a key the key takes precedence; a link opens no other project.
     let listing =
         server.get(&format!("{INSIGHTS}?sharing_access_token={token}")).expect(200).json();
     assert_eq!(listing["count"], 3);

@@ -1,4 +1,4 @@
-//! What tiles answer: with which filters on top, to whom, and what they say when they cannot.
+//! Results of tiles: filter overrides, shared links and errors.
 
 use serde_json::{Value, json};
 
@@ -6,19 +6,19 @@ use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, path, tiles};
 use crate::harness::{Server, Store, both};
 
 both! {
-    a_link_answers_as_its_dashboard_does,
-    a_tiles_filters_are_added_to_its_dashboards,
-    a_tile_that_fails_says_why,
-    filters_of_another_shape_are_refused,
-    a_dashboards_breakdown_is_checked_as_an_insights_is,
-    variables_of_another_shape_are_refused,
-    one_insight_is_looked_at_with_other_filters,
-    many_insights_are_looked_at_with_other_filters,
-    how_new_answers_must_be_is_one_of_some_words,
-    a_dashboard_tells_when_it_was_last_calculated,
+    shared_link_returns_the_dashboards_results,
+    tile_filters_merge_with_dashboard_filters,
+    failing_tile_reports_its_error,
+    malformed_dashboard_filters_are_rejected,
+    dashboard_breakdown_is_validated,
+    malformed_dashboard_variables_are_rejected,
+    insight_accepts_filters_override,
+    insights_accept_filters_override_in_bulk,
+    refresh_parameter_accepts_only_known_modes,
+    dashboard_has_last_refresh,
 }
 
-/// Four events: of two plans, on two browsers.
+/// Four events with two plans and two browsers.
 fn events(server: &Server) {
     let event = |plan: &str, browser: &str| {
         let properties = json!({ "plan": plan, "browser": browser });
@@ -52,7 +52,7 @@ fn put(server: &Server, on: &Value, query: Value) -> Value {
     server.post(INSIGHTS, body).expect(201).json()
 }
 
-/// The one number of an answer.
+/// The single number of a result.
 fn number(result: &Value) -> i64 {
     let cell = &result[0];
     let value = if cell.is_array() { &cell[0] } else { &cell["aggregated_value"] };
@@ -72,8 +72,8 @@ fn override_tiles(server: &Server, on: &Value, filters: &Value) {
     server.patch(&path(on), json!({ "tiles": change })).expect(200);
 }
 
-/// Management 7.3: whoever has a link sees what the dashboard shows, however they ask.
-fn a_link_answers_as_its_dashboard_does(store: Store) {
+/// Management 7.3: a shared link returns what the dashboard shows.
+fn shared_link_returns_the_dashboards_results(store: Store) {
     let server = Server::start(store);
     events(&server);
     let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
@@ -87,7 +87,7 @@ fn a_link_answers_as_its_dashboard_does(store: Store) {
     };
     for insight in &insights {
         let at = format!("{INSIGHTS}{}/", insight["id"]);
-        // What the project remembers without any filters is not for strangers.
+        // Cached results without filters are not shown through a link.
         let own = server.get(&format!("{at}?refresh=blocking")).expect(200).json();
         assert_eq!(number(&own["result"]), 4);
         assert_eq!(get(&at, "").json()["result"], json!(null));
@@ -107,14 +107,14 @@ fn a_link_answers_as_its_dashboard_does(store: Store) {
     }
     let page = server.call("GET", &format!("/shared/{token}.json")).no_key().send().expect(200);
     assert_eq!(numbers(&page.json()["dashboard"]), [1, 1]);
-    // Filters that change are those of the link, too.
+    // Changed filters apply to the link too.
     server.patch(&path(&made), json!({ "filters": {} })).expect(200);
     let at = format!("{INSIGHTS}{}/", insights[0]["id"]);
     assert_eq!(number(&get(&at, "&refresh=blocking").json()["result"]), 2);
 }
 
 // contract: query 7
-fn a_tiles_filters_are_added_to_its_dashboards(store: Store) {
+fn tile_filters_merge_with_dashboard_filters(store: Store) {
     let server = Server::start(store);
     events(&server);
     let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
@@ -125,14 +125,14 @@ fn a_tiles_filters_are_added_to_its_dashboards(store: Store) {
     assert_eq!(numbers(&look("?refresh=blocking")), [2, 2, 2]);
     override_tiles(&server, &made, &json!({ "properties": is("browser", "a") }));
     assert_eq!(numbers(&look("?refresh=blocking")), [1, 1, 1]);
-    // Dates of the tile take the place of the dashboard's; properties stay.
+    // Dates of the tile override the dashboard's; properties are combined.
     let dates = json!({ "date_from": "2020-01-01", "date_to": "2020-01-02" });
     let filters = json!({ "properties": is("plan", "pro"), "date_from": "-1d" });
     server.patch(&path(&made), json!({ "filters": filters })).expect(200);
     assert_eq!(numbers(&look("?refresh=blocking")), [1, 1, 1]);
     override_tiles(&server, &made, &dates);
     assert_eq!(numbers(&look("?refresh=blocking")), [0, 0, 0]);
-    // A dashboard's filter that makes no sense is refused; one that is lost fails on every tile.
+    // An invalid dashboard filter is rejected; one that becomes invalid fails on every tile.
     let wrong = json!({ "properties": [{ "key": "plan", "operator": "odd", "value": 1 }] });
     let refused = server.patch(&path(&made), json!({ "filters": wrong })).expect(400).json();
     assert_eq!(refused["detail"], "'odd' is not an operator.");
@@ -143,8 +143,8 @@ fn a_tiles_filters_are_added_to_its_dashboards(store: Store) {
     }
 }
 
-/// Management 6.7: a tile that cannot answer is there all the same.
-fn a_tile_that_fails_says_why(store: Store) {
+/// Management 6.7: a failing tile is still listed.
+fn failing_tile_reports_its_error(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let fine = put(&server, &made, asked());
@@ -174,7 +174,7 @@ fn a_tile_that_fails_says_why(store: Store) {
     assert!(!page.contains("No result yet"));
 }
 
-fn filters_of_another_shape_are_refused(store: Store) {
+fn malformed_dashboard_filters_are_rejected(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({ "filters": { "date_from": "-7d" } }));
     put(&server, &made, asked());
@@ -224,8 +224,8 @@ fn filters_of_another_shape_are_refused(store: Store) {
     assert_eq!(before["filters"], json!({ "date_from": "-7d" }));
 }
 
-/// Query 2.6 and 7: a dashboard's breakdown takes the place of an insight's.
-fn a_dashboards_breakdown_is_checked_as_an_insights_is(store: Store) {
+/// Query 2.6 and 7: a dashboard's breakdown overrides an insight's.
+fn dashboard_breakdown_is_validated(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let kept = put(&server, &made, asked());
@@ -273,8 +273,8 @@ fn a_dashboards_breakdown_is_checked_as_an_insights_is(store: Store) {
     }
 }
 
-/// Query 1.1 and 3.1: those of a dashboard are put into every statement on it.
-fn variables_of_another_shape_are_refused(store: Store) {
+/// Query 1.1 and 3.1: a dashboard's variables apply to every statement on it.
+fn malformed_dashboard_variables_are_rejected(store: Store) {
     let server = Server::start(store);
     let variable = |value: Value| json!({ "v": { "variableId": "v", "code_name": "n", "value": value, "isNull": null } });
     let made = create(&server, json!({ "variables": variable(json!(7)) }));
@@ -308,7 +308,7 @@ fn variables_of_another_shape_are_refused(store: Store) {
 }
 
 /// Management 6.1: `last_refresh`.
-fn a_dashboard_tells_when_it_was_last_calculated(store: Store) {
+fn dashboard_has_last_refresh(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     put(&server, &made, asked());
@@ -320,7 +320,7 @@ fn a_dashboard_tells_when_it_was_last_calculated(store: Store) {
 }
 
 // contract: query 8.2
-fn one_insight_is_looked_at_with_other_filters(store: Store) {
+fn insight_accepts_filters_override(store: Store) {
     let server = Server::start(store);
     events(&server);
     let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
@@ -364,15 +364,15 @@ fn one_insight_is_looked_at_with_other_filters(store: Store) {
         let refused = server.get(&format!("{at}?{query}")).expect(400);
         assert_eq!(refused.error(), format!("validation_error invalid_input {attr}"), "{query}");
     }
-    // A link shows what it shows.
+    // The shared link shows the same.
     let sharing = server.patch(&format!("{}sharing", path(&made)), json!({ "enabled": true }));
     let token = sharing.expect(200).json()["access_token"].as_str().unwrap().to_owned();
     let look = format!("{at}?sharing_access_token={token}&{free}");
     server.call("GET", &look).no_key().send().expect(400);
 }
 
-/// Query 7, management 7.3: as one insight takes them, and as one refuses them.
-fn many_insights_are_looked_at_with_other_filters(store: Store) {
+/// Query 7, management 7.3: the same rules as for a single insight.
+fn insights_accept_filters_override_in_bulk(store: Store) {
     let server = Server::start(store);
     events(&server);
     let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
@@ -419,7 +419,7 @@ fn many_insights_are_looked_at_with_other_filters(store: Store) {
 }
 
 /// Query 1.3.
-fn how_new_answers_must_be_is_one_of_some_words(store: Store) {
+fn refresh_parameter_accepts_only_known_modes(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let insight = put(&server, &made, asked());

@@ -1,4 +1,4 @@
-//! What lies on dashboards: changed in place, moved, copied, put in order, and refused.
+//! Dashboard tiles: change, move, copy, reorder and validation.
 
 use serde_json::{Value, json};
 
@@ -6,21 +6,21 @@ use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, insight_on, path, ti
 use crate::harness::{Server, Store, both};
 
 both! {
-    texts_are_made_changed_and_replaced,
-    a_tile_is_changed_alone,
-    tiles_come_in_the_order_of_their_places,
+    text_tiles_are_created_changed_and_replaced,
+    tile_patch_changes_only_that_tile,
+    tiles_are_ordered_by_layout,
     malformed_tiles_name_their_field_and_change_nothing,
-    every_tile_of_a_template_shows_something,
-    a_tile_moves_with_its_number,
-    a_tile_is_copied_to_another_dashboard,
-    tiles_are_put_in_order,
+    template_tiles_all_return_results,
+    moved_tile_keeps_its_id,
+    tile_is_copied_to_another_dashboard,
+    tiles_are_reordered,
     links_are_checked,
-    a_copy_of_an_insights_tile_has_an_insight_of_its_own,
-    the_log_tells_which_tile_changed_and_how,
+    copied_insight_tile_has_its_own_insight,
+    activity_log_names_the_changed_tile,
 }
 
 /// Management 6.8: an insight has a query or old filters, a text has a body.
-fn every_tile_of_a_template_shows_something(store: Store) {
+fn template_tiles_all_return_results(store: Store) {
     let server = Server::start(store);
     let send = |tile: Value| {
         let tiles = json!([{ "type": "TEXT", "body": "" }, tile]);
@@ -72,7 +72,7 @@ fn ids(dashboard: &Value) -> Vec<i64> {
 }
 
 // contract: management 42-44
-fn texts_are_made_changed_and_replaced(store: Store) {
+fn text_tiles_are_created_changed_and_replaced(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let first = patch(&server, &made, json!([{ "text": { "body": "hi" } }]));
@@ -126,7 +126,7 @@ fn texts_are_made_changed_and_replaced(store: Store) {
 }
 
 // contract: management 45-47
-fn a_tile_is_changed_alone(store: Store) {
+fn tile_patch_changes_only_that_tile(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let before =
@@ -164,7 +164,7 @@ fn a_tile_is_changed_alone(store: Store) {
 }
 
 /// Management 6.6: `duplicate_tiles` clones tiles in place.
-fn a_copy_of_an_insights_tile_has_an_insight_of_its_own(store: Store) {
+fn copied_insight_tile_has_its_own_insight(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let insight = insight_on(&server, "i", &[&made]);
@@ -197,7 +197,7 @@ fn a_copy_of_an_insights_tile_has_an_insight_of_its_own(store: Store) {
 }
 
 // contract: management 48
-fn tiles_come_in_the_order_of_their_places(store: Store) {
+fn tiles_are_ordered_by_layout(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let at = |body: &str, x: i64, y: i64| json!({ "text": { "body": body }, "layouts": { "sm": { "x": x, "y": y }, "xs": { "y": 9 - y } } });
@@ -259,7 +259,7 @@ fn malformed_tiles_name_their_field_and_change_nothing(store: Store) {
         let refused = server.patch(&path(&made), body).expect(400);
         assert_eq!(refused.error(), format!("validation_error {expected}"));
     }
-    // The good half of a bad list is not written either.
+    // A list with one invalid tile changes nothing.
     let half =
         json!({ "tiles": [{ "text": { "body": "half" } }, { "id": 999_999, "color": "x" }] });
     server.patch(&path(&made), half).expect(400);
@@ -276,7 +276,7 @@ fn malformed_tiles_name_their_field_and_change_nothing(store: Store) {
 }
 
 // contract: management 49-52
-fn a_tile_moves_with_its_number(store: Store) {
+fn moved_tile_keeps_its_id(store: Store) {
     let server = Server::start(store);
     let (from, to) = (create(&server, json!({})), create(&server, json!({})));
     insight_on(&server, "both", &[&from, &to]);
@@ -305,7 +305,7 @@ fn a_tile_moves_with_its_number(store: Store) {
     assert_eq!((&left["id"], ids(&left)), (&from["id"], vec![both]));
     assert_eq!((&left["name"], &from["name"]), (&json!(null), &json!(null)));
     assert!(ids(&server.get(&path(&to)).json()).contains(&one));
-    // Back again, where a deleted tile of the same insight does not stand in the way.
+    // Moved back: a deleted tile of the same insight is no conflict.
     let back = send(&to, moving(one, &from["id"])).expect(200).json();
     assert!(!ids(&back).contains(&one));
     patch(&server, &from, json!([{ "id": both, "deleted": true }]));
@@ -314,7 +314,7 @@ fn a_tile_moves_with_its_number(store: Store) {
     assert_eq!(ids(&server.get(&path(&from)).json()), [there, one]);
 }
 
-fn a_tile_is_copied_to_another_dashboard(store: Store) {
+fn tile_is_copied_to_another_dashboard(store: Store) {
     let server = Server::start(store);
     let (from, to) = (create(&server, json!({})), create(&server, json!({})));
     let insight = insight_on(&server, "i", &[&from]);
@@ -330,7 +330,7 @@ fn a_tile_is_copied_to_another_dashboard(store: Store) {
     let unknown = json!({ "fromDashboardId": from["id"], "tileId": 999_999 });
     send(&to, &unknown).expect(404);
 
-    // A copy's text and link are its own.
+    // A copy has its own text and sharing link.
     let link = |text: &str| json!({ "url": "/x", "text": text });
     let said = json!([{ "text": { "body": "first" } }, { "button_tile": link("first") }]);
     patch(&server, &from, said);
@@ -360,7 +360,7 @@ fn a_tile_is_copied_to_another_dashboard(store: Store) {
 }
 
 // contract: management 56
-fn tiles_are_put_in_order(store: Store) {
+fn tiles_are_reordered(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let texts = json!(["a", "b", "c"].map(|body| json!({ "text": { "body": body } })));
@@ -415,7 +415,7 @@ fn links_are_checked(store: Store) {
 }
 
 // contract: management 112
-fn the_log_tells_which_tile_changed_and_how(store: Store) {
+fn activity_log_names_the_changed_tile(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let change = || {

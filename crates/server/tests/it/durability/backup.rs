@@ -1,4 +1,4 @@
-//! A copy of everything, taken beside a running server, and a server on it.
+//! `hedgerow backup` and `restore` with a running server.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +28,7 @@ fn event(number: u64) -> Value {
 }
 
 #[test]
-fn a_backup_beside_a_busy_server_becomes_the_same_server_elsewhere() {
+fn online_backup_restores_to_an_identical_server() {
     let server = Server::start(Store::Sqlite);
     server.ingest(&(0..50).map(event).collect::<Vec<_>>());
     let flag = json!({ "key": "kept", "name": "kept", "active": true,
@@ -88,7 +88,7 @@ fn a_backup_beside_a_busy_server_becomes_the_same_server_elsewhere() {
 }
 
 #[test]
-fn a_backup_that_is_damaged_or_none_is_not_restored() {
+fn corrupted_or_incomplete_backup_is_not_restored() {
     let server = Server::start(Store::Sqlite);
     server.ingest(&[event(1)]);
     let kept = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Dead letters are listed, and sent again by API or command.
+//! Dead letters: listed and replayed by API and command.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::harness::{Server, Store};
 const LETTERS: &str = "/api/projects/1/dead_letters/";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Keeps a letter beside the running server, whose record can be applied by now.
+/// Inserts a dead letter whose record is valid.
 fn keep(server: &Server, distinct_id: &str) {
     let mut record = Vec::new();
     AcceptedEvent {
@@ -48,7 +48,7 @@ fn is_known(server: &Server, distinct_id: &str) -> bool {
 }
 
 #[test]
-fn a_dead_letter_is_sent_again_by_api_and_by_command() {
+fn dead_letters_are_replayed_by_api_and_command() {
     let server = Server::start(Store::Sqlite);
     keep(&server, "u1");
     let listed = server.get(LETTERS).expect(200).json();

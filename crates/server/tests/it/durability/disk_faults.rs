@@ -1,5 +1,5 @@
-//! A disk that is full, or that fails to sync, under each store in turn: what cannot be kept is
-//! refused, what was acknowledged is there in the end, once.
+//! Full disk and failing fsync under each store: capture rejects what it cannot persist, and every
+//! acknowledged event is stored exactly once.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,31 +13,31 @@ use crate::durability::reference_stream::{event, facts, listed, tell};
 use crate::harness::{Place, Server, Store, both};
 
 both! {
-    a_full_disk_costs_no_acknowledged_event,
-    a_disk_that_fails_to_sync_costs_no_acknowledged_event,
+    full_disk_loses_no_acknowledged_event,
+    failing_fsync_loses_no_acknowledged_event,
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const EVENTS: &str = "/api/projects/1/events/?limit=1000";
-/// As many segments of one size as make a merge due.
+/// Segments of one size that make a compaction due.
 const SEGMENTS: usize = 6;
 
-fn a_full_disk_costs_no_acknowledged_event(store: Store) {
+fn full_disk_loses_no_acknowledged_event(store: Store) {
     every_store_in_turn(store, "full");
 }
 
-fn a_disk_that_fails_to_sync_costs_no_acknowledged_event(store: Store) {
+fn failing_fsync_loses_no_acknowledged_event(store: Store) {
     every_store_in_turn(store, "sync");
 }
 
-/// The disk of one place.
+/// Fault injection for one data directory.
 pub struct Disk {
     control: PathBuf,
     how: &'static str,
 }
 
 impl Disk {
-    /// Puts it under a server that is yet to start.
+    /// Preloads it into a server before its start.
     pub fn under(place: &mut Place, how: &'static str) -> Self {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/files/disk.c");
         let folder = place.folder.path();
@@ -49,7 +49,7 @@ impl Disk {
         Self { control, how }
     }
 
-    /// From now on, where paths have this part.
+    /// Injects the fault for paths that contain `part`.
     pub fn breaks(&self, part: &str) {
         let aside = self.control.with_extension("new");
         fs::write(&aside, format!("{} {part}", self.how)).unwrap();
@@ -61,7 +61,7 @@ impl Disk {
     }
 }
 
-/// How much of the story was told and acknowledged.
+/// How many events of the reference stream were sent and acknowledged.
 struct Told(usize);
 
 impl Told {
@@ -72,7 +72,7 @@ impl Told {
         }
     }
 
-    /// The next event is refused, as often as it is sent.
+    /// The next event is rejected, however often it is sent.
     fn is_refused(&self, server: &Server) {
         for _ in 0..3 {
             tell(server, &[event(self.0)]).expect(503);
@@ -97,7 +97,7 @@ fn every_store_in_turn(store: Store, how: &'static str) {
     told.is_refused(&server);
     disk.mends();
     told.go_on(&server, 13);
-    // And once more; this time it does not live to see the end of it.
+    // Once more, and the server is killed during the fault.
     disk.breaks("/journal/");
     told.is_refused(&server);
     let place = server.kill();
@@ -112,7 +112,7 @@ fn every_store_in_turn(store: Store, how: &'static str) {
         assert!(server.process().wait_for("events wait in the journal").is_some());
         disk.mends();
         server.settle();
-        // And killed while it waits.
+        // And kill it while it waits.
         disk.breaks("/catalog.sqlite");
         told.go_on(&server, 5);
         let place = server.kill();
@@ -126,7 +126,7 @@ fn every_store_in_turn(store: Store, how: &'static str) {
 }
 
 fn warehouse_in_turn(server: Server, disk: &Disk, mut told: Told) {
-    // A flush that fails at the end of a life.
+    // A flush that fails at shutdown.
     told.go_on(&server, 7);
     server.settle();
     disk.breaks("/warehouse/");
@@ -139,7 +139,7 @@ fn warehouse_in_turn(server: Server, disk: &Disk, mut told: Told) {
         server.settle();
         server = server.restart();
     }
-    // With one more, a merge is due from the start.
+    // With one more segment a compaction is due at start.
     told.go_on(&server, 7);
     server.settle();
     let (status, output, place) = server.stop();

@@ -1,4 +1,4 @@
-//! A 200 survives the end of the process, whenever that comes.
+//! Acknowledged events survive `kill -9` at any instant.
 
 use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
@@ -20,20 +20,20 @@ use crate::harness::{PROJECT_KEY, Place, Server, Store};
 
 const ROUNDS: usize = 30;
 const SENDERS: usize = 4;
-/// A life ends at a random moment after so many acknowledged events, at most.
+/// Each run is killed at a random instant, after at most this many acknowledged events.
 const LIFE_EVENTS_MAX: u64 = 400;
 const BREATH_US_MAX: u64 = 3_000;
-/// Every second life is asked to end first, and killed while it flushes.
+/// Every second run gets SIGTERM first, and is killed while it flushes.
 const FLUSH_US_MAX: u64 = 60_000;
-/// Events of the story sent at once to the server that is not killed.
+/// Batch size for the reference server, which is not killed.
 const TOLD_AT_ONCE: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Small enough that several segments fill up in every life.
+/// Small enough that every run fills several segments.
 const SEGMENT_BYTES: &str = "8192";
 
 #[test]
-fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
+fn acknowledged_events_survive_kill_9_and_are_stored_once() {
     let mut place = Place::new(Store::Sqlite);
     place.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", SEGMENT_BYTES);
     let mut acknowledged = HashSet::new();
@@ -77,7 +77,7 @@ fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
         lives_with_events += usize::from(!told.is_empty());
         acknowledged.extend(told);
 
-        // The journal lets go of what the warehouse has for good.
+        // The journal is truncated to what the warehouse lacks.
         let journal = place.folder.path().join("journal");
         let mut kept: HashSet<Uuid> =
             stored_in(&journal).into_iter().filter_map(|event| event.uuid).collect();
@@ -88,7 +88,7 @@ fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
     assert!(lives_with_events > ROUNDS / 2, "only {lives_with_events} lives took events");
     let segments = last_segment(&place);
     assert!(segments > ROUNDS, "segments never rolled: {segments}");
-    // And it still starts, takes events, and has stored each of them once.
+    // The server still starts, accepts events, and has stored each once.
     let server = place.serve();
     server.ingest(&[json!({ "event": "e", "distinct_id": "d" })]);
     assert!(story > ROUNDS, "the story did not get on: {story}");
@@ -101,7 +101,7 @@ fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
     assert!(acknowledged.is_subset(&uuids), "some are missing");
 }
 
-/// Persons, groups and definitions are those of a server that was never killed.
+/// Persons, groups and definitions equal those of a server that was never killed.
 fn as_told_without_a_break(server: &Server, story: usize) {
     let other = Server::start(Store::Sqlite);
     let whole: Vec<Value> = (0..story).map(event).collect();
@@ -113,7 +113,7 @@ fn as_told_without_a_break(server: &Server, story: usize) {
     }
 }
 
-/// The events that are stored for good, while no server runs.
+/// The durable events, read while no server runs.
 fn in_warehouse(place: &Place) -> Vec<Uuid> {
     let folder = place.folder.path();
     let id = Inspection::open(folder.join("journal")).unwrap().id().unwrap().as_u128();
@@ -124,14 +124,14 @@ fn in_warehouse(place: &Place) -> Vec<Uuid> {
     rows.iter().map(|row| row.uuid).collect()
 }
 
-/// Segments are numbered; those that the stores no longer need are gone.
+/// Segment numbers; truncated segments are gone.
 fn last_segment(place: &Place) -> usize {
     let files = std::fs::read_dir(place.folder.path().join("journal")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     names.filter_map(|name| name.split_once('.')?.0.parse().ok()).max().unwrap()
 }
 
-/// Batches of one to five events over one connection, noting those that were answered 200.
+/// Sends batches of one to five events over one connection and records those acknowledged.
 fn send_until_it_breaks(
     address: SocketAddr,
     sender: usize,
@@ -152,8 +152,8 @@ fn send_until_it_breaks(
     }
 }
 
-/// One event of the story after the other, from `next` on. Returns the first that was not
-/// acknowledged: the next life is told it again.
+/// Sends the reference stream one event at a time from `next` on. Returns the first event that was not
+/// acknowledged; the next run gets it again.
 fn tell_until_it_breaks(address: SocketAddr, mut next: usize, stop: &AtomicBool) -> usize {
     let Ok(mut stream) = TcpStream::connect(address) else { return next };
     while !stop.load(Ordering::Relaxed) && is_taken(&mut stream, &[event(next)]) {
@@ -162,14 +162,14 @@ fn tell_until_it_breaks(address: SocketAddr, mut next: usize, stop: &AtomicBool)
     next
 }
 
-/// Whether the events were answered 200; false when the server is gone.
+/// Whether the events were acknowledged; false if the server is gone.
 fn is_taken(stream: &mut TcpStream, batch: &[Value]) -> bool {
     let body = json!({ "api_key": PROJECT_KEY, "batch": batch }).to_string();
     let head = format!("POST /batch/ HTTP/1.1\r\nHost: x\r\nContent-Length: {}", body.len());
     if stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).is_err() {
         return false;
     }
-    // The whole answer comes in one piece, or the server is gone.
+    // The response arrives in one read, or the server is gone.
     let mut answer = [0; 4_096];
     let Ok(read @ 1..) = stream.read(&mut answer) else { return false };
     assert!(answer[..read].starts_with(b"HTTP/1.1 200 "), "{:?}", &answer[..read]);

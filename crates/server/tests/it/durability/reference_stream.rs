@@ -1,16 +1,16 @@
-//! A stream of events in which persons, groups and definitions come about, and what a server knows
-//! after it. Whatever happens on the way, the end must be that of an undisturbed telling.
+//! A deterministic stream of events that creates persons, groups and definitions, and the resulting state.
+//! Whatever faults occur meanwhile, the state must equal that of an undisturbed run.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::harness::{Answer, Call, PROJECT_KEY, Server};
 
-/// What differs between two tellings of the same story.
+/// Fields that differ between two runs of the stream.
 const PASSING: [&str; 5] =
     ["created_at", "last_seen_at", "last_updated_at", "updated_at", "volume_30_day"];
 
-/// The same at every telling. Their ids have a space in them, those of others have none.
+/// Deterministic. Their ids contain a space, so that they do not collide with others.
 pub fn event(n: usize) -> Value {
     let tens = n / 10;
     let (user, stranger) = (format!("user {}", tens % 5), format!("stranger {tens}"));
@@ -47,7 +47,7 @@ pub fn event(n: usize) -> Value {
             &format!("quiet {}", tens % 4),
             json!({ "$process_person_profile": false }),
         ),
-        // Sent again by somebody who did not hear the answer.
+        // A retry of a client that did not get the response.
         6 => event(n - 4),
         7 => told(
             "$set",
@@ -63,13 +63,13 @@ pub fn event(n: usize) -> Value {
     }
 }
 
-/// Sends one request, whatever the answer.
+/// Sends one request, whatever the response.
 pub fn tell(server: &Server, events: &[Value]) -> Answer {
     let body = json!({ "api_key": PROJECT_KEY, "batch": events });
     Call::new(server.address(), "POST", "/batch/").json(body).send()
 }
 
-/// Persons, groups and definitions that came about.
+/// The resulting persons, groups and definitions.
 pub fn facts(server: &Server) -> Vec<(&'static str, Vec<String>)> {
     let all = [
         ("persons", "/api/projects/1/persons/?limit=1000"),
@@ -81,7 +81,7 @@ pub fn facts(server: &Server) -> Vec<(&'static str, Vec<String>)> {
     all.map(|(what, path)| (what, listed(server, path))).into()
 }
 
-/// The objects of a list without what passes, in one order.
+/// The objects of a list without volatile fields, sorted.
 pub fn listed(server: &Server, path: &str) -> Vec<String> {
     let mut answer = server.get(path).expect(200).json();
     assert!(answer["next"].is_null(), "{path} has more pages");
@@ -91,7 +91,7 @@ pub fn listed(server: &Server, path: &str) -> Vec<String> {
         .iter_mut()
         .map(|one| {
             forget(one);
-            // Numbers of definitions and persons depend on what others did.
+            // Ids of definitions and persons depend on concurrent events.
             if one.get("distinct_id").is_none() {
                 let about = one.as_object_mut().unwrap();
                 ["id", "uuid"].iter().for_each(|name| _ = about.remove(*name));

@@ -1,6 +1,6 @@
-//! Stores that were damaged, or put back from copies of different times: a server refuses to start on
-//! them, `verify` says what is wrong, and `repair` makes them agree again without losing what is
-//! still to be had.
+//! Corrupted or inconsistent stores: a server refuses to start, `hedgerow verify` lists the problems, and
+//! `hedgerow repair` makes the stores consistent and salvages every readable
+//! record.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use crate::harness::{Place, Server, Store, both};
 
 both! {
-    a_store_ahead_of_its_journal_refuses_to_start_and_a_repair_loses_no_new_event,
-    a_journal_that_is_gone_or_another_servers_refuses_to_start_until_it_is_repaired,
-    a_catalog_older_than_its_warehouse_is_refused_and_not_repaired,
+    store_ahead_of_its_journal_refuses_to_start_and_repair_loses_no_new_event,
+    missing_or_foreign_journal_refuses_to_start_until_repaired,
+    catalog_behind_its_warehouse_is_refused_and_not_repaired,
 }
 
 const EVENTS: &str = "/api/projects/1/events/?limit=1000";
@@ -27,7 +27,7 @@ fn event(number: u64) -> Value {
 }
 
 fn ingest(server: &Server, numbers: std::ops::Range<u64>) {
-    // Several groups of the journal.
+    // Several group commits of the journal.
     for from in numbers.clone().step_by(10) {
         let to = (from + 10).min(numbers.end);
         server.ingest(&(from..to).map(event).collect::<Vec<_>>());
@@ -63,7 +63,7 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Every file and what it holds, but for locks and what SQLite keeps beside its file.
+/// Every file with its content, except locks and SQLite's WAL files.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -103,8 +103,8 @@ fn kept(place: &Place) -> Vec<PathBuf> {
     entries.filter(named).collect()
 }
 
-/// A place with 200 events whose journal is that of the first 50.
-fn with_an_older_journal(store: Store) -> Place {
+/// A data directory with 200 events whose journal is an older copy with 50.
+fn place_with_an_older_journal(store: Store) -> Place {
     let server = Server::start(store);
     ingest(&server, 0..50);
     let place = stop(server);
@@ -118,8 +118,8 @@ fn with_an_older_journal(store: Store) -> Place {
     place
 }
 
-fn a_store_ahead_of_its_journal_refuses_to_start_and_a_repair_loses_no_new_event(store: Store) {
-    let place = with_an_older_journal(store);
+fn store_ahead_of_its_journal_refuses_to_start_and_repair_loses_no_new_event(store: Store) {
+    let place = place_with_an_older_journal(store);
     let before = contents(place.folder.path());
     let both = ["up to position 201", "ends at position 51", "hedgerow repair"];
     refused(&place, &["serve"], &both);
@@ -148,7 +148,7 @@ fn a_store_ahead_of_its_journal_refuses_to_start_and_a_repair_loses_no_new_event
     assert_eq!(persons["results"].as_array().unwrap().len(), 7);
 }
 
-fn a_journal_that_is_gone_or_another_servers_refuses_to_start_until_it_is_repaired(store: Store) {
+fn missing_or_foreign_journal_refuses_to_start_until_repaired(store: Store) {
     let server = Server::start(store);
     ingest(&server, 0..30);
     let place = stop(server);
@@ -176,7 +176,7 @@ fn a_journal_that_is_gone_or_another_servers_refuses_to_start_until_it_is_repair
     assert_eq!(numbers(&server), (0..90).collect::<Vec<_>>());
 }
 
-fn a_catalog_older_than_its_warehouse_is_refused_and_not_repaired(store: Store) {
+fn catalog_behind_its_warehouse_is_refused_and_not_repaired(store: Store) {
     let server = Server::start(store);
     ingest(&server, 0..20);
     let place = stop(server);
@@ -189,7 +189,7 @@ fn a_catalog_older_than_its_warehouse_is_refused_and_not_repaired(store: Store) 
 }
 
 #[test]
-fn a_catalog_or_a_key_that_is_gone_is_not_made_anew() {
+fn missing_catalog_secret_key_or_warehouse_is_not_recreated() {
     let server = Server::start(Store::Sqlite);
     ingest(&server, 0..20);
     let place = stop(server);
@@ -206,7 +206,7 @@ fn a_catalog_or_a_key_that_is_gone_is_not_made_anew() {
     assert!(!file("catalog.sqlite").exists());
     fs::rename(file("away"), file("catalog.sqlite")).unwrap();
 
-    // Rows that were deleted would come back with the journal.
+    // Rebuilding from the journal would resurrect deleted rows.
     fs::rename(file("warehouse"), file("away")).unwrap();
     let why = ["up to position 21", "the warehouse is missing", "from one backup"];
     for arguments in [&["serve"][..], &["verify"], &["repair", "--yes"]] {
@@ -217,7 +217,7 @@ fn a_catalog_or_a_key_that_is_gone_is_not_made_anew() {
     assert_eq!(numbers(&place.serve()), (0..20).collect::<Vec<_>>());
 }
 
-/// The last file of the journal, what it holds, and where a text stands in it.
+/// The journal segment that contains `text`, its content, and the offset of `text`.
 fn find(place: &Place, text: &str) -> (PathBuf, Vec<u8>, usize) {
     let files = fs::read_dir(place.folder.path().join("journal")).unwrap();
     for path in files.map(|entry| entry.unwrap().path()) {
@@ -231,10 +231,10 @@ fn find(place: &Place, text: &str) -> (PathBuf, Vec<u8>, usize) {
 }
 
 #[test]
-fn a_damaged_record_of_the_journal_costs_that_event_alone() {
+fn corrupted_journal_record_loses_only_that_event() {
     let server = Server::start(Store::Sqlite);
     ingest(&server, 0..10);
-    // With the warehouse behind it, as after a clean stop.
+    // The warehouse is behind the catalog, as after a crash.
     let server = server.restart();
     ingest(&server, 10..20);
     server.ingest(&[json!({ "event": "needle", "distinct_id": "d1" })]);
@@ -260,7 +260,7 @@ fn a_damaged_record_of_the_journal_costs_that_event_alone() {
 }
 
 #[test]
-fn a_journal_file_that_the_disk_cut_is_noticed_and_repaired() {
+fn truncated_journal_segment_is_detected_and_repaired() {
     let server = Server::start(Store::Sqlite);
     ingest(&server, 0..20);
     server.ingest(&[json!({ "event": "needle", "distinct_id": "d1" })]);
@@ -276,7 +276,7 @@ fn a_journal_file_that_the_disk_cut_is_noticed_and_repaired() {
 }
 
 #[test]
-fn verify_reads_everything_beside_a_running_server_and_without_one() {
+fn verify_reads_all_stores_with_and_without_a_running_server() {
     let server = Server::start(Store::Sqlite);
     ingest(&server, 0..30);
     let place = server.place();
@@ -310,7 +310,7 @@ fn verify_reads_everything_beside_a_running_server_and_without_one() {
 }
 
 #[test]
-fn a_damaged_segment_is_named_by_verify_and_given_up_by_repair() {
+fn corrupted_segment_is_listed_by_verify_and_dropped_by_repair() {
     let server = Server::start(Store::Sqlite);
     ingest(&server, 0..30);
     let server = server.restart();
@@ -345,8 +345,8 @@ fn a_damaged_segment_is_named_by_verify_and_given_up_by_repair() {
 }
 
 #[test]
-fn a_repair_whose_marker_names_no_folder_is_refused_and_removes_nothing() {
-    let place = with_an_older_journal(Store::Sqlite);
+fn repair_with_an_invalid_marker_is_refused_and_removes_nothing() {
+    let place = place_with_an_older_journal(Store::Sqlite);
     let folder = place.folder.path();
     fs::create_dir(folder.join("journal.repaired")).unwrap();
     for marker in ["", "repair-none\n\n"] {
@@ -357,8 +357,8 @@ fn a_repair_whose_marker_names_no_folder_is_refused_and_removes_nothing() {
 }
 
 #[test]
-fn a_repair_that_was_cut_short_is_begun_again() {
-    let place = with_an_older_journal(Store::Sqlite);
+fn interrupted_repair_is_rolled_back_and_restarted() {
+    let place = place_with_an_older_journal(Store::Sqlite);
     let folder = place.folder.path();
     let kept_folder = folder.join("repair-before");
     fs::create_dir(&kept_folder).unwrap();

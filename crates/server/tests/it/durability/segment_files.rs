@@ -1,4 +1,4 @@
-//! Files of the warehouse that are missing, damaged or many, as an operator meets them.
+//! Segment files of the warehouse that are missing, corrupted or numerous.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn count(server: &Server) -> crate::harness::Answer {
 }
 
 #[test]
-fn a_server_without_its_manifest_does_not_start_and_deletes_nothing() {
+fn missing_manifest_refuses_to_start_and_deletes_nothing() {
     let server = Server::start(Store::Sqlite);
     server.ingest(&(0..20).map(event).collect::<Vec<_>>());
     let (_, _, place) = server.stop();
@@ -47,7 +47,7 @@ fn a_server_without_its_manifest_does_not_start_and_deletes_nothing() {
 }
 
 #[test]
-fn a_damaged_file_is_an_error_that_the_log_names_and_new_events_are_stored() {
+fn corrupted_segment_fails_queries_and_new_events_are_stored() {
     let server = Server::start(Store::Sqlite);
     server.ingest(&(0..20).map(event).collect::<Vec<_>>());
     let (_, _, place) = server.stop();
@@ -70,7 +70,7 @@ fn a_damaged_file_is_an_error_that_the_log_names_and_new_events_are_stored() {
 }
 
 #[test]
-fn events_of_1100_months_are_stored_in_few_files() {
+fn flush_bounds_the_files_of_1100_months() {
     let server = Server::start(Store::Sqlite);
     let dated = |month: usize| {
         let (year, month) = (1934 + month / 12, month % 12 + 1);

@@ -1,9 +1,9 @@
-//! Data folders that were written when a format was new, kept in `fixtures/formats`: every later
-//! program opens them and answers the same. When the version of a stored format changes (journal,
-//! segments, manifest, catalog, backup), a new one is made beside the old ones by
+//! Data directories in every stored format, in `fixtures/formats`: each release must open them and return
+//! the same results. When the version of a stored format changes (journal, segments, manifest, catalog,
+//! backup), record a new fixture with
 //!
 //! ```sh
-//! cargo test -p server --test it -- --ignored a_new_folder_is_kept
+//! cargo test -p server --test it -- --ignored record_stored_format_fixture
 //! ```
 
 use std::fs;
@@ -33,7 +33,7 @@ fn tar(arguments: &[&str], archive: &Path, folder: &Path) {
     assert!(ran.unwrap().success(), "{}", archive.display());
 }
 
-/// What a folder is asked for: all of it is in the stores, nothing depends on the day.
+/// The requests whose results are compared; none depends on the current date.
 fn answers(server: &Server) -> Value {
     server.settle();
     let get = |path: &str| server.get(&format!("/api/projects/1/{path}")).expect(200).json();
@@ -41,7 +41,7 @@ fn answers(server: &Server) -> Value {
         let body = json!({ "query": query, "refresh": "force_blocking" });
         server.post("/api/projects/1/query/", body).expect(200).json()["results"].clone()
     };
-    // Some fields of each result; results that have no order are put in one.
+    // Selected fields of each result, sorted if they are unordered.
     let some = |listed: &Value, fields: &[&str]| {
         let part = |one: &Value| -> Value {
             fields.iter().map(|field| (field.to_string(), one[field].clone())).collect()
@@ -65,7 +65,7 @@ fn answers(server: &Server) -> Value {
             json!([tile["text"]["body"], tile["insight"]["name"], tile["insight"]["query"]])
         })
         .collect();
-    // Kept answers have 0 for sums of nothing, which are null since.
+    // Old recordings have 0 for empty sums, which are null today.
     let grouped = "select event, count(), count(distinct person_id), \
                    ifNull(sum(properties.amount), 0), max(person.properties.plan) from events \
                    group by event order by event";
@@ -95,7 +95,7 @@ fn answers(server: &Server) -> Value {
 }
 
 #[test]
-fn every_kept_folder_is_opened_and_answers_as_it_did() {
+fn stored_formats_open_and_return_the_same_results() {
     let numbers = kept_numbers();
     assert!(!numbers.is_empty());
     for number in numbers {
@@ -113,7 +113,7 @@ fn every_kept_folder_is_opened_and_answers_as_it_did() {
         tar(&["-xzf"], &folder.join("data.tar.gz"), place.folder.path());
         let server = place.serve();
         same(&server, "folder");
-        // It goes on, and its own files are opened again.
+        // It continues, and its new files open again.
         let more =
             json!({ "event": "later", "distinct_id": "anna", "timestamp": "2025-01-01T00:00:00Z" });
         server.ingest(&[more]);
@@ -132,10 +132,10 @@ fn every_kept_folder_is_opened_and_answers_as_it_did() {
     }
 }
 
-/// The way back from an upgrade: a copy from before it, put into an empty folder, still has the
-/// formats of the release that made it.
+/// Downgrade: a backup from before the upgrade, restored into an empty directory, still has the
+/// formats of the release that took it.
 #[test]
-fn a_copy_made_before_an_upgrade_is_put_back_with_its_old_formats() {
+fn backup_before_an_upgrade_restores_its_old_formats() {
     let oldest = kept_numbers()[0].to_string();
     let folder = kept().join(oldest);
     let expected = fs::read(folder.join("answers.json")).unwrap();
@@ -147,7 +147,7 @@ fn a_copy_made_before_an_upgrade_is_put_back_with_its_old_formats() {
     let place = Place::new(Store::Sqlite);
     tar(&["-xzf"], &folder.join("data.tar.gz"), place.folder.path());
     let old = schema(&place);
-    // This release copies what it has not migrated yet.
+    // This release backs up a directory without migrating it.
     let copies = tempfile::tempdir().unwrap();
     let copy = copies.path().join("copy").display().to_string();
     let (made, said, complained) = place.run(&["backup", "--to", &copy]);
@@ -173,7 +173,7 @@ fn event(name: &str, who: &str, when: &str, properties: Value) -> Value {
     json!({ "event": name, "distinct_id": who, "timestamp": format!("2024-{when}:00Z"), "properties": properties })
 }
 
-/// Waits until the project's events are in as many files.
+/// Waits until the project has `count` segment files.
 fn files(server: &Server, wanted: usize) -> Value {
     loop {
         let (listed, printed, complained) = server.place().run(&["files", "--json"]);
@@ -188,9 +188,9 @@ fn files(server: &Server, wanted: usize) -> Value {
 
 #[test]
 #[ignore = "makes a fixture; for a format that is new"]
-fn a_new_folder_is_kept() {
+fn record_stored_format_fixture() {
     let mut server = Server::start(Store::Sqlite);
-    // Six files of one month, which are merged into one.
+    // Six segments of one month, which are compacted into one.
     for round in 0..6 {
         let day = format!("03-0{}T10:0{round}", round + 1);
         let plan = ["free", "pro"][round % 2];
@@ -292,7 +292,7 @@ fn a_new_folder_is_kept() {
     rules.send().expect(200);
     server.key(&["query:read"]);
 
-    // Only in the journal and in the catalog: the program that opens the folder makes rows of it.
+    // Only in the journal and the catalog: the release that opens the directory creates its row.
     server.ingest(&[
         event("$identify", "anna", "04-02T00:00", json!({ "$anon_distinct_id": "visitor" })),
         event("bought", "anna", "04-02T00:01", json!({ "amount": 1 })),

@@ -1,5 +1,5 @@
-//! A data folder of a newer release is refused with a sentence and left as it is; a copy made before
-//! an upgrade is the way back.
+//! A data directory of a newer release is refused and left unchanged; a backup from before the upgrade
+//! restores the old state.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::harness::{Place, Server, Store, both};
 
-both! { a_folder_that_a_newer_release_wrote_is_refused_with_a_sentence_and_left_as_it_is }
+both! { data_directory_of_a_newer_release_is_refused_and_unchanged }
 
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
@@ -46,7 +46,7 @@ fn newer_catalog(place: &Place) {
     place.write("INSERT INTO schema_migrations (version, applied_at) VALUES (1000, 0)");
 }
 
-fn a_folder_that_a_newer_release_wrote_is_refused_with_a_sentence_and_left_as_it_is(store: Store) {
+fn data_directory_of_a_newer_release_is_refused_and_unchanged(store: Store) {
     type MakeNewer = fn(&Place);
     let cases: [(&str, MakeNewer); 3] = [
         ("journal format 1000", newer_journal),
@@ -58,7 +58,7 @@ fn a_folder_that_a_newer_release_wrote_is_refused_with_a_sentence_and_left_as_it
         server.ingest(&[json!({ "event": "e", "distinct_id": "d" })]);
         let (_, _, place) = server.stop();
         make_newer(&place);
-        // As that release leaves it.
+        // As the newer release would leave it.
         fs::write(place.folder.path().join("release"), "9.9.9\n").unwrap();
         let before = contents(place.folder.path());
         let (started, _, complained) = place.run(&["serve"]);
@@ -78,7 +78,7 @@ fn a_folder_that_a_newer_release_wrote_is_refused_with_a_sentence_and_left_as_it
 }
 
 #[test]
-fn a_start_notes_which_release_uses_the_folder() {
+fn startup_records_the_release_in_the_data_directory() {
     let server = Server::start(Store::Sqlite);
     let noted = fs::read_to_string(server.file("release")).unwrap();
     let (_, version, _) = server.place().run(&["--version"]);

@@ -1,4 +1,4 @@
-//! Actions as stored objects: validation, tags, soft delete, and what Terraform sends.
+//! Actions as stored objects: validation, tags, soft delete, and Terraform's requests.
 
 use serde_json::{Value, json};
 
@@ -7,17 +7,17 @@ use crate::harness::{Server, Store, both};
 const ACTIONS: &str = "/api/projects/1/actions/";
 
 both! {
-    an_action_has_every_field_that_clients_read,
-    a_step_keeps_its_filters_and_names_what_is_wrong_with_it,
-    a_selector_finds_what_was_clicked,
-    a_live_name_is_taken_until_its_action_is_deleted,
-    tags_are_one_set_in_one_spelling,
-    deleting_hides_an_action_until_it_is_restored,
-    the_newest_action_comes_first_and_pages_join_up,
-    pinning_keeps_its_first_time,
+    action_has_every_field_that_clients_read,
+    action_step_stores_its_filters_and_errors_name_the_field,
+    action_selector_matches_clicked_elements,
+    action_name_is_unique_among_live_actions,
+    tags_are_normalized_and_unique,
+    action_is_soft_deleted_and_restored,
+    actions_are_paged_newest_first,
+    action_pinned_at_keeps_its_first_timestamp,
     changes_are_logged_with_before_and_after,
     terraform_manages_an_action,
-    fifty_writers_lose_no_update,
+    concurrent_action_updates_are_not_lost,
     bad_bodies_change_nothing,
 }
 
@@ -34,7 +34,7 @@ fn names(listing: &Value) -> Vec<String> {
     results.iter().map(|action| action["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn an_action_has_every_field_that_clients_read(store: Store) {
+fn action_has_every_field_that_clients_read(store: Store) {
     let server = Server::start(store);
     let action = create(&server, json!({ "name": "  Signed up ", "nonsense": 1 }));
     for (field, expected) in [
@@ -62,7 +62,7 @@ fn an_action_has_every_field_that_clients_read(store: Store) {
     assert_eq!(server.get(ACTIONS).expect(200).json()["results"], json!([action]));
 }
 
-fn a_step_keeps_its_filters_and_names_what_is_wrong_with_it(store: Store) {
+fn action_step_stores_its_filters_and_errors_name_the_field(store: Store) {
     let server = Server::start(store);
     let filters =
         json!([{ "key": "plan", "value": ["pro", 1, 2.5], "operator": "exact", "odd": {} }]);
@@ -138,7 +138,7 @@ fn a_step_keeps_its_filters_and_names_what_is_wrong_with_it(store: Store) {
 }
 
 /// Management 12.2: `selector`.
-fn a_selector_finds_what_was_clicked(store: Store) {
+fn action_selector_matches_clicked_elements(store: Store) {
     let server = Server::start(store);
     let click = |class: &str| {
         let elements = json!([{ "tag_name": "span", "$el_text": "Buy" },
@@ -159,7 +159,7 @@ fn a_selector_finds_what_was_clicked(store: Store) {
 }
 
 // contract: management 110
-fn a_live_name_is_taken_until_its_action_is_deleted(store: Store) {
+fn action_name_is_unique_among_live_actions(store: Store) {
     let server = Server::start(store);
     let first = create(&server, json!({ "name": "Paid" }));
     let other = create(&server, json!({ "name": "Other" }));
@@ -185,7 +185,7 @@ fn a_live_name_is_taken_until_its_action_is_deleted(store: Store) {
 }
 
 // contract: management 41
-fn tags_are_one_set_in_one_spelling(store: Store) {
+fn tags_are_normalized_and_unique(store: Store) {
     let server = Server::start(store);
     let action = create(&server, json!({ "name": "a", "tags": ["Old"] }));
     create(&server, json!({ "name": "b", "tags": ["other"] }));
@@ -215,7 +215,7 @@ fn tags_are_one_set_in_one_spelling(store: Store) {
 }
 
 // contract: management 32-35, 37
-fn deleting_hides_an_action_until_it_is_restored(store: Store) {
+fn action_is_soft_deleted_and_restored(store: Store) {
     let server = Server::start(store);
     let action = create(&server, json!({ "name": "a", "tags": ["x"], "steps": [{}] }));
     let path = path(&action);
@@ -246,7 +246,7 @@ fn deleting_hides_an_action_until_it_is_restored(store: Store) {
 }
 
 // contract: management 29-31
-fn the_newest_action_comes_first_and_pages_join_up(store: Store) {
+fn actions_are_paged_newest_first(store: Store) {
     let server = Server::start(store);
     for number in 0..105 {
         create(&server, json!({ "name": format!("n{number}") }));
@@ -270,7 +270,7 @@ fn the_newest_action_comes_first_and_pages_join_up(store: Store) {
     assert_eq!(names(&all).len(), 105);
 }
 
-fn pinning_keeps_its_first_time(store: Store) {
+fn action_pinned_at_keeps_its_first_timestamp(store: Store) {
     let server = Server::start(store);
     let action = create(&server, json!({ "name": "a" }));
     let path = path(&action);
@@ -320,7 +320,7 @@ fn changes_are_logged_with_before_and_after(store: Store) {
     server.get(&format!("{ACTIONS}999/activity")).expect(404);
 }
 
-/// The calls and bodies of the provider's resource, in its order.
+/// The requests of Terraform's resource, in order.
 fn terraform_manages_an_action(store: Store) {
     let server = Server::start(store);
     let made = create(
@@ -359,7 +359,7 @@ fn terraform_manages_an_action(store: Store) {
     assert_eq!(server.patch(&path, again).expect(200).json()["deleted"], false);
 }
 
-fn fifty_writers_lose_no_update(store: Store) {
+fn concurrent_action_updates_are_not_lost(store: Store) {
     let server = Server::start(store);
     let action = create(&server, json!({ "name": "a", "description": "start" }));
     let path = path(&action);

@@ -1,4 +1,4 @@
-//! Definitions appear with traffic, and people say more about them.
+//! Event and property definitions: created by ingestion, edited by users.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,11 @@ use crate::harness::{Server, Store, both};
 
 both! {
     event_definitions_are_searched_ordered_and_filtered,
-    an_event_definition_is_verified_hidden_and_deleted,
-    an_event_definition_can_be_made_by_hand,
-    property_definitions_tell_whose_they_are_and_what_they_hold,
-    an_event_tells_how_often_it_came_in_thirty_days,
-    groups_have_definitions_of_their_own_and_names_a_bound,
+    event_definition_is_verified_hidden_and_deleted,
+    event_definition_can_be_created_manually,
+    property_definitions_have_owner_and_type,
+    event_definition_counts_thirty_days,
+    group_properties_have_definitions_and_name_length_is_bounded,
 }
 
 const EVENTS: &str = "/api/projects/1/event_definitions/";
@@ -81,7 +81,7 @@ fn event_definitions_are_searched_ordered_and_filtered(store: Store) {
 }
 
 // contract: management 79-82
-fn an_event_definition_is_verified_hidden_and_deleted(store: Store) {
+fn event_definition_is_verified_hidden_and_deleted(store: Store) {
     let server = started(store);
     let definition = server.get(&format!("{EVENTS}by_name/?name=signup")).expect(200).json();
     let path = format!("{EVENTS}{}/", definition["id"].as_str().unwrap());
@@ -134,7 +134,7 @@ fn an_event_definition_is_verified_hidden_and_deleted(store: Store) {
     assert_eq!((&back["description"], &back["tags"]), (&json!(null), &json!([])));
 }
 
-fn an_event_definition_can_be_made_by_hand(store: Store) {
+fn event_definition_can_be_created_manually(store: Store) {
     let server = started(store);
     let made = server.post(EVENTS, json!({ "name": "planned", "tags": ["soon"] })).expect(201);
     let made = made.json();
@@ -161,7 +161,7 @@ fn an_event_definition_can_be_made_by_hand(store: Store) {
 }
 
 // contract: management 85
-fn property_definitions_tell_whose_they_are_and_what_they_hold(store: Store) {
+fn property_definitions_have_owner_and_type(store: Store) {
     let server = started(store);
     server.ingest(&[event(
         "$groupidentify",
@@ -222,7 +222,7 @@ fn property_definitions_tell_whose_they_are_and_what_they_hold(store: Store) {
     assert_eq!(names(&list("properties=plan")), ["plan"]);
 }
 
-fn an_event_tells_how_often_it_came_in_thirty_days(store: Store) {
+fn event_definition_counts_thirty_days(store: Store) {
     let server = started(store);
     let volume = |server: &Server, name: &str| {
         let found = server.get(&format!("{EVENTS}by_name/?name={name}")).expect(200).json();
@@ -248,7 +248,7 @@ fn an_event_tells_how_often_it_came_in_thirty_days(store: Store) {
 }
 
 // contract: ingestion 116, 124, 126
-fn groups_have_definitions_of_their_own_and_names_a_bound(store: Store) {
+fn group_properties_have_definitions_and_name_length_is_bounded(store: Store) {
     let server = Server::start(store);
     let identify = |set: Value| {
         json!({ "event": "$groupidentify", "distinct_id": "u", "properties": {

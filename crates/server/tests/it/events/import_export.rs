@@ -1,4 +1,4 @@
-//! Events for other programs and from them: files, export, import.
+//! `hedgerow files`, `export` and `import`.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,12 +13,12 @@ use crate::flags::sdk_agreement::test_deps;
 use crate::harness::{Place, Process, Server, Store, both};
 
 both! {
-    an_export_becomes_the_same_events_elsewhere_once,
-    persons_groups_and_definitions_come_along_with_an_export,
-    an_import_that_is_killed_goes_on,
+    export_and_import_are_lossless_and_idempotent,
+    import_restores_persons_groups_and_definitions,
+    killed_import_resumes,
 }
 
-/// An import that has not begun by then never will.
+/// Timeout for an import to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 const EVENTS: &str = "/api/projects/1/events/?limit=1000&include_person=true";
 
@@ -35,7 +35,7 @@ fn event(number: usize) -> Value {
     })
 }
 
-/// A stopped server whose warehouse has these events.
+/// A stopped server with these events flushed.
 fn filled(store: Store, events: &[Value]) -> (Place, Value) {
     let server = Server::start(store);
     server.ingest(events);
@@ -64,7 +64,7 @@ fn export_as(place: &Place, format: &str) -> PathBuf {
     path
 }
 
-/// Has Python do something with events; what it says.
+/// Runs a Python script on events; returns its output.
 fn python(script: &str, arguments: &[&str]) -> Vec<u8> {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/files");
     let output = Command::new(test_deps().join("venv/bin/python"))
@@ -76,14 +76,14 @@ fn python(script: &str, arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// What an import says at its end.
+/// The summary of an import.
 fn import(place: &Place, file: &Path) -> String {
     let (done, printed, logged) = place.run(&["import", file.to_str().unwrap()]);
     assert!(done, "{printed}{logged}");
     printed
 }
 
-fn an_export_becomes_the_same_events_elsewhere_once(store: Store) {
+fn export_and_import_are_lossless_and_idempotent(store: Store) {
     let events: Vec<Value> = (0..60).map(event).collect();
     let (place, listed) = filled(store, &events);
     let file = export(&place);
@@ -94,9 +94,9 @@ fn an_export_becomes_the_same_events_elsewhere_once(store: Store) {
     assert_eq!((&line["team_id"], &line["distinct_id"]), (&json!(1), &json!("user 0")));
     assert!(line["person_id"].is_string() && line["created_at"].is_string());
     assert!(text.contains(r#""price":1.5"#));
-    // An export is never written over.
+    // An export never overwrites a file.
     assert!(!place.run(&["export", "--output", file.to_str().unwrap()]).0);
-    // Nor is half of one left behind.
+    // A failed export leaves no partial file.
     let none = place.folder.path().join("none.jsonl");
     let unknown = place.run(&["export", "--project", "7", "--output", none.to_str().unwrap()]);
     assert!(!unknown.0 && unknown.2.contains("there is no project 7"), "{unknown:?}");
@@ -143,7 +143,7 @@ fn an_export_becomes_the_same_events_elsewhere_once(store: Store) {
     assert!(!refused.0 && refused.2.contains("another server"), "{refused:?}");
 }
 
-fn persons_groups_and_definitions_come_along_with_an_export(store: Store) {
+fn import_restores_persons_groups_and_definitions(store: Store) {
     let server = Server::start(store);
     let events: Vec<Value> = (0..70).map(reference_stream::event).collect();
     server.ingest(&events);
@@ -154,7 +154,7 @@ fn persons_groups_and_definitions_come_along_with_an_export(store: Store) {
     for format in ["jsonl", "parquet"] {
         let file = export_as(&place, format);
         let other = fresh(store);
-        // Duplicates were stored once.
+        // Duplicates are stored once.
         let report = import(&other, &file);
         assert!(report.contains("stored     63 events"), "{report}");
         let again = import(&other, &file);
@@ -170,10 +170,10 @@ fn persons_groups_and_definitions_come_along_with_an_export(store: Store) {
 }
 
 #[test]
-fn parquet_files_of_other_programs_are_imported() {
+fn foreign_parquet_files_are_imported() {
     let mut events: Vec<Value> = (0..60).map(event).collect();
     for (n, event) in events.iter_mut().enumerate() {
-        // No finer than the coarsest of the shapes.
+        // At the precision of the coarsest format.
         event["timestamp"] = json!(format!("2024-02-01T12:00:00.{n:03}Z"));
     }
     let (place, listed) = filled(Store::Sqlite, &events);
@@ -197,12 +197,12 @@ fn parquet_files_of_other_programs_are_imported() {
     assert_eq!(server.get(EVENTS).expect(200).json(), listed);
 }
 
-fn an_import_that_is_killed_goes_on(store: Store) {
+fn killed_import_resumes(store: Store) {
     let place = fresh(store);
     let file = place.folder.path().join("events.jsonl");
     let mut text = String::new();
     for number in 0..20_000 {
-        // Without uuids, so that the same line must get the same one again.
+        // Without uuids, so that each line must get a deterministic one.
         let line = json!({ "event": "a", "distinct_id": format!("d{}", number % 50), "timestamp": "2026-01-02T03:04:05Z", "properties": { "n": number } });
         text.push_str(&format!("{line}\n"));
     }
@@ -241,11 +241,11 @@ fn goes_on(place: &Place, file: &Path) {
 }
 
 #[test]
-fn polars_reads_the_listed_files_and_counts_what_the_api_counts() {
+fn polars_reads_the_event_files() {
     let events: Vec<Value> = (0..90).map(event).collect();
     let server = Server::start(Store::Sqlite);
     server.ingest(&events[..50]);
-    // The second life writes files of its own.
+    // The second run writes further files.
     let server = server.restart();
     server.ingest(&events[50..]);
     let counted = |name: &str| {
@@ -256,7 +256,7 @@ fn polars_reads_the_listed_files_and_counts_what_the_api_counts() {
         "$pageview": counted("%24pageview"), "paid": counted("paid"), "$autocapture": counted("%24autocapture"),
     });
     let server = server.restart();
-    // Beside the running server.
+    // While the server runs.
     let (done, printed, logged) = server.place().run(&["files", "--json"]);
     assert!(done, "{logged}");
     let files: Value = serde_json::from_str(&printed).unwrap();

@@ -1,4 +1,4 @@
-//! Whoever asks a list for many gets as many, or a link to the rest: never fewer and no word.
+//! Large limits: a list returns all requested objects or a link to the rest.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -11,13 +11,13 @@ use crate::events::list::{EVENTS, PATIENCE, event, uuid};
 use crate::harness::{Answer, Server, Store, both};
 
 both! {
-    an_events_list_gives_as_many_as_are_asked_for,
-    an_events_list_as_a_table_tells_where_the_rest_is,
-    an_events_list_ends_when_its_client_leaves,
-    every_list_leads_to_all_that_it_has_whatever_the_limit,
+    events_list_returns_up_to_its_limit,
+    events_csv_links_to_the_next_page,
+    events_list_stops_when_its_client_disconnects,
+    every_list_paginates_to_its_end_with_any_limit,
 }
 
-/// So many that an answer with all of them is sent in chunks.
+/// Enough events that the response is chunked.
 const MANY: u32 = 6_000;
 
 fn with_many(store: Store) -> Server {
@@ -52,7 +52,7 @@ fn path(server: &Server, link: &str) -> String {
 }
 
 // contract: management 90
-fn an_events_list_gives_as_many_as_are_asked_for(store: Store) {
+fn events_list_returns_up_to_its_limit(store: Store) {
     let server = with_many(store);
     let some = list(&server, "limit=5000");
     assert_eq!(some.header("transfer-encoding"), Some("chunked"), "it is sent as it is read");
@@ -63,7 +63,7 @@ fn an_events_list_gives_as_many_as_are_asked_for(store: Store) {
     assert_eq!((ids(&rest).len(), &rest["next"]), (1_000, &Value::Null));
     let each: BTreeSet<String> = ids(&some).into_iter().chain(ids(&rest)).collect();
     assert_eq!(each.len(), MANY as usize, "each once");
-    // Airbyte's way: pages by offset, and a short one is the last.
+    // As Airbyte reads: by offset, until a short page.
     let (mut seen, mut offset) = (BTreeSet::new(), 0);
     loop {
         let page = ids(&list(&server, &format!("limit=2500&offset={offset}")).json());
@@ -80,7 +80,7 @@ fn an_events_list_gives_as_many_as_are_asked_for(store: Store) {
     }
     let few = list(&server, "limit=3");
     assert!(few.header("content-length").is_some(), "a short list has a length");
-    // Columns of one's own have the same bound, and a link.
+    // Selected columns have the same limit and a link.
     let chosen = "select=%5B%22uuid%22%5D";
     let page = list(&server, &format!("{chosen}&limit=4000")).json();
     assert_eq!(
@@ -91,7 +91,7 @@ fn an_events_list_gives_as_many_as_are_asked_for(store: Store) {
     assert_eq!((rest["results"].as_array().unwrap().len(), &rest["next"]), (2_000, &Value::Null));
 }
 
-fn an_events_list_as_a_table_tells_where_the_rest_is(store: Store) {
+fn events_csv_links_to_the_next_page(store: Store) {
     let server = with_many(store);
     let lines = |answer: &Answer| answer.text().lines().count() - 1;
     let next = |answer: &Answer| {
@@ -112,8 +112,8 @@ fn an_events_list_as_a_table_tells_where_the_rest_is(store: Store) {
     assert_eq!((lines(&rest), next(&rest)), (1, None));
 }
 
-/// More lists are begun and left than may be open at once.
-fn an_events_list_ends_when_its_client_leaves(store: Store) {
+/// Starts and aborts more lists than may be open concurrently.
+fn events_list_stops_when_its_client_disconnects(store: Store) {
     let server = with_many(store);
     for _ in 0..40 {
         let call = server.call("GET", &format!("{EVENTS}?limit=6000"));
@@ -131,7 +131,7 @@ fn an_events_list_ends_when_its_client_leaves(store: Store) {
     }
 }
 
-fn every_list_leads_to_all_that_it_has_whatever_the_limit(store: Store) {
+fn every_list_paginates_to_its_end_with_any_limit(store: Store) {
     const PEOPLE: u32 = 1_050;
     let server = Server::start(store);
     let one = |number: u32| {

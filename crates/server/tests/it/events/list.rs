@@ -1,4 +1,4 @@
-//! Events as they are listed: filters, pages, single ones.
+//! The events list: filters, pagination, single events.
 
 use std::time::{Duration, Instant};
 
@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 use crate::harness::{PROJECT_KEY, Server, Store, both};
 
 pub const EVENTS: &str = "/api/projects/1/events/";
-/// An event that is not listed by then never will be.
+/// Timeout for an event to be listed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 both! {
-    an_event_is_listed_with_every_field_that_clients_read,
-    pages_follow_each_other_without_gap_or_overlap,
-    bounds_are_exclusive_and_in_the_zone_of_the_project,
-    filters_find_their_events_and_nothing_else,
-    persons_and_groups_are_found_by_their_properties,
-    an_action_means_the_union_of_its_steps,
-    one_event_is_found_by_its_uuid,
-    a_copy_of_an_event_replaces_it_and_another_name_is_another_event,
-    bad_questions_are_told_why,
-    a_key_needs_the_scope_of_queries,
-    events_outlive_a_restart,
+    event_has_every_field_that_clients_read,
+    event_pages_have_no_gaps_or_overlaps,
+    after_and_before_are_exclusive_and_in_the_project_timezone,
+    event_filters_match_exactly,
+    events_are_filtered_by_person_and_group_properties,
+    action_filter_is_the_union_of_its_steps,
+    event_is_retrieved_by_uuid,
+    duplicate_uuid_replaces_an_event_of_the_same_name,
+    invalid_event_filters_are_rejected_with_the_reason,
+    events_list_requires_query_read_scope,
+    events_survive_a_restart,
 }
 
 pub fn send(server: &Server, events: Value) {
@@ -29,7 +29,7 @@ pub fn send(server: &Server, events: Value) {
     server.call("POST", "/batch/").no_key().json(body).send().expect(200);
 }
 
-/// `number` makes the uuid, and the time in seconds after noon.
+/// `number` seeds the uuid and is the timestamp in seconds after noon.
 pub fn event(number: u32, name: &str, distinct_id: &str, properties: Value) -> Value {
     json!({
         "event": name, "distinct_id": distinct_id, "properties": properties,
@@ -51,7 +51,7 @@ fn numbers(listing: &Value) -> Vec<u32> {
     listing["results"].as_array().unwrap().iter().map(number).collect()
 }
 
-/// Waits until so many events are listed.
+/// Waits until `count` events are listed.
 pub fn wait_for(server: &Server, count: usize) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -82,7 +82,7 @@ fn encoded(json: &Value) -> String {
 }
 
 // contract: management 86, 94
-fn an_event_is_listed_with_every_field_that_clients_read(store: Store) {
+fn event_has_every_field_that_clients_read(store: Store) {
     let elements = json!([{ "tag_name": "a", "$el_text": "Buy", "attr__href": "/buy", "nth_child": 1, "nth_of_type": 1 }]);
     let server = with_events(
         store,
@@ -138,9 +138,9 @@ fn an_event_is_listed_with_every_field_that_clients_read(store: Store) {
 }
 
 // contract: management 87-89
-fn pages_follow_each_other_without_gap_or_overlap(store: Store) {
+fn event_pages_have_no_gaps_or_overlaps(store: Store) {
     let server = Server::start(store);
-    // Several events share each time; half have another name.
+    // Several events share each timestamp; half have another name.
     let one = |number: u32| {
         let mut event =
             event(number, if number.is_multiple_of(2) { "a" } else { "b" }, "ann", json!({}));
@@ -191,7 +191,7 @@ fn pages_follow_each_other_without_gap_or_overlap(store: Store) {
 }
 
 // contract: management 92
-fn bounds_are_exclusive_and_in_the_zone_of_the_project(store: Store) {
+fn after_and_before_are_exclusive_and_in_the_project_timezone(store: Store) {
     let server = Server::start(store);
     let at = |number: u32, time: &str| json!({ "event": "a", "distinct_id": "ann", "uuid": uuid(number), "timestamp": time });
     send(
@@ -217,7 +217,7 @@ fn bounds_are_exclusive_and_in_the_zone_of_the_project(store: Store) {
 }
 
 // contract: management 93
-fn filters_find_their_events_and_nothing_else(store: Store) {
+fn event_filters_match_exactly(store: Store) {
     let server = with_events(
         store,
         json!([
@@ -261,7 +261,7 @@ fn filters_find_their_events_and_nothing_else(store: Store) {
     assert_eq!(answer.json()["detail"], "Properties are unparsable!");
 }
 
-fn persons_and_groups_are_found_by_their_properties(store: Store) {
+fn events_are_filtered_by_person_and_group_properties(store: Store) {
     let server = with_events(
         store,
         json!([
@@ -314,7 +314,7 @@ fn persons_and_groups_are_found_by_their_properties(store: Store) {
 }
 
 // contract: management 109
-fn an_action_means_the_union_of_its_steps(store: Store) {
+fn action_filter_is_the_union_of_its_steps(store: Store) {
     let server = with_events(
         store,
         json!([
@@ -358,7 +358,7 @@ fn an_action_means_the_union_of_its_steps(store: Store) {
 }
 
 // contract: management 96, 97
-fn one_event_is_found_by_its_uuid(store: Store) {
+fn event_is_retrieved_by_uuid(store: Store) {
     let server = with_events(store, json!([event(1, "a", "ann", json!({ "x": 1 }))]));
     let listed = list(&server, "")["results"][0].clone();
     for id in [uuid(1), uuid(1).replace('-', "")] {
@@ -377,7 +377,7 @@ fn one_event_is_found_by_its_uuid(store: Store) {
 }
 
 // contract: ingestion 62, 63
-fn a_copy_of_an_event_replaces_it_and_another_name_is_another_event(store: Store) {
+fn duplicate_uuid_replaces_an_event_of_the_same_name(store: Store) {
     let server = with_events(store, json!([event(1, "a", "ann", json!({ "x": 1 }))]));
     send(
         &server,
@@ -396,7 +396,7 @@ fn a_copy_of_an_event_replaces_it_and_another_name_is_another_event(store: Store
 }
 
 // contract: management 91
-fn bad_questions_are_told_why(store: Store) {
+fn invalid_event_filters_are_rejected_with_the_reason(store: Store) {
     let server = Server::start(store);
     for (query, expected) in [
         ("offset=60000", "validation_error invalid_input offset"),
@@ -417,7 +417,7 @@ fn bad_questions_are_told_why(store: Store) {
         let answer = server.get(&format!("{EVENTS}?{query}")).expect(400);
         assert_eq!(answer.error(), expected, "{query}");
     }
-    // Like everywhere, a bad limit is no error.
+    // An invalid limit is ignored, as in every list.
     for query in
         ["limit=x", "limit=-1", "limit=0", "offset=-1", "offset=x", "limit=99999999999999999999"]
     {
@@ -425,7 +425,7 @@ fn bad_questions_are_told_why(store: Store) {
     }
 }
 
-fn a_key_needs_the_scope_of_queries(store: Store) {
+fn events_list_requires_query_read_scope(store: Store) {
     let server = Server::start(store);
     let (right, wrong) = (server.key(&["query:read"]), server.key(&["action:read"]));
     for path in ["", "values/?key=a&event_name=b", &format!("{}/", uuid(1)), "live/"] {
@@ -437,7 +437,7 @@ fn a_key_needs_the_scope_of_queries(store: Store) {
     server.call("GET", "/api/projects/99/events/").key(&right).send().expect(404);
 }
 
-fn events_outlive_a_restart(store: Store) {
+fn events_survive_a_restart(store: Store) {
     let server = with_events(store, json!([event(1, "a", "ann", json!({ "x": 1.0 }))]));
     let before = list(&server, "include_person=true");
     let server = server.restart();

@@ -1,4 +1,4 @@
-//! Events in other forms: values of their properties, tables, and as they come.
+//! Property values, CSV, and the live stream of events.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -9,15 +9,15 @@ use crate::events::list::{EVENTS, PATIENCE, event, send, uuid, wait_for, with_ev
 use crate::harness::{Server, Store, both};
 
 both! {
-    values_come_most_frequent_first,
-    tables_have_sorted_columns,
-    whoever_watches_sees_events_come,
+    property_values_are_ordered_by_frequency,
+    csv_columns_are_sorted,
+    live_events_stream_new_events,
 }
 
 // contract: management 98, 99
-fn values_come_most_frequent_first(store: Store) {
+fn property_values_are_ordered_by_frequency(store: Store) {
     let server = Server::start(store);
-    // Values are of the last days, so these events are of now.
+    // Property values cover the last days, so these events have the current time.
     let now = |name: &str, properties: Value| json!({ "event": name, "distinct_id": "ann", "properties": properties });
     send(
         &server,
@@ -67,7 +67,7 @@ fn values_come_most_frequent_first(store: Store) {
 }
 
 // contract: management 95
-fn tables_have_sorted_columns(store: Store) {
+fn csv_columns_are_sorted(store: Store) {
     let server = with_events(
         store,
         json!([
@@ -104,7 +104,7 @@ fn line(lines: &mut impl Iterator<Item = std::io::Result<String>>, start: &str) 
     lines.map(Result::unwrap).find(|line| line.starts_with(start)).unwrap()
 }
 
-fn whoever_watches_sees_events_come(store: Store) {
+fn live_events_stream_new_events(store: Store) {
     let server = Server::start(store);
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -123,7 +123,7 @@ fn whoever_watches_sees_events_come(store: Store) {
     let data = line(&mut lines, "data: ");
     let event: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
     assert_eq!((&event["id"], &event["properties"]["x"]), (&json!(uuid(2)), &json!(1)));
-    // A watcher that stays does not keep the server from stopping.
+    // An open live stream does not delay the shutdown.
     let (status, output, _) = server.stop();
     assert!(status.success() && !output.contains("before every request"), "{output}");
 }

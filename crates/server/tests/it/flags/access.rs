@@ -1,4 +1,4 @@
-//! Who may see and change a feature flag.
+//! Access to feature flags.
 
 use serde_json::{Value, json};
 
@@ -7,13 +7,13 @@ use crate::flags::management::{FLAGS, create, path};
 use crate::harness::{Server, Store, both};
 
 both! {
-    roles_are_given_access,
-    a_restricted_organization_lets_only_some_edit,
-    encrypted_payloads_are_shown_to_keys_only,
+    flag_role_access_is_granted,
+    restricted_flag_editing_is_enforced,
+    encrypted_payloads_are_decrypted_for_keys_only,
 }
 
 // contract: flags 52
-fn roles_are_given_access(store: Store) {
+fn flag_role_access_is_granted(store: Store) {
     let server = Server::start(store);
     let flag = create(&server, json!({ "key": "f" }));
     let role = server.post("/api/organizations/@current/roles/", json!({ "name": "Ops" }));
@@ -48,7 +48,7 @@ fn roles_are_given_access(store: Store) {
     server.delete(&one).expect(404);
 }
 
-fn a_restricted_organization_lets_only_some_edit(store: Store) {
+fn restricted_flag_editing_is_enforced(store: Store) {
     let server = Server::start(store);
     let flag = create(&server, json!({ "key": "f" }));
     let uuid = test_users::add(&server, "m@example.com", 1);
@@ -77,7 +77,7 @@ fn a_restricted_organization_lets_only_some_edit(store: Store) {
     browser.write("PATCH", &path(&flag), body).expect(200);
 }
 
-fn encrypted_payloads_are_shown_to_keys_only(store: Store) {
+fn encrypted_payloads_are_decrypted_for_keys_only(store: Store) {
     let server = Server::start(store);
     let secret = "\"s3cr3t-payload\"";
     let flag = create(

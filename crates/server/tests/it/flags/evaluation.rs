@@ -1,4 +1,4 @@
-//! `/flags` and `/decide`, as SDKs of every age call them.
+//! `/flags` and `/decide`, in all versions that SDKs use.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,18 +11,18 @@ use crate::flags::management::{FLAGS, create, path};
 use crate::harness::{Answer, PROJECT_KEY, Server, Store, both};
 
 both! {
-    a_flag_answers_with_its_reason_and_payload,
-    every_version_has_its_shape,
-    configuration_comes_along_where_it_is_asked_for,
-    tokens_and_ids_are_read_under_every_name,
-    every_encoding_is_understood,
-    requests_choose_their_flags,
-    groups_need_no_stored_types_to_be_skipped,
-    dependencies_and_enrolment_are_followed,
-    recorded_outcomes_hold_over_http,
-    a_change_is_seen_by_the_next_request,
-    browsers_of_any_page_may_ask,
-    forwarded_addresses_are_places,
+    flag_evaluation_returns_reason_and_payload,
+    flags_response_shape_follows_the_version,
+    flags_response_includes_requested_config,
+    flags_request_aliases_are_read,
+    flags_request_accepts_every_encoding,
+    flags_request_selects_flag_keys,
+    group_flags_without_group_types_are_skipped,
+    flag_dependencies_and_enrollment_are_evaluated,
+    recorded_flag_hashes_hold_over_http,
+    flag_change_is_visible_to_the_next_request,
+    flags_endpoint_allows_cors,
+    flags_geoip_uses_the_forwarded_address,
 }
 
 pub fn ask(server: &Server, query: &str, body: Value) -> Answer {
@@ -30,7 +30,7 @@ pub fn ask(server: &Server, query: &str, body: Value) -> Answer {
     call.header("User-Agent", "posthog-python/7.79.0").json(body).send()
 }
 
-/// Asks about one person.
+/// Evaluates the flags of one person.
 pub fn flags_of(server: &Server, distinct_id: &str, more: Value) -> Value {
     let mut body = json!({ "token": PROJECT_KEY, "distinct_id": distinct_id });
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -46,7 +46,7 @@ fn names(flags: &Value) -> Vec<&str> {
 }
 
 // contract: flags 53-56, 62, 98, 102
-fn a_flag_answers_with_its_reason_and_payload(store: Store) {
+fn flag_evaluation_returns_reason_and_payload(store: Store) {
     let server = Server::start(store);
     let payload =
         json!({ "groups": [{ "rollout_percentage": 100 }], "payloads": { "true": { "n": 1 } } });
@@ -91,7 +91,7 @@ fn a_flag_answers_with_its_reason_and_payload(store: Store) {
 }
 
 // contract: flags 86-87, 100
-fn every_version_has_its_shape(store: Store) {
+fn flags_response_shape_follows_the_version(store: Store) {
     let server = Server::start(store);
     create(&server, everyone("on"));
     create(
@@ -140,7 +140,7 @@ fn every_version_has_its_shape(store: Store) {
 }
 
 // contract: flags 88
-fn configuration_comes_along_where_it_is_asked_for(store: Store) {
+fn flags_response_includes_requested_config(store: Store) {
     let server = Server::start(store);
     let config = |path: &str| {
         let body = json!({ "token": PROJECT_KEY, "distinct_id": "u" });
@@ -167,7 +167,7 @@ fn configuration_comes_along_where_it_is_asked_for(store: Store) {
 }
 
 // contract: flags 89-91
-fn tokens_and_ids_are_read_under_every_name(store: Store) {
+fn flags_request_aliases_are_read(store: Store) {
     let server = Server::start(store);
     create(
         &server,
@@ -199,7 +199,7 @@ fn tokens_and_ids_are_read_under_every_name(store: Store) {
 }
 
 // contract: flags 92-93
-fn every_encoding_is_understood(store: Store) {
+fn flags_request_accepts_every_encoding(store: Store) {
     let server = Server::start(store);
     create(&server, everyone("on"));
     let body =
@@ -243,7 +243,7 @@ fn every_encoding_is_understood(store: Store) {
 }
 
 // contract: flags 94-96
-fn requests_choose_their_flags(store: Store) {
+fn flags_request_selects_flag_keys(store: Store) {
     let server = Server::start(store);
     let base = create(&server, everyone("base"));
     let on_base = json!({ "groups": [{ "properties": [{ "key": base["id"].to_string(), "type": "flag",
@@ -287,7 +287,7 @@ fn requests_choose_their_flags(store: Store) {
 }
 
 // contract: flags 63
-fn groups_need_no_stored_types_to_be_skipped(store: Store) {
+fn group_flags_without_group_types_are_skipped(store: Store) {
     let server = Server::start(store);
     let filters = json!({ "aggregation_group_type_index": 0, "groups": [{}] });
     create(&server, json!({ "key": "g", "filters": filters }));
@@ -303,7 +303,7 @@ fn groups_need_no_stored_types_to_be_skipped(store: Store) {
 }
 
 // contract: flags 77
-fn dependencies_and_enrolment_are_followed(store: Store) {
+fn flag_dependencies_and_enrollment_are_evaluated(store: Store) {
     let server = Server::start(store);
     let base = create(&server, everyone("base"));
     let on_base = json!({ "groups": [{ "properties": [{ "key": base["id"].to_string(), "type": "flag",
@@ -320,7 +320,7 @@ fn dependencies_and_enrolment_are_followed(store: Store) {
 }
 
 // contract: flags 58
-fn recorded_outcomes_hold_over_http(store: Store) {
+fn recorded_flag_hashes_hold_over_http(store: Store) {
     let server = Server::start(store);
     let recorded = include_str!("../../../../../fixtures/flags/flag_hash.json");
     let recorded: Value = serde_json::from_str(recorded).unwrap();
@@ -351,7 +351,7 @@ fn recorded_outcomes_hold_over_http(store: Store) {
     assert!(checked > 500, "{checked}");
 }
 
-fn a_change_is_seen_by_the_next_request(store: Store) {
+fn flag_change_is_visible_to_the_next_request(store: Store) {
     let server = Server::start(store);
     let flag = create(&server, everyone("on"));
     for round in 0..20 {
@@ -369,7 +369,7 @@ fn a_change_is_seen_by_the_next_request(store: Store) {
 }
 
 // contract: flags 97
-fn browsers_of_any_page_may_ask(store: Store) {
+fn flags_endpoint_allows_cors(store: Store) {
     let server = Server::start(store);
     let origin = "https://shop.example";
     let asked = server.call("OPTIONS", "/flags/?v=2").no_key().header("Origin", origin);
@@ -397,7 +397,7 @@ fn browsers_of_any_page_may_ask(store: Store) {
 }
 
 // contract: flags 99
-fn forwarded_addresses_are_places(store: Store) {
+fn flags_geoip_uses_the_forwarded_address(store: Store) {
     let cities = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/geoip/cities.mmdb");
     let server = Server::with(store, &[("HEDGEROW_GEOIP_DB", cities)]);
     let place = json!({ "key": "$geoip_country_code", "type": "person", "value": "SE" });

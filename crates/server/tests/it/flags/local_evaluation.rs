@@ -1,4 +1,4 @@
-//! Definitions for local evaluation, configuration by key, and answers for people who ask why.
+//! Local evaluation definitions, remote config payloads, and explanations of an evaluation.
 
 use serde_json::{Value, json};
 
@@ -7,16 +7,16 @@ use crate::flags::management::{FLAGS, create, path};
 use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Answer, PROJECT_KEY, Server, Store, both};
 
 both! {
-    definitions_are_the_same_on_every_path,
-    a_tag_answers_304_until_something_changes,
-    only_keys_of_the_project_open_its_definitions,
-    a_rotated_secret_and_the_one_before_open_definitions,
-    dependencies_are_named_by_key_with_their_order,
-    only_cohorts_that_flags_reach_are_sent,
-    configuration_is_fetched_by_key_or_number,
-    reasons_are_told_for_active_and_disabled_flags,
-    people_see_their_own_flags,
-    an_explanation_shows_each_comparison_and_hash,
+    flag_definitions_are_equal_on_every_path,
+    flag_definitions_etag_returns_304_until_a_change,
+    flag_definitions_require_a_key_of_the_project,
+    flag_definitions_accept_current_and_previous_secret_token,
+    flag_definitions_name_dependencies_by_key_in_order,
+    flag_definitions_include_only_referenced_cohorts,
+    remote_config_payload_is_read_by_key_or_id,
+    evaluation_reasons_cover_active_and_disabled_flags,
+    my_flags_returns_the_callers_evaluations,
+    flag_explanation_shows_each_comparison_and_hash,
 }
 
 const DEFINITIONS: &str = "/flags/definitions?token=phc_test&send_cohorts";
@@ -35,7 +35,7 @@ fn get(server: &Server, path: &str, key: &str) -> Answer {
 }
 
 // contract: flags 103-104
-fn definitions_are_the_same_on_every_path(store: Store) {
+fn flag_definitions_are_equal_on_every_path(store: Store) {
     let server = Server::start(store);
     let secret = secret(&server);
     create(&server, everyone("b"));
@@ -100,7 +100,7 @@ fn definitions_are_the_same_on_every_path(store: Store) {
 }
 
 // contract: flags 105
-fn a_tag_answers_304_until_something_changes(store: Store) {
+fn flag_definitions_etag_returns_304_until_a_change(store: Store) {
     let server = Server::start(store);
     let flag = create(&server, everyone("f"));
     let first = server.get(DEFINITIONS).expect(200);
@@ -123,7 +123,7 @@ fn a_tag_answers_304_until_something_changes(store: Store) {
 }
 
 // contract: management 117
-fn a_rotated_secret_and_the_one_before_open_definitions(store: Store) {
+fn flag_definitions_accept_current_and_previous_secret_token(store: Store) {
     let server = Server::start(store);
     create(&server, everyone("on"));
     let (first, second, third) = (secret(&server), secret(&server), secret(&server));
@@ -134,7 +134,7 @@ fn a_rotated_secret_and_the_one_before_open_definitions(store: Store) {
 }
 
 // contract: flags 106
-fn only_keys_of_the_project_open_its_definitions(store: Store) {
+fn flag_definitions_require_a_key_of_the_project(store: Store) {
     let server = Server::start(store);
     let other = server.post("/api/projects/", json!({ "name": "Other" })).expect(201).json();
     let rotate = format!("/api/projects/{}/rotate_secret_token/", other["id"]);
@@ -157,7 +157,7 @@ fn only_keys_of_the_project_open_its_definitions(store: Store) {
 }
 
 // contract: flags 108
-fn dependencies_are_named_by_key_with_their_order(store: Store) {
+fn flag_definitions_name_dependencies_by_key_in_order(store: Store) {
     let server = Server::start(store);
     let on = |flag: &Value| {
         json!({ "groups": [{ "properties": [{ "key": flag["id"].to_string(), "type": "flag",
@@ -173,7 +173,7 @@ fn dependencies_are_named_by_key_with_their_order(store: Store) {
 }
 
 // contract: flags 107
-fn only_cohorts_that_flags_reach_are_sent(store: Store) {
+fn flag_definitions_include_only_referenced_cohorts(store: Store) {
     let server = Server::start(store);
     let made = |body: Value| server.post("/api/projects/1/cohorts/", body).expect(201).json();
     let tree = |leaf: Value| json!({ "properties": { "type": "OR", "values": [{ "type": "AND", "values": [leaf] }] } });
@@ -212,7 +212,7 @@ fn only_cohorts_that_flags_reach_are_sent(store: Store) {
 }
 
 // contract: flags 110
-fn configuration_is_fetched_by_key_or_number(store: Store) {
+fn remote_config_payload_is_read_by_key_or_id(store: Store) {
     let server = Server::start(store);
     let secret = secret(&server);
     let remote = json!({ "key": "cfg", "is_remote_configuration": true, "active": false,
@@ -249,7 +249,7 @@ fn configuration_is_fetched_by_key_or_number(store: Store) {
 }
 
 // contract: flags 49
-fn reasons_are_told_for_active_and_disabled_flags(store: Store) {
+fn evaluation_reasons_cover_active_and_disabled_flags(store: Store) {
     let server = Server::start(store);
     create(&server, everyone("on"));
     create(&server, json!({ "key": "asleep", "active": false }));
@@ -272,7 +272,7 @@ fn reasons_are_told_for_active_and_disabled_flags(store: Store) {
 }
 
 // contract: flags 50
-fn people_see_their_own_flags(store: Store) {
+fn my_flags_returns_the_callers_evaluations(store: Store) {
     let server = Server::start(store);
     let own = format!("{FLAGS}my_flags");
     assert_eq!(server.get(&own).expect(200).json(), json!([]));
@@ -291,7 +291,7 @@ fn people_see_their_own_flags(store: Store) {
     browser.get(&own).expect(200);
 }
 
-fn an_explanation_shows_each_comparison_and_hash(store: Store) {
+fn flag_explanation_shows_each_comparison_and_hash(store: Store) {
     let server = Server::start(store);
     let property = json!({ "key": "plan", "type": "person", "value": "pro", "operator": "exact" });
     let filters = json!({ "groups": [{ "properties": [property] }, { "rollout_percentage": 50 }] });

@@ -1,4 +1,4 @@
-//! Feature flags as people manage them.
+//! Feature flag management over HTTP.
 
 use serde_json::{Value, json};
 
@@ -7,18 +7,18 @@ use crate::harness::{Server, Store, both};
 pub const FLAGS: &str = "/api/projects/1/feature_flags/";
 
 both! {
-    a_flag_has_every_field_that_clients_read,
-    keys_are_unique_among_live_flags,
-    every_rule_of_the_filters_names_its_code_and_field,
-    a_change_merges_filters_and_counts_versions,
-    a_stale_write_conflicts_only_where_both_changed,
-    flags_are_hidden_and_brought_back_never_deleted,
-    flags_that_depend_on_each_other_stay_sound,
-    lists_are_filtered_ordered_and_paged,
-    what_follows_from_the_filters_is_shown,
-    rules_of_the_whole_object_are_told_without_a_field,
-    scopes_and_projects_are_kept_apart,
-    changes_are_logged_and_paged,
+    flag_has_every_field_that_clients_read,
+    flag_keys_are_unique_among_live_flags,
+    flag_filter_validation_names_code_and_field,
+    flag_patch_merges_filters_and_increments_the_version,
+    stale_flag_write_conflicts_only_on_fields_both_changed,
+    flags_are_soft_deleted_and_restored,
+    flag_dependencies_stay_consistent,
+    flag_list_is_filtered_ordered_and_paged,
+    flag_fields_derived_from_filters_are_shown,
+    object_level_flag_errors_have_no_attr,
+    flag_scopes_and_projects_are_isolated,
+    flag_changes_are_logged_and_paged,
     terraform_manages_a_flag,
 }
 
@@ -45,7 +45,7 @@ fn property(property: Value) -> Value {
 }
 
 // contract: flags 1
-fn a_flag_has_every_field_that_clients_read(store: Store) {
+fn flag_has_every_field_that_clients_read(store: Store) {
     let server = Server::start(store);
     let flag = create(&server, json!({ "key": "a", "version": 7, "nonsense": 1 }));
     for (field, expected) in [
@@ -90,7 +90,7 @@ fn a_flag_has_every_field_that_clients_read(store: Store) {
 }
 
 // contract: flags 2-6, 32
-fn keys_are_unique_among_live_flags(store: Store) {
+fn flag_keys_are_unique_among_live_flags(store: Store) {
     let server = Server::start(store);
     let first = create(&server, json!({ "key": "a" }));
     create(&server, json!({ "key": "A" }));
@@ -126,7 +126,7 @@ fn keys_are_unique_among_live_flags(store: Store) {
 }
 
 // contract: flags 7-14, 15, 17-18
-fn every_rule_of_the_filters_names_its_code_and_field(store: Store) {
+fn flag_filter_validation_names_code_and_field(store: Store) {
     let server = Server::start(store);
     let variants = |shares: &[(&str, f64)]| {
         let variants: Vec<Value> = shares
@@ -178,7 +178,7 @@ fn every_rule_of_the_filters_names_its_code_and_field(store: Store) {
 }
 
 // contract: flags 23-26, 36
-fn a_change_merges_filters_and_counts_versions(store: Store) {
+fn flag_patch_merges_filters_and_increments_the_version(store: Store) {
     let server = Server::start(store);
     let filters = json!({
         "groups": [{ "rollout_percentage": 30 }],
@@ -210,7 +210,7 @@ fn a_change_merges_filters_and_counts_versions(store: Store) {
 }
 
 // contract: flags 27-29
-fn a_stale_write_conflicts_only_where_both_changed(store: Store) {
+fn stale_flag_write_conflicts_only_on_fields_both_changed(store: Store) {
     let server = Server::start(store);
     let flag = create(&server, json!({ "key": "f", "name": "old" }));
     server.patch(&path(&flag), json!({ "name": "other" })).expect(200);
@@ -229,7 +229,7 @@ fn a_stale_write_conflicts_only_where_both_changed(store: Store) {
 }
 
 // contract: flags 30-31, 33, 40
-fn flags_are_hidden_and_brought_back_never_deleted(store: Store) {
+fn flags_are_soft_deleted_and_restored(store: Store) {
     let server = Server::start(store);
     let flag = create(&server, json!({ "key": "f" }));
     let refused = server.delete(&path(&flag)).expect(405);
@@ -259,7 +259,7 @@ fn depends_on(flag: &Value, value: Value) -> Value {
 }
 
 // contract: flags 19-22
-fn flags_that_depend_on_each_other_stay_sound(store: Store) {
+fn flag_dependencies_stay_consistent(store: Store) {
     let server = Server::start(store);
     let base = create(&server, json!({ "key": "base", "filters": group(json!({})) }));
     let top = create(&server, json!({ "key": "top", "filters": depends_on(&base, json!(true)) }));
@@ -288,7 +288,7 @@ fn flags_that_depend_on_each_other_stay_sound(store: Store) {
 }
 
 // contract: flags 34-35
-fn lists_are_filtered_ordered_and_paged(store: Store) {
+fn flag_list_is_filtered_ordered_and_paged(store: Store) {
     let server = Server::start(store);
     let variants = json!({ "groups": [{}], "multivariate": { "variants": [
         { "key": "a", "rollout_percentage": 50 }, { "key": "b", "rollout_percentage": 50 }] } });
@@ -348,7 +348,7 @@ fn lists_are_filtered_ordered_and_paged(store: Store) {
 }
 
 // contract: flags 37-38
-fn what_follows_from_the_filters_is_shown(store: Store) {
+fn flag_fields_derived_from_filters_are_shown(store: Store) {
     let server = Server::start(store);
     let flag = create(
         &server,
@@ -376,7 +376,7 @@ fn what_follows_from_the_filters_is_shown(store: Store) {
 }
 
 // contract: flags 39
-fn rules_of_the_whole_object_are_told_without_a_field(store: Store) {
+fn object_level_flag_errors_have_no_attr(store: Store) {
     let server = Server::start(store);
     let pair = json!({ "bucketing_identifier": "device_id", "ensure_experience_continuity": true });
     for body in [pair, json!({ "archived": true }), json!({ "has_encrypted_payloads": true })] {
@@ -388,7 +388,7 @@ fn rules_of_the_whole_object_are_told_without_a_field(store: Store) {
 }
 
 // contract: flags 41-43
-fn scopes_and_projects_are_kept_apart(store: Store) {
+fn flag_scopes_and_projects_are_isolated(store: Store) {
     let server = Server::start(store);
     let reader = server.key(&["feature_flag:read"]);
     let call = |method: &str| server.call(method, FLAGS).key(&reader);
@@ -411,7 +411,7 @@ fn scopes_and_projects_are_kept_apart(store: Store) {
 }
 
 // contract: flags 44-45
-fn changes_are_logged_and_paged(store: Store) {
+fn flag_changes_are_logged_and_paged(store: Store) {
     let server = Server::start(store);
     let flag = create(&server, json!({ "key": "f" }));
     server.patch(&path(&flag), json!({ "active": false })).expect(200);

@@ -1,4 +1,4 @@
-//! Real SDKs beside a real server: what they decide by themselves is what it tells them.
+//! Official SDKs: local evaluation agrees with the server's evaluation.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,13 +38,13 @@ fn run(mut command: Command, input: &str) -> Vec<Value> {
 
 // contract: flags 109
 #[test]
-fn sdks_decide_by_themselves_what_the_server_tells_them() {
+fn local_evaluation_of_sdks_agrees_with_the_server() {
     let server = Server::start(Store::Sqlite);
     let recorded = include_str!("../../../../../fixtures/flags/flag_hash.json");
     let recorded: Value = serde_json::from_str(recorded).unwrap();
     let mut cases: Vec<Value> = Vec::new();
     let outcomes = recorded["outcomes"].as_array().unwrap();
-    // The flag that each case was recorded for.
+    // The flag of each recorded case.
     let mut own: Vec<&str> = Vec::new();
     for config in recorded["flag_configs"].as_array().unwrap() {
         if config["name"].as_str().unwrap().starts_with("unit_only") {
@@ -77,7 +77,7 @@ fn sdks_decide_by_themselves_what_the_server_tells_them() {
         for ((answer, case), own) in answers.iter().zip(&cases).zip(&own) {
             let local = answer["local"].as_object().unwrap();
             assert_eq!(local.get(*own), Some(&case["expected"]), "{sdk}: {own} for {case}");
-            // Where a property is missing an SDK asks the server, and has nothing to compare.
+            // Without the property an SDK falls back to the server, so there is nothing to compare.
             for (key, value) in local {
                 assert_eq!(*value, answer["remote"][key], "{sdk}: {key} for {case}");
             }

@@ -1,4 +1,4 @@
-//! Flags and what is stored of persons and groups.
+//! Flags with stored properties of persons and groups.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use crate::flags::management::{FLAGS, create, path};
 use crate::harness::{Place, Relay, Server, Store, both};
 
 both! {
-    stored_properties_count_unless_the_request_says_otherwise,
-    stored_groups_count_unless_the_request_says_otherwise,
-    an_experience_is_kept_through_identification,
-    a_condition_is_counted_over_everybody,
-    a_dry_run_tells_who_would_change_and_changes_nothing,
+    stored_person_properties_apply_unless_overridden,
+    stored_group_properties_apply_unless_overridden,
+    experience_continuity_survives_identification,
+    blast_radius_counts_all_persons,
+    flag_dry_run_reports_changes_without_applying,
 }
 
-/// A person with its ids, the first of them first.
+/// A person with its distinct ids, oldest first.
 fn person(server: &Server, no: usize, ids: &[&str], properties: Value) {
     let uuid = uuid::Uuid::from_u128(no as u128);
     let mut sql = format!(
@@ -39,7 +39,7 @@ fn enabled(server: &Server, id: &str, key: &str, more: Value) -> Value {
     flags_of(server, id, more)["flags"][key]["enabled"].clone()
 }
 
-fn stored_properties_count_unless_the_request_says_otherwise(store: Store) {
+fn stored_person_properties_apply_unless_overridden(store: Store) {
     let server = Server::start(store);
     person(&server, 1, &["ada", "ada@acme.io"], json!({ "plan": "pro" }));
     create(&server, json!({ "key": "f", "filters": { "groups": [plan("pro")] } }));
@@ -57,7 +57,7 @@ fn stored_properties_count_unless_the_request_says_otherwise(store: Store) {
 }
 
 // contract: flags 64-65
-fn stored_groups_count_unless_the_request_says_otherwise(store: Store) {
+fn stored_group_properties_apply_unless_overridden(store: Store) {
     let server = Server::start(store);
     server.place().write("INSERT INTO group_types (project_id, type_index, name, created_at) VALUES (1, 0, 'company', 0); \
         INSERT INTO groups (project_id, type_index, group_key, properties, version, created_at) \
@@ -84,7 +84,7 @@ fn stored_groups_count_unless_the_request_says_otherwise(store: Store) {
 }
 
 // contract: flags 83-85
-fn an_experience_is_kept_through_identification(store: Store) {
+fn experience_continuity_survives_identification(store: Store) {
     let server = Server::start(store);
     let half = json!({ "groups": [{ "rollout_percentage": 50 }] });
     create(
@@ -97,11 +97,11 @@ fn an_experience_is_kept_through_identification(store: Store) {
         (0..).map(|n| format!("{prefix}{n}")).find(|id| is_inside(id) == inside).unwrap()
     };
     let kept = |id: &str, more: Value| enabled(&server, id, "kept", more);
-    // Nobody is stored: for this request only.
+    // No person is stored: applies to this request only.
     let (anonymous, user) = (find("anon", true), find("user", false));
     assert_eq!(kept(&user, json!({ "$anon_distinct_id": anonymous })), true);
     assert_eq!(kept(&user, json!({})), false);
-    // One person with both ids: for good.
+    // One person with both ids: persistent.
     let (anonymous, user) = (find("known-anon", true), find("known-user", false));
     let other = find("other", false);
     person(&server, 1, &[&anonymous, &user], json!({}));
@@ -114,9 +114,9 @@ fn an_experience_is_kept_through_identification(store: Store) {
     assert_eq!(kept(&user, json!({ "$anon_distinct_id": other })), true, "what is stored stays");
 }
 
-/// The last good definitions answer, and only what needs the store fails.
+/// Cached definitions are used; only flags that need stored properties fail.
 #[test]
-fn flags_answer_while_the_catalog_is_away() {
+fn flags_evaluate_while_the_catalog_is_unavailable() {
     if !Store::postgres_is_here() {
         return;
     }
@@ -145,7 +145,7 @@ fn flags_answer_while_the_catalog_is_away() {
 }
 
 // contract: flags 51
-fn a_condition_is_counted_over_everybody(store: Store) {
+fn blast_radius_counts_all_persons(store: Store) {
     let server = Server::start(store);
     for no in 1..=10 {
         let plan = if no <= 4 { "pro" } else { "free" };
@@ -170,7 +170,7 @@ fn a_condition_is_counted_over_everybody(store: Store) {
     assert_eq!(count(bad).expect(400).error(), "validation_error invalid_input filters");
 }
 
-fn a_dry_run_tells_who_would_change_and_changes_nothing(store: Store) {
+fn flag_dry_run_reports_changes_without_applying(store: Store) {
     let server = Server::start(store);
     for no in 1..=30 {
         let plan = if no <= 5 { "pro" } else { "free" };

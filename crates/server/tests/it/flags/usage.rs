@@ -1,4 +1,4 @@
-//! How a flag is used: its dashboard, the list of its people, and when it was last asked.
+//! Flag usage: usage dashboard, static cohort, and call events.
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,13 @@ use crate::flags::management::{FLAGS, create, path};
 use crate::harness::{Server, Store, both};
 
 both! {
-    a_usage_dashboard_is_made_once_and_follows_its_flag,
-    a_usage_dashboard_is_enriched_once_and_only_where_events_tell,
-    the_people_of_a_flag_become_a_list,
-    a_flag_names_only_dashboards_that_are_there,
-    events_tell_when_a_flag_was_called_and_what_it_showed,
-    names_are_shown_beside_numbers_and_never_stored,
-    an_enrolment_follows_its_flag_to_another_key,
+    flag_usage_dashboard_is_created_once_and_follows_its_flag,
+    flag_usage_dashboard_is_enriched_once,
+    static_cohort_is_filled_from_a_flag,
+    flag_lists_only_existing_dashboards,
+    flag_call_events_set_last_called_and_has_been_viewed,
+    cohort_and_group_names_are_shown_and_never_stored,
+    enrollment_follows_a_renamed_flag_key,
 }
 
 fn act(server: &Server, flag: &Value, action: &str) -> crate::harness::Answer {
@@ -29,7 +29,7 @@ fn queries(dashboard: &Value) -> Vec<Value> {
 }
 
 // contract: flags 47
-fn a_usage_dashboard_is_made_once_and_follows_its_flag(store: Store) {
+fn flag_usage_dashboard_is_created_once_and_follows_its_flag(store: Store) {
     let server = Server::start(store);
     let flag = create(&server, json!({ "key": "beta" }));
     assert_eq!(flag["usage_dashboard"], json!(null));
@@ -92,7 +92,7 @@ fn a_usage_dashboard_is_made_once_and_follows_its_flag(store: Store) {
 }
 
 // contract: flags 48
-fn a_usage_dashboard_is_enriched_once_and_only_where_events_tell(store: Store) {
+fn flag_usage_dashboard_is_enriched_once(store: Store) {
     let server = Server::start(store);
     let flag = create(&server, json!({ "key": "beta" }));
     let refused = |why: &str| {
@@ -119,7 +119,7 @@ fn a_usage_dashboard_is_enriched_once_and_only_where_events_tell(store: Store) {
 }
 
 // contract: flags 46
-fn the_people_of_a_flag_become_a_list(store: Store) {
+fn static_cohort_is_filled_from_a_flag(store: Store) {
     let server = Server::start(store);
     let people: Vec<Value> = (0..40)
         .map(|n| {
@@ -170,7 +170,7 @@ fn the_people_of_a_flag_become_a_list(store: Store) {
     assert_eq!(filled(&companies), [""; 0]);
 }
 
-fn a_flag_names_only_dashboards_that_are_there(store: Store) {
+fn flag_lists_only_existing_dashboards(store: Store) {
     let server = Server::start(store);
     let new = |ids: Value| json!({ "key": "f", "analytics_dashboards": ids });
     let refused = "validation_error does_not_exist analytics_dashboards";
@@ -190,7 +190,7 @@ fn a_flag_names_only_dashboards_that_are_there(store: Store) {
     change(json!([one])).expect(200);
 }
 
-fn events_tell_when_a_flag_was_called_and_what_it_showed(store: Store) {
+fn flag_call_events_set_last_called_and_has_been_viewed(store: Store) {
     let server = Server::start(store);
     let (asked, seen) = (json!({ "key": "asked" }), json!({ "key": "seen" }));
     let (asked, seen) = (create(&server, asked), create(&server, seen));
@@ -220,7 +220,7 @@ fn events_tell_when_a_flag_was_called_and_what_it_showed(store: Store) {
     assert_eq!(server.get(&path(&asked)).json()["has_enriched_analytics"], false);
 }
 
-fn names_are_shown_beside_numbers_and_never_stored(store: Store) {
+fn cohort_and_group_names_are_shown_and_never_stored(store: Store) {
     let server = Server::start(store);
     let company = |key: &str, set: Value| {
         json!({ "event": "$groupidentify", "distinct_id": "u", "properties": {
@@ -246,7 +246,7 @@ fn names_are_shown_beside_numbers_and_never_stored(store: Store) {
     let names = json!({ "acme": "Acme Inc", "plain": "plain" });
     assert_eq!(property(&by_key)["group_key_names"], names);
 
-    // A client sends back what it saw: nothing of it is stored, and it is no conflict.
+    // A client sends names back: they are not stored and cause no conflict.
     server.patch(&path(&flag), json!({ "name": "else" })).expect(200);
     let mut filters = flag["filters"].clone();
     filters["groups"][0]["rollout_percentage"] = json!(50);
@@ -264,8 +264,8 @@ fn names_are_shown_beside_numbers_and_never_stored(store: Store) {
     }
 }
 
-/// Flags 1.8: what persons said about a flag is said about its new key.
-fn an_enrolment_follows_its_flag_to_another_key(store: Store) {
+/// Flags 1.8: enrollments follow the flag to its new key.
+fn enrollment_follows_a_renamed_flag_key(store: Store) {
     let server = Server::start(store);
     let enrolled = |id: &str, set: Value| json!({ "event": "$feature_enrollment_update", "distinct_id": id, "properties": { "$set": set } });
     server.ingest(&[

@@ -1,4 +1,4 @@
-//! A client of a few lines: what it sends is what a test wrote, path tricks included.
+//! A minimal HTTP client that sends paths and bodies verbatim.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A server that is silent for so long is hung.
+/// A server that is silent for longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[must_use]
@@ -47,7 +47,7 @@ impl Call {
         self
     }
 
-    /// The request as it goes over the wire.
+    /// The bytes of the request.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         let given = |name: &str| self.headers.iter().any(|(k, _)| k.eq_ignore_ascii_case(name));
@@ -75,12 +75,12 @@ impl Call {
     }
 }
 
-/// Sends bytes as they are and returns all that comes back until the server closes.
+/// Sends raw bytes and returns everything until the server closes the connection.
 pub fn raw(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    // A server may answer and close before it has read everything; its answer still counts.
+    // The server may respond and close before it has read everything.
     let _ = stream.write_all(bytes);
     let mut received = Vec::new();
     let _ = stream.read_to_end(&mut received);
@@ -130,14 +130,14 @@ impl Answer {
             .unwrap_or_else(|why| panic!("{}: {why} in {:?}", self.request, self.text()))
     }
 
-    /// Panics with the body unless the status is this.
+    /// Panics with the body unless the status is `status`.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{} answered {}", self.request, self.text());
         self
     }
 
-    /// `type code attr` of a house error, `-` where there is no attr; its detail must be there.
+    /// `type code attr` of an error, `-` for no attr; asserts that it has a detail.
     #[track_caller]
     pub fn error(&self) -> String {
         let body = self.json();

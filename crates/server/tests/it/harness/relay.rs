@@ -1,4 +1,4 @@
-//! A wire to PostgreSQL that can be cut.
+//! A TCP proxy to PostgreSQL that can drop its connections.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

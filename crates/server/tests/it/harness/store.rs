@@ -1,4 +1,4 @@
-//! The two catalogs a case runs on.
+//! The catalogs that tests run on: SQLite and PostgreSQL.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -16,8 +16,8 @@ pub enum Store {
     Postgres,
 }
 
-/// The schema, made once: what every test's database is a copy of. Only whose secrets it keeps is
-/// not settled, so that every server may bring its own.
+/// The template database with the schema, created once; each test's database is a copy. Its secret key is
+/// not set, so that every server can use its own.
 static SCHEMA: LazyLock<String> = LazyLock::new(|| {
     let name = format!("it_{}_schema", std::process::id());
     administer(&format!("CREATE DATABASE {name} STRATEGY FILE_COPY"));
@@ -33,14 +33,14 @@ static SCHEMA: LazyLock<String> = LazyLock::new(|| {
     name
 });
 
-/// A database of its own for one test; dropped with it.
+/// The database of one test; dropped with it.
 pub struct Database {
     pub url: String,
     name: String,
 }
 
 impl Store {
-    /// False on a laptop without one, where the test says so and passes.
+    /// False without PostgreSQL: the test is skipped with a message, except in CI.
     pub fn postgres_is_here() -> bool {
         if std::env::var_os(POSTGRES_URL).is_some() {
             return true;
@@ -66,7 +66,7 @@ impl Store {
 }
 
 impl Database {
-    /// Waits until PostgreSQL has noticed that everybody is gone.
+    /// Waits until PostgreSQL has closed all sessions.
     pub fn wait_until_unused(&self) {
         wait_until_unused(&self.name);
     }

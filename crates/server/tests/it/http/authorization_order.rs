@@ -1,6 +1,6 @@
-//! Every route, taken from the document at `/api/schema/`, meets a caller in the one order that
-//! can be observed: 401, then the project (404), the key's restrictions (403), its scope (403),
-//! membership (403), the object (404), and only then the body (400).
+//! Every route of the OpenAPI document checks a caller in one observable order: credentials (401), the
+//! project (404), the key's restrictions (403), its scope (403), membership (403), the object (404), and
+//! only then the body (400).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use crate::harness::{Answer, Call, Server, Store, both};
 
 both! {
-    every_route_asks_who_where_and_what_before_it_reads_a_body,
-    every_documented_path_is_routed_and_names_its_methods,
+    authorization_precedes_body_parsing_on_every_route,
+    every_documented_path_is_routed_and_options_lists_its_methods,
 }
 
-/// A scope that no route asks for.
+/// A scope that no route requires.
 const USELESS: &str = "webhook:write";
-/// Reads that say nothing without a parameter of their query.
+/// Reads with a required query parameter.
 const NEED_A_QUERY: &[&str] = &[
     "/api/projects/{project_id}/event_definitions/by_name",
     "/api/projects/{project_id}/events/values",
@@ -29,32 +29,32 @@ const NEED_A_QUERY: &[&str] = &[
     "/api/projects/{project_id}/persons/cohorts",
 ];
 const QUERY: &str = "/api/projects/{project_id}/query/{id}";
-/// Its answer has no end.
+/// A stream without an end.
 const ENDLESS: &str = "/api/projects/{project_id}/events/live";
-/// What is wrong with it is only said to whom may say something here.
+/// Reported only to authorized callers.
 const BROKEN_JSON: &[u8] = b"{\"name\": ";
 
 /// One documented operation.
 struct Operation {
     path: String,
     method: String,
-    /// None on public paths.
+    /// `None` on public paths.
     scope: Option<String>,
     has_body: bool,
-    /// Answers 405 without looking for the object.
+    /// Responds with 405 without looking up the object.
     never_deletes: bool,
     parameters: BTreeMap<String, String>,
 }
 
-/// A server with everything a refusal can be about.
+/// A server with the objects that authorization can fail on.
 struct World {
     server: Server,
-    /// A second project beside project 1.
+    /// A second project of the same organization.
     sibling: i64,
-    /// A project and its organization, of which the caller is no member.
+    /// A project of an organization that the caller is not a member of.
     foreign: i64,
     foreign_organization: String,
-    /// May do nothing of use, and only in the sibling.
+    /// A key with a useless scope, restricted to the sibling project.
     restricted: String,
     narrow_id: String,
     narrow: String,
@@ -93,7 +93,7 @@ fn word(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-/// A value of the right form that names nothing.
+/// A well-formed id of nothing.
 fn unknown(schema: &Value) -> String {
     match (schema["type"].as_str(), schema["format"].as_str()) {
         (Some("integer"), _) => "987654321".into(),
@@ -107,16 +107,16 @@ impl Operation {
         self.parameters.contains_key(parameter)
     }
 
-    /// Whether the path goes on to an object inside its project, organization or account.
+    /// Whether the path addresses an object inside a project, organization or account.
     fn has_object(&self) -> bool {
-        // A kind, or a run that may be over: nothing is looked for.
+        // The id is a kind, or a run that may be over: nothing is looked up.
         if self.path == QUERY && self.method != "GET" {
             return false;
         }
         self.parameters.keys().any(|name| name != "project_id" && name != "organization_id")
     }
 
-    /// What is said of an object that is not there; a few paths have words of their own.
+    /// The response for a missing object; a few paths have their own.
     fn without_its_object(&self) -> (u16, &'static str, Option<&'static str>) {
         match (self.method.as_str(), self.path.as_str()) {
             ("POST", path) if path.ends_with("/role_memberships") => {
@@ -165,7 +165,7 @@ impl World {
         Self { server, sibling, foreign, foreign_organization, restricted, narrow_id, narrow }
     }
 
-    /// A key with everything but the scope: reading does not allow writing.
+    /// A key without the required scope; read does not imply write.
     fn narrow_for(&self, scope: &str) -> &str {
         let mut scopes = vec![USELESS.to_owned()];
         if let Some(object) = scope.strip_suffix(":write") {
@@ -204,7 +204,7 @@ impl World {
         self.walk_with_everything(operation);
     }
 
-    /// Membership comes after the scope and before the object.
+    /// Membership is checked after the scope and before the object.
     fn walk_as_stranger(&self, operation: &Operation) {
         let call = |place: &[(&str, &str)]| operation.call(&self.server, place);
         let project = self.foreign.to_string();
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// The object is looked for before its body is read.
+    /// The object is looked up before the body is read.
     fn walk_with_everything(&self, operation: &Operation) {
         let call = |place: &[(&str, &str)]| operation.call(&self.server, place);
         if operation.never_deletes {
@@ -245,7 +245,7 @@ impl World {
         assert_eq!(answer.json()["type"], "invalid_request");
     }
 
-    /// An object that is really there, for the paths that name one.
+    /// Creates an object for the paths that need an existing one.
     fn fixture(&self, operation: &Operation) -> Vec<(String, String)> {
         if !operation.has_object() {
             return Vec::new();
@@ -310,7 +310,7 @@ impl World {
     }
 }
 
-/// The house shape, whole and nothing else.
+/// Exactly the standard error shape.
 #[track_caller]
 fn refused(call: Call, status: u16, code: &str, detail: Option<&str>) -> Answer {
     let answer = call.send().expect(status);
@@ -327,7 +327,7 @@ fn refused(call: Call, status: u16, code: &str, detail: Option<&str>) -> Answer 
 }
 
 // contract: management 1-2, 6, 8-10, 14-15, 18
-fn every_route_asks_who_where_and_what_before_it_reads_a_body(store: Store) {
+fn authorization_precedes_body_parsing_on_every_route(store: Store) {
     let world = World::new(store);
     let mut walked = 0;
     for operation in operations(&world.server) {
@@ -344,11 +344,11 @@ fn every_route_asks_who_where_and_what_before_it_reads_a_body(store: Store) {
     world.server.get(&format!("/api/projects/{}", world.sibling)).expect(200);
 }
 
-/// A public path asks nobody for a key, and survives a broken body.
+/// A public path needs no key and handles a broken body.
 fn is_public(server: &Server, operation: &Operation) {
     let answer = operation.call(server, &[]).no_key().send();
     if operation.path == "/flags/definitions" {
-        // Among SDKs' paths the one that takes their secret keys.
+        // The SDK path that requires a secret key.
         assert_eq!(answer.expect(401).error(), "authentication_error not_authenticated -");
         return;
     }
@@ -359,7 +359,7 @@ fn is_public(server: &Server, operation: &Operation) {
     }
 }
 
-fn every_documented_path_is_routed_and_names_its_methods(store: Store) {
+fn every_documented_path_is_routed_and_options_lists_its_methods(store: Store) {
     let server = Server::start(store);
     let mut paths: BTreeMap<String, Vec<Operation>> = BTreeMap::new();
     for operation in operations(&server) {
@@ -396,16 +396,16 @@ fn every_documented_path_is_routed_and_names_its_methods(store: Store) {
     }
 }
 
-/// OPTIONS asks for the read scope, whatever else the path needs.
+/// OPTIONS requires the read scope, whatever the path requires otherwise.
 fn refused_without_reading(options: Call, useless: &str, scope: &str) {
     let (object, _) = scope.split_once(':').unwrap();
     let detail = format!("API key missing required scope '{object}:read'");
     refused(options.key(useless), 403, "permission_denied", Some(&detail));
 }
 
-/// Only what `Routes` was told of can answer, and it documents all that it is told of.
+/// `Routes` documents every route it registers, so no other code may register routes.
 #[test]
-fn routes_are_added_nowhere_but_where_they_are_documented() {
+fn routes_are_registered_only_through_the_openapi_builder() {
     let ways = [".route(", ".route_service(", ".nest(", ".nest_service(", ".fallback_service("];
     let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let mut unread = vec![crates.join("api/src"), crates.join("server/src")];
@@ -421,11 +421,11 @@ fn routes_are_added_nowhere_but_where_they_are_documented() {
         found.extend(lines.map(|_| file.clone()));
     }
     found.sort();
-    // The second is where management lies behind the public routes.
+    // `routes.rs` nests the management routes behind the public ones.
     assert_eq!(found, ["api/src/router.rs", "api/src/routes.rs"]);
 }
 
-/// A project whose organization the usual caller has left.
+/// A project of an organization that the default caller has left.
 fn foreign(server: &Server) -> (i64, String) {
     let organization =
         server.post("/api/organizations/", json!({ "name": "Elsewhere" })).expect(201).json();

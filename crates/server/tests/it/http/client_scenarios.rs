@@ -1,7 +1,7 @@
-//! The files in `compat/`: what known clients send, step by step, and what they read from it.
+//! Replays the client scenarios in `compat/` step by step.
 //!
-//! A step does a request, and may send a body. `keep` names parts of the answer, by JSON pointer,
-//! for later steps to use in braces; `see` says what parts must be, or that they are absent.
+//! A step is a request with an optional body. `keep` saves parts of the response, by JSON pointer,
+//! for later steps to use in braces; `see` asserts values, or that they are absent.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use crate::harness::{Server, Store, both};
 
 both! {
-    terraform_finds_what_it_left,
-    the_mcp_server_finds_what_it_left,
+    terraform_scenario_reads_back_what_it_wrote,
+    mcp_server_scenario_reads_back_what_it_wrote,
 }
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct Step {
     see: Map<String, Value>,
 }
 
-/// What earlier steps kept.
+/// Values that earlier steps saved.
 #[derive(Default)]
 struct Kept(HashMap<String, Value>);
 
@@ -89,10 +89,10 @@ fn run(store: Store, file: &str, header: (&str, &str)) {
     }
 }
 
-fn terraform_finds_what_it_left(store: Store) {
+fn terraform_scenario_reads_back_what_it_wrote(store: Store) {
     run(store, "terraform.jsonl", ("User-Agent", "posthog/terraform-provider"));
 }
 
-fn the_mcp_server_finds_what_it_left(store: Store) {
+fn mcp_server_scenario_reads_back_what_it_wrote(store: Store) {
     run(store, "mcp.jsonl", ("X-PostHog-Client", "mcp"));
 }

@@ -1,4 +1,4 @@
-//! Many clients at once: nothing is lost, nothing fails.
+//! Concurrent writes: no update is lost, no request fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -11,12 +11,12 @@ const CLIENTS: usize = 50;
 const KEYS: &str = "/api/personal_api_keys/";
 
 both! {
-    fifty_clients_write_different_things,
-    fifty_clients_write_the_same_thing,
-    different_changes_of_one_thing_do_not_undo_each_other,
+    concurrent_writes_of_different_objects_all_succeed,
+    concurrent_updates_of_one_object_are_serialized,
+    concurrent_patches_of_different_fields_do_not_overwrite_each_other,
 }
 
-/// What each of fifty clients that start together got.
+/// Runs fifty clients concurrently; returns their results.
 fn at_once<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = std::sync::Barrier::new(CLIENTS);
     thread::scope(|scope| {
@@ -33,7 +33,7 @@ fn at_once<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     })
 }
 
-fn fifty_clients_write_different_things(store: Store) {
+fn concurrent_writes_of_different_objects_all_succeed(store: Store) {
     let server = Server::start(store);
     let annotations = "/api/projects/1/annotations/";
     at_once(|client| {
@@ -55,8 +55,8 @@ fn fifty_clients_write_different_things(store: Store) {
     assert_eq!((found["count"].as_u64(), contents), (Some(CLIENTS as u64 / 2), odd.collect()));
 }
 
-/// Each change is logged with what it replaced, so the log must be one chain through all fifty.
-fn fifty_clients_write_the_same_thing(store: Store) {
+/// Each log entry has the value it replaced, so the log must be one chain through all fifty.
+fn concurrent_updates_of_one_object_are_serialized(store: Store) {
     let server = Server::start(store);
     let before = server.get("/api/projects/1/").expect(200).json()["name"].clone();
     at_once(|client| {
@@ -81,8 +81,8 @@ fn fifty_clients_write_the_same_thing(store: Store) {
     assert_eq!(server.get("/api/projects/1/").expect(200).json()["name"], chain[CLIENTS]);
 }
 
-/// Rolling and renaming touch one row; neither may undo the other.
-fn different_changes_of_one_thing_do_not_undo_each_other(store: Store) {
+/// Rolling and renaming a key write the same row; neither may overwrite the other.
+fn concurrent_patches_of_different_fields_do_not_overwrite_each_other(store: Store) {
     let server = Server::start(store);
     let body = json!({ "label": "shared", "scopes": ["user:read"] });
     let made = server.post(KEYS, body).expect(201).json();

@@ -1,4 +1,4 @@
-//! Bodies that are JSON and still not what a field takes, wherever it is.
+//! Valid JSON of the wrong type, in every field of every body.
 
 use serde_json::{Value, json};
 
@@ -6,17 +6,17 @@ use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, insight_on, path};
 use crate::harness::{Server, Store, both};
 
 both! {
-    a_list_is_no_object_in_any_body,
-    what_is_nested_too_deeply_is_refused_and_the_log_stays_readable,
-    a_null_character_is_refused_with_its_field,
-    a_question_whose_filters_cannot_be_read_is_not_kept,
-    a_parameter_that_makes_no_sense_is_the_one_to_blame,
+    array_instead_of_an_object_is_rejected_in_every_body,
+    deeply_nested_json_is_rejected_and_the_activity_log_stays_readable,
+    nul_character_is_rejected_with_its_field,
+    query_with_unreadable_filters_is_not_stored,
+    invalid_query_parameter_is_named_in_the_error,
 }
 
 const ACTIONS: &str = "/api/projects/1/actions/";
 const COHORTS: &str = "/api/projects/1/cohorts/";
 
-fn a_list_is_no_object_in_any_body(store: Store) {
+fn array_instead_of_an_object_is_rejected_in_every_body(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({ "name": "d" }));
     insight_on(&server, "i", &[&made]);
@@ -91,7 +91,7 @@ fn nested(levels: usize) -> Value {
     (0..levels).fold(json!({}), |inner, _| json!({ "a": inner }))
 }
 
-fn what_is_nested_too_deeply_is_refused_and_the_log_stays_readable(store: Store) {
+fn deeply_nested_json_is_rejected_and_the_activity_log_stays_readable(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({ "name": "d" }));
     let insight = insight_on(&server, "i", &[&made]);
@@ -146,7 +146,7 @@ fn what_is_nested_too_deeply_is_refused_and_the_log_stays_readable(store: Store)
     }
 }
 
-fn a_null_character_is_refused_with_its_field(store: Store) {
+fn nul_character_is_rejected_with_its_field(store: Store) {
     let server = Server::start(store);
     for (body, attr) in [
         (json!({ "name": "a\0b" }), "name"),
@@ -161,7 +161,7 @@ fn a_null_character_is_refused_with_its_field(store: Store) {
     }
 }
 
-fn a_question_whose_filters_cannot_be_read_is_not_kept(store: Store) {
+fn query_with_unreadable_filters_is_not_stored(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({ "name": "d" }));
     let insight = insight_on(&server, "i", &[&made]);
@@ -238,7 +238,7 @@ fn a_question_whose_filters_cannot_be_read_is_not_kept(store: Store) {
     }
 }
 
-fn a_parameter_that_makes_no_sense_is_the_one_to_blame(store: Store) {
+fn invalid_query_parameter_is_named_in_the_error(store: Store) {
     let server = Server::start(store);
     for (path, expected) in [
         ("activity_log/?scopes=Bogus", "invalid_choice scopes"),

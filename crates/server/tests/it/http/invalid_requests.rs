@@ -1,4 +1,4 @@
-//! Bad input gets a clear error, changes nothing, and is never the server's fault.
+//! Invalid requests get a 4xx error with the standard shape and change nothing.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,20 +10,20 @@ use sqlx::{Connection as _, SqliteConnection};
 use crate::harness::{Answer, Server, Store, both, raw};
 
 both! {
-    odd_paths_name_nothing,
-    odd_bodies_are_refused,
-    a_head_or_a_body_past_its_bound_is_refused,
+    malformed_paths_are_not_found,
+    malformed_bodies_are_rejected,
+    oversized_headers_and_bodies_are_rejected,
 }
 
 const KEYS: &str = "/api/personal_api_keys/";
 
-/// A refusal in the house shape; `HEAD` and refusals below HTTP have no body.
+/// An error of the standard shape; `HEAD` and errors of the HTTP parser have no body.
 fn refused(answer: &Answer, why: &str) {
     assert!((400..500).contains(&answer.status), "{why}: {} {}", answer.status, answer.text());
     answer.error();
 }
 
-fn odd_paths_name_nothing(store: Store) {
+fn malformed_paths_are_not_found(store: Store) {
     let server = Server::start(store);
     let long = format!("{KEYS}{}/", "x".repeat(20_000));
     for path in [
@@ -56,7 +56,7 @@ fn odd_paths_name_nothing(store: Store) {
         refused(&answer, path);
     }
     server.get("/api/personal_api_keys/?limit=99999999999999999999&offset=-5").expect(200);
-    // What HTTP itself forbids is refused below the house shape.
+    // The HTTP parser rejects these without the standard shape.
     for line in ["GET /api/\u{0}x HTTP/1.1", "GET x HTTP/1.1", "GET / HTTP/9.9", "\u{0}\u{1}"] {
         let received = raw(
             server.address(),
@@ -66,7 +66,7 @@ fn odd_paths_name_nothing(store: Store) {
     }
 }
 
-fn odd_bodies_are_refused(store: Store) {
+fn malformed_bodies_are_rejected(store: Store) {
     let server = Server::start(store);
     let before = server.get(KEYS).expect(200).json();
     let valid = json!({ "label": "x", "scopes": ["dashboard:read"] });
@@ -107,13 +107,13 @@ fn odd_bodies_are_refused(store: Store) {
     assert_eq!(server.get(KEYS).expect(200).json(), before);
 }
 
-fn a_head_or_a_body_past_its_bound_is_refused(store: Store) {
+fn oversized_headers_and_bodies_are_rejected(store: Store) {
     let server = Server::start(store);
     let before = server.get(KEYS).expect(200).json();
     let large = json!({ "label": "x".repeat(10 << 20), "scopes": ["dashboard:read"] });
     let answer = server.post(KEYS, large.clone()).expect(413);
     assert_eq!(answer.error(), "invalid_request payload_too_large -");
-    // Who may not call here does not learn the bounds first.
+    // Unauthorized callers get 401 before 413.
     server.call("POST", KEYS).no_key().json(large).send().expect(401);
     let chunked = "POST /api/personal_api_keys/ HTTP/1.1\r\nHost: x\r\n\
                    Connection: close\r\nAuthorization: Bearer phx_test\r\n\
@@ -130,7 +130,7 @@ fn a_head_or_a_body_past_its_bound_is_refused(store: Store) {
 }
 
 #[test]
-fn a_slow_client_is_cut_off() {
+fn slow_client_is_disconnected() {
     let bounds = [("HEDGEROW_HEADER_SECONDS_MAX", "1"), ("HEDGEROW_REQUEST_SECONDS_MAX", "1")];
     let server = Server::with(Store::Sqlite, &bounds);
     let received = |sent: &[u8]| {
@@ -149,7 +149,7 @@ fn a_slow_client_is_cut_off() {
 }
 
 #[test]
-fn a_connection_past_the_bound_takes_the_place_of_one_that_is_idle() {
+fn connections_max_evicts_an_idle_connection() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_CONNECTIONS_MAX", "1")]);
     let probe = server.call("GET", "/_livez").header("Connection", "keep-alive").to_bytes();
     let connect = || {
@@ -165,9 +165,9 @@ fn a_connection_past_the_bound_takes_the_place_of_one_that_is_idle() {
 }
 
 #[test]
-fn a_full_server_says_so_and_keeps_its_probes() {
+fn overloaded_server_responds_503_and_serves_probes() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_REQUESTS_AT_ONCE_MAX", "1")]);
-    // Used a moment ago, so that reading with it writes nothing.
+    // Just used, so that `last_used_at` is not written again.
     server.get(KEYS).expect(200);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let url = format!("sqlite://{}", server.file("catalog.sqlite").display());

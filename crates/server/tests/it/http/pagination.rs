@@ -1,14 +1,14 @@
-//! Lists come in pages.
+//! Pagination of lists.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Server, Store, both};
 
 both! {
-    a_long_list_is_read_page_by_page,
-    a_bad_limit_or_offset_counts_as_none,
-    links_keep_what_was_asked_and_where,
-    links_lead_past_five_thousand_dashboards_once_each,
+    pagination_reads_a_long_list_page_by_page,
+    invalid_limit_or_offset_falls_back_to_the_default,
+    pagination_links_keep_the_query_and_host,
+    pagination_visits_each_of_five_thousand_dashboards_once,
 }
 
 fn with_notes(store: Store, count: usize) -> Server {
@@ -25,7 +25,7 @@ fn ids(page: &Value) -> Vec<i64> {
 }
 
 // contract: management 29, 30
-fn a_long_list_is_read_page_by_page(store: Store) {
+fn pagination_reads_a_long_list_page_by_page(store: Store) {
     let server = with_notes(store, 150);
     let origin = format!("http://{}", server.address());
     let path = "/api/projects/1/annotations/";
@@ -46,7 +46,7 @@ fn a_long_list_is_read_page_by_page(store: Store) {
 }
 
 // contract: management 31
-fn a_bad_limit_or_offset_counts_as_none(store: Store) {
+fn invalid_limit_or_offset_falls_back_to_the_default(store: Store) {
     let server = with_notes(store, 3);
     for (query, shown, next, previous) in [
         ("limit=0", 3, false, false),
@@ -71,7 +71,7 @@ fn a_bad_limit_or_offset_counts_as_none(store: Store) {
     }
 }
 
-fn links_keep_what_was_asked_and_where(store: Store) {
+fn pagination_links_keep_the_query_and_host(store: Store) {
     let server = with_notes(store, 4);
     for (path, expected) in [
         ("/api/projects/1/annotations?limit=2", "/api/projects/1/annotations?limit=2&offset=2"),
@@ -101,9 +101,9 @@ fn links_keep_what_was_asked_and_where(store: Store) {
     assert_eq!(page["previous"], "http://inside/api/annotation?limit=1");
 }
 
-fn links_lead_past_five_thousand_dashboards_once_each(store: Store) {
+fn pagination_visits_each_of_five_thousand_dashboards_once(store: Store) {
     let server = Server::start(store);
-    // Few names, so that pages end among equals.
+    // Few distinct names, so that page boundaries fall between equal keys.
     server.place().write(
         "INSERT INTO dashboards (project_id, name, description, pinned, creation_mode, \
          restriction_level, filters, breakdown_colors, quick_filter_ids, created_at, deleted) \

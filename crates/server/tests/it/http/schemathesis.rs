@@ -1,4 +1,4 @@
-//! Schemathesis against the document under `/api/schema/`: what it tries is in `compat/schema.py`.
+//! Runs Schemathesis (`compat/schema.py`) against the OpenAPI document at `/api/schema/`.
 
 use std::process::Command;
 
@@ -6,9 +6,9 @@ use crate::flags::sdk_agreement::test_deps;
 use crate::harness::{Server, Store};
 
 #[test]
-fn every_answer_is_as_the_schema_says() {
+fn responses_conform_to_the_openapi_schema() {
     let server = Server::start(Store::Sqlite);
-    // `make soak` gives it a time, and it tries what it can in that.
+    // `make soak` sets a time budget.
     let seconds = std::env::var("HEDGEROW_SOAK_SECONDS").ok();
     let tried = Command::new(test_deps().join("venv/bin/python"))
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../compat/schema.py"))

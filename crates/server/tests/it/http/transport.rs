@@ -1,22 +1,22 @@
-//! What every management request has in common: paths, methods, headers and bodies.
+//! What all management requests share: paths, methods, headers and bodies.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, PERSONAL_KEY, PROJECT_KEY, Server, Store, both};
 
 both! {
-    every_spelling_of_a_path_is_one_resource,
-    a_token_selects_the_project,
-    a_post_may_stand_for_another_method,
-    head_answers_as_get_without_a_body,
+    path_spellings_reach_one_resource,
+    token_parameter_selects_the_project,
+    method_override_header_replaces_post,
+    head_responds_as_get_without_a_body,
     options_needs_the_read_scope,
-    a_path_nobody_knows_is_not_found,
-    a_method_nobody_takes_is_refused_with_those_that_are,
-    a_body_that_cannot_be_read_changes_nothing,
-    a_body_that_is_too_large_is_refused_after_its_sender,
-    an_answer_nobody_accepts_is_not_sent,
-    instants_are_utc_with_microseconds,
-    a_key_that_calls_too_often_waits,
+    unknown_path_is_not_found,
+    unsupported_method_is_405_with_allow,
+    unparsable_body_changes_nothing,
+    oversized_body_is_413_after_authentication,
+    unacceptable_accept_header_is_406,
+    timestamps_are_utc_with_microseconds,
+    rate_limited_key_gets_429,
 }
 
 const NOTES: &str = "/api/projects/1/annotations/";
@@ -26,7 +26,7 @@ fn note(server: &Server, content: &str) -> Value {
 }
 
 // contract: management 12, 13, 16
-fn every_spelling_of_a_path_is_one_resource(store: Store) {
+fn path_spellings_reach_one_resource(store: Store) {
     let server = Server::start(store);
     for path in [
         "/api/projects/1/annotations",
@@ -58,7 +58,7 @@ fn every_spelling_of_a_path_is_one_resource(store: Store) {
     }
 }
 
-fn a_token_selects_the_project(store: Store) {
+fn token_parameter_selects_the_project(store: Store) {
     let server = Server::start(store);
     let made = server.post("/api/projects", json!({ "name": "Orchard" })).expect(201).json();
     let token = made["api_token"].as_str().unwrap();
@@ -83,7 +83,7 @@ fn a_token_selects_the_project(store: Store) {
     assert_eq!(anonymous.expect(401).header("www-authenticate"), Some("Bearer"));
 }
 
-fn a_post_may_stand_for_another_method(store: Store) {
+fn method_override_header_replaces_post(store: Store) {
     let server = Server::start(store);
     let id =
         server.post("/api/projects", json!({ "name": "Weeds" })).expect(201).json()["id"].clone();
@@ -104,7 +104,7 @@ fn a_post_may_stand_for_another_method(store: Store) {
     server.get(&path).expect(404);
 }
 
-fn head_answers_as_get_without_a_body(store: Store) {
+fn head_responds_as_get_without_a_body(store: Store) {
     let server = Server::start(store);
     for (path, status) in
         [("/api/projects/1", 200), ("/api/projects/9/", 404), ("/api/nothing", 404)]
@@ -137,7 +137,7 @@ fn options_needs_the_read_scope(store: Store) {
     server.call("OPTIONS", "/api/login").no_key().send().expect(200);
 }
 
-fn a_path_nobody_knows_is_not_found(store: Store) {
+fn unknown_path_is_not_found(store: Store) {
     let server = Server::start(store);
     for path in [
         "/api",
@@ -171,7 +171,7 @@ fn a_path_nobody_knows_is_not_found(store: Store) {
     }
 }
 
-fn a_method_nobody_takes_is_refused_with_those_that_are(store: Store) {
+fn unsupported_method_is_405_with_allow(store: Store) {
     let server = Server::start(store);
     for (method, path, allow) in [
         ("PUT", "/api/projects", "GET, POST, HEAD, OPTIONS"),
@@ -189,7 +189,7 @@ fn a_method_nobody_takes_is_refused_with_those_that_are(store: Store) {
 }
 
 // contract: management 18
-fn a_body_that_cannot_be_read_changes_nothing(store: Store) {
+fn unparsable_body_changes_nothing(store: Store) {
     let server = Server::start(store);
     let before = server.get("/api/projects/1").expect(200).json();
     let deep = "[".repeat(100_000);
@@ -231,7 +231,7 @@ fn a_body_that_cannot_be_read_changes_nothing(store: Store) {
         let call = server.call("PATCH", "/api/projects/1").header("Content-Type", media);
         call.bytes(b"{\"is_demo\": true}".to_vec()).send().expect(200);
     }
-    // No media type, as some clients send it, and no body at all.
+    // Without Content-Type, as some clients send it, and without a body.
     server
         .call("PATCH", "/api/projects/1")
         .bytes(b"{\"is_demo\": false}".to_vec())
@@ -240,7 +240,7 @@ fn a_body_that_cannot_be_read_changes_nothing(store: Store) {
     server.call("PATCH", "/api/projects/1").send().expect(200);
 }
 
-fn a_body_that_is_too_large_is_refused_after_its_sender(store: Store) {
+fn oversized_body_is_413_after_authentication(store: Store) {
     let server = Server::start(store);
     let sized = |bytes: usize| {
         let empty = json!({ "unknown": "" }).to_string();
@@ -254,14 +254,14 @@ fn a_body_that_is_too_large_is_refused_after_its_sender(store: Store) {
         send("/api/projects/1", bytes).no_key().send().expect(401);
         send("/api/projects/9", bytes).send().expect(404);
     }
-    // Past the limit nothing is kept, and nothing in it is looked at.
+    // A body past the limit is neither stored nor parsed.
     let key = json!({ "personal_api_key": PERSONAL_KEY, "unknown": "x".repeat(2 << 20) });
     server.call("PATCH", "/api/projects/1").no_key().json(key).send().expect(401);
     let project = server.get("/api/projects/1/activity").expect(200).json();
     assert_eq!(project["total_count"], 1);
 }
 
-fn an_answer_nobody_accepts_is_not_sent(store: Store) {
+fn unacceptable_accept_header_is_406(store: Store) {
     let server = Server::start(store);
     let ask = |accept: &str| -> Answer {
         server.call("GET", "/api/projects/1").header("Accept", accept).send()
@@ -276,7 +276,7 @@ fn an_answer_nobody_accepts_is_not_sent(store: Store) {
     }
 }
 
-fn instants_are_utc_with_microseconds(store: Store) {
+fn timestamps_are_utc_with_microseconds(store: Store) {
     let server = Server::start(store);
     let body = json!({ "content": "n", "date_marker": "2024-03-01T12:00:00+02:00" });
     let made = server.post(NOTES, body).expect(201).json();
@@ -285,13 +285,13 @@ fn instants_are_utc_with_microseconds(store: Store) {
     let pattern = "0000-00-00T00:00:00.000000Z";
     let shape: String =
         created.chars().map(|letter| if letter.is_ascii_digit() { '0' } else { letter }).collect();
-    // One in a million has no fraction, and then shows none.
+    // One timestamp in a million has no fraction.
     assert!(shape == pattern || shape == "0000-00-00T00:00:00Z", "{created}");
 }
 
 // contract: management 118
-fn a_key_that_calls_too_often_waits(store: Store) {
-    /// The limit of one minute, twice: a new minute may begin meanwhile.
+fn rate_limited_key_gets_429(store: Store) {
+    /// Twice the limit of one minute: a new minute may begin meanwhile.
     const CALLS_MAX: usize = 2 * 480 + 1;
     let server = Server::with(store, &[("HEDGEROW_RATE_LIMITS", "on")]);
     let other = server.key(&["*"]);

@@ -1,4 +1,4 @@
-//! Persons and groups as rows of a query: all of them, and those behind a number.
+//! Actors queries: all persons or groups, and the drill-down of an insight.
 
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ fn behind(source: Value, point: Value) -> Value {
 
 // contract: query section 3.9
 #[test]
-fn persons_are_rows_that_are_filtered_searched_and_ordered() {
+fn actors_query_filters_searches_and_orders_persons() {
     let server = f1();
     let by_email = json!(["properties.email DESC"]);
     assert_eq!(emails(&server, json!({ "orderBy": by_email })), ["p3", "p2", "p1"]);
@@ -111,7 +111,7 @@ fn persons_are_rows_that_are_filtered_searched_and_ordered() {
     let plain = ask(&server, json!({ "kind": "ActorsQuery" })).expect(200).json();
     assert_eq!(plain["results"].as_array().unwrap().len(), 3);
     assert_eq!(plain["columns"][0], "actor");
-    // A list is made of them.
+    // A static cohort is created from them.
     let list =
         json!({ "is_static": true, "query": actors(json!({ "select": ["id"], "search": "p1" })) });
     let list = server.post("/api/projects/1/cohorts/", list).expect(201).json();
@@ -120,7 +120,7 @@ fn persons_are_rows_that_are_filtered_searched_and_ordered() {
 
 // contract: query section 3.9
 #[test]
-fn who_is_behind_a_number_is_told() {
+fn actors_query_drills_down_into_an_insight() {
     let server = f1();
     for (source, point, expected, missing) in [
         (trends("dau", json!({})), json!({ "day": "2024-01-01" }), vec!["p1", "p2"], 0),
@@ -188,7 +188,7 @@ fn who_is_behind_a_number_is_told() {
 }
 
 #[test]
-fn questions_about_actors_that_make_no_sense_are_refused() {
+fn invalid_actors_queries_are_rejected() {
     let server = f1();
     for (query, code) in [
         (actors(json!({ "strange": 1 })), "parse_error"),

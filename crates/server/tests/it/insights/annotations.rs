@@ -1,4 +1,4 @@
-//! Annotations: who sees them, how they are found, hidden and restored.
+//! Annotations: visibility, filters, soft delete and restore.
 
 use serde_json::{Value, json};
 
@@ -8,15 +8,15 @@ use crate::harness::{PERSONAL_KEY, Server, Store, both};
 const ANNOTATIONS: &str = "/api/projects/1/annotations/";
 
 both! {
-    an_annotation_has_every_field_that_clients_read,
-    lists_are_filtered_and_the_latest_mark_comes_first,
-    an_organization_sees_what_its_projects_share,
-    what_siblings_share_is_changed_by_whoever_may_change_it_at_home,
-    deleting_hides_an_annotation_until_it_is_restored,
-    dashboards_that_do_not_exist_cannot_be_annotated,
-    every_spelling_of_the_path_is_one_resource,
-    a_key_is_taken_from_header_body_or_query_and_judged_by_its_scopes,
-    changes_are_logged_where_the_annotation_lives,
+    annotation_has_every_field_that_clients_read,
+    annotation_list_is_filtered_latest_first,
+    organization_annotations_are_visible_in_all_projects,
+    organization_annotation_is_edited_with_access_to_its_project,
+    annotation_is_soft_deleted_and_restored,
+    annotation_requires_an_existing_dashboard,
+    annotation_path_spellings_reach_one_resource,
+    annotation_key_scopes_are_enforced_in_header_body_and_query,
+    annotation_changes_are_logged_in_its_project,
     bad_bodies_change_nothing,
 }
 
@@ -35,7 +35,7 @@ fn contents(server: &Server, path: &str) -> Vec<String> {
     results.iter().map(|found| found["content"].as_str().unwrap_or("-").to_owned()).collect()
 }
 
-fn an_annotation_has_every_field_that_clients_read(store: Store) {
+fn annotation_has_every_field_that_clients_read(store: Store) {
     let server = Server::start(store);
     let bare = create(&server, json!({}));
     assert_eq!(bare["content"], json!(null));
@@ -77,7 +77,7 @@ fn an_annotation_has_every_field_that_clients_read(store: Store) {
     server.put(&format!("{ANNOTATIONS}99"), json!({ "content": "x" })).expect(404);
 }
 
-fn lists_are_filtered_and_the_latest_mark_comes_first(store: Store) {
+fn annotation_list_is_filtered_latest_first(store: Store) {
     let server = Server::start(store);
     let marked = |content: &str, day: &str| {
         create(&server, json!({ "content": content, "date_marker": day }))
@@ -120,7 +120,7 @@ fn lists_are_filtered_and_the_latest_mark_comes_first(store: Store) {
     assert_eq!(page["results"][0]["content"], "FOURTH");
 }
 
-fn an_organization_sees_what_its_projects_share(store: Store) {
+fn organization_annotations_are_visible_in_all_projects(store: Store) {
     let server = Server::start(store);
     let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
     let there = format!("/api/projects/{}/annotations/", sibling["id"]);
@@ -144,7 +144,7 @@ fn an_organization_sees_what_its_projects_share(store: Store) {
     assert_eq!((&seen["content"], id, name), (&json!("on b"), Value::Null, Value::Null));
 }
 
-fn what_siblings_share_is_changed_by_whoever_may_change_it_at_home(store: Store) {
+fn organization_annotation_is_edited_with_access_to_its_project(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
@@ -182,7 +182,7 @@ fn what_siblings_share_is_changed_by_whoever_may_change_it_at_home(store: Store)
     server.patch(&path(&shared), json!({ "deleted": true })).expect(200);
     world.call("PATCH", &there, json!({ "deleted": false })).expect(403);
     server.patch(&there, json!({ "deleted": false })).expect(200);
-    // It is drawn on what its own project has.
+    // It refers to objects of its own project.
     let board = server.post(&format!("{all_there}/dashboards/"), json!({})).expect(201).json();
     let refused = server.patch(&there, json!({ "dashboard_id": board["id"] })).expect(400);
     assert_eq!(refused.error(), "validation_error does_not_exist dashboard_id");
@@ -191,7 +191,7 @@ fn what_siblings_share_is_changed_by_whoever_may_change_it_at_home(store: Store)
 }
 
 // contract: management 32-35, 37
-fn deleting_hides_an_annotation_until_it_is_restored(store: Store) {
+fn annotation_is_soft_deleted_and_restored(store: Store) {
     let server = Server::start(store);
     let annotation = create(&server, json!({ "content": "a" }));
     let path = path(&annotation);
@@ -210,7 +210,7 @@ fn deleting_hides_an_annotation_until_it_is_restored(store: Store) {
     assert_eq!(contents(&server, ANNOTATIONS), ["b"]);
 }
 
-fn dashboards_that_do_not_exist_cannot_be_annotated(store: Store) {
+fn annotation_requires_an_existing_dashboard(store: Store) {
     let server = Server::start(store);
     for (body, expected) in [
         (
@@ -231,7 +231,7 @@ fn dashboards_that_do_not_exist_cannot_be_annotated(store: Store) {
 }
 
 // contract: management 12-16
-fn every_spelling_of_the_path_is_one_resource(store: Store) {
+fn annotation_path_spellings_reach_one_resource(store: Store) {
     let server = Server::start(store);
     for (number, path) in [
         "/api/projects/1/annotations",
@@ -262,7 +262,7 @@ fn every_spelling_of_the_path_is_one_resource(store: Store) {
 }
 
 // contract: management 4-8
-fn a_key_is_taken_from_header_body_or_query_and_judged_by_its_scopes(store: Store) {
+fn annotation_key_scopes_are_enforced_in_header_body_and_query(store: Store) {
     let server = Server::start(store);
     let body = json!({ "personal_api_key": PERSONAL_KEY, "content": "by body" });
     server.call("POST", ANNOTATIONS).no_key().json(body).send().expect(201);
@@ -283,7 +283,7 @@ fn a_key_is_taken_from_header_body_or_query_and_judged_by_its_scopes(store: Stor
     assert_eq!(refused.json()["detail"], missing("annotation:read"));
 }
 
-fn changes_are_logged_where_the_annotation_lives(store: Store) {
+fn annotation_changes_are_logged_in_its_project(store: Store) {
     let server = Server::start(store);
     let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
     let shared = create(&server, json!({ "content": "a", "scope": "organization" }));

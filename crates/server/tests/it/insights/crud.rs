@@ -1,4 +1,4 @@
-//! Insights as stored objects: their query, their dashboards, and how they are found.
+//! Insights as stored objects: query, dashboards and list filters.
 
 use serde_json::{Value, json};
 
@@ -9,18 +9,18 @@ use crate::harness::{Server, Store, both};
 const INSIGHTS: &str = "/api/projects/1/insights/";
 
 both! {
-    an_insight_asks_the_question_that_was_sent_last,
-    an_insight_does_not_name_itself,
-    an_insight_has_every_field_that_clients_read,
-    its_query_comes_back_as_it_was_sent,
-    its_dashboards_are_the_tiles_that_show_it,
-    deleting_hides_an_insight_until_it_is_restored,
-    lists_are_filtered_and_ordered,
-    what_one_looked_at_is_remembered,
-    bad_bodies_name_their_field_and_change_nothing,
-    what_could_never_be_answered_is_not_kept,
-    annotations_are_drawn_on_insights_and_dashboards,
-    changes_are_logged_with_their_short_name,
+    insight_query_and_filters_follow_the_last_write,
+    saved_insight_reference_cycles_are_rejected,
+    insight_has_every_field_that_clients_read,
+    insight_query_reads_back_unchanged,
+    insight_dashboards_are_its_tiles,
+    insight_is_soft_deleted_and_restored,
+    insight_list_is_filtered_and_ordered,
+    my_last_viewed_lists_recent_insights,
+    invalid_bodies_name_their_field_and_change_nothing,
+    insight_with_an_unanswerable_query_is_rejected,
+    annotations_attach_to_insights_and_dashboards,
+    insight_changes_are_logged_with_the_short_id,
 }
 
 fn create(server: &Server, body: Value) -> Value {
@@ -37,7 +37,7 @@ fn trends() -> Value {
     ] } })
 }
 
-fn an_insight_asks_the_question_that_was_sent_last(store: Store) {
+fn insight_query_and_filters_follow_the_last_write(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({ "query": trends() }));
     let old = json!({ "insight": "TRENDS", "events": [{ "id": "buy" }] });
@@ -52,7 +52,7 @@ fn an_insight_asks_the_question_that_was_sent_last(store: Store) {
 }
 
 // contract: query 101, 105
-fn an_insight_has_every_field_that_clients_read(store: Store) {
+fn insight_has_every_field_that_clients_read(store: Store) {
     let server = Server::start(store);
     let made = create(
         &server,
@@ -109,7 +109,7 @@ fn an_insight_has_every_field_that_clients_read(store: Store) {
     server.delete(&format!("{INSIGHTS}999999")).expect(405);
 }
 
-fn its_query_comes_back_as_it_was_sent(store: Store) {
+fn insight_query_reads_back_unchanged(store: Store) {
     let server = Server::start(store);
     for query in [
         json!({ "kind": "TrendsQuery", "series": [{ "kind": "EventsNode" }], "response": { "z": [3, 1, 2], "a": null, "f": 1.0, "t": "ü \u{1F600}" } }),
@@ -120,7 +120,7 @@ fn its_query_comes_back_as_it_was_sent(store: Store) {
         let made = create(&server, json!({ "query": query }));
         assert_eq!(server.get(&path(&made)).json()["query"].to_string(), query.to_string());
     }
-    // Key by key and digit by digit, also through a template.
+    // Key order and number spelling are preserved, also through a template.
     let text = r#"{"version":12345678901234567890123,"kind":"TrendsQuery","series":[{"name":"ü","kind":"EventsNode"}],"response":{"z":1.0,"b":1E2,"a":-0}}"#;
     let spaced = text.replace(',', " ,\n").replace('ü', "\\u00fc");
     let post = |path: &str, body: String| {
@@ -136,7 +136,7 @@ fn its_query_comes_back_as_it_was_sent(store: Store) {
     for answer in [&made, &server.get(&path(&made.json())), &board] {
         assert!(answer.text().contains(&format!("\"query\":{text}")), "{}", answer.text());
     }
-    // Of a key that is there twice the last counts, and is kept.
+    // The last of duplicate keys counts and is stored.
     let twice = r#"{"kind":"Nope","kind":"TrendsQuery","series":[{"event":"a","event":"b"}]}"#;
     let once = r#"{"kind":"TrendsQuery","series":[{"event":"b"}]}"#;
     let made = post(INSIGHTS, format!("{{\"query\":{{}},\"query\":{twice}}}")).expect(201);
@@ -151,7 +151,7 @@ fn its_query_comes_back_as_it_was_sent(store: Store) {
 }
 
 // contract: query 103
-fn its_dashboards_are_the_tiles_that_show_it(store: Store) {
+fn insight_dashboards_are_its_tiles(store: Store) {
     let server = Server::start(store);
     let (one, two) = (dashboard(&server, json!({})), dashboard(&server, json!({})));
     let made = create(&server, json!({ "name": "i", "query": trends() }));
@@ -204,7 +204,7 @@ fn its_dashboards_are_the_tiles_that_show_it(store: Store) {
 }
 
 // contract: query 104
-fn deleting_hides_an_insight_until_it_is_restored(store: Store) {
+fn insight_is_soft_deleted_and_restored(store: Store) {
     let server = Server::start(store);
     let on = dashboard(&server, json!({}));
     let made = create(&server, json!({ "name": "i", "dashboards": [on["id"]] }));
@@ -220,7 +220,7 @@ fn deleting_hides_an_insight_until_it_is_restored(store: Store) {
 }
 
 // contract: query 106
-fn lists_are_filtered_and_ordered(store: Store) {
+fn insight_list_is_filtered_and_ordered(store: Store) {
     let server = Server::start(store);
     let on = dashboard(&server, json!({}));
     let sql = json!({ "kind": "DataVisualizationNode", "source": { "kind": "HogQLQuery", "query": "select 1" } });
@@ -284,7 +284,7 @@ fn lists_are_filtered_and_ordered(store: Store) {
     }
 }
 
-fn what_one_looked_at_is_remembered(store: Store) {
+fn my_last_viewed_lists_recent_insights(store: Store) {
     let server = Server::start(store);
     let made: Vec<Value> =
         (0..7).map(|number| create(&server, json!({ "name": format!("i{number}") }))).collect();
@@ -305,7 +305,7 @@ fn what_one_looked_at_is_remembered(store: Store) {
 }
 
 // contract: query 107
-fn bad_bodies_name_their_field_and_change_nothing(store: Store) {
+fn invalid_bodies_name_their_field_and_change_nothing(store: Store) {
     let server = Server::start(store);
     let known = create(&server, json!({ "name": "known" }));
     for (body, expected) in [
@@ -313,7 +313,7 @@ fn bad_bodies_name_their_field_and_change_nothing(store: Store) {
         (json!({ "query": {} }), "invalid_request parse_error query"),
         (json!({ "query": [] }), "invalid_request parse_error query"),
         (json!({ "query": { "kind": "InsightVizNode" } }), "invalid_request parse_error query"),
-        // What has no shape of a question could never be answered.
+        // A value that is not a query could never be answered.
         (
             json!({ "query": { "kind": "TrendsQuery", "odd": 1 } }),
             "invalid_request parse_error query",
@@ -358,7 +358,7 @@ fn bad_bodies_name_their_field_and_change_nothing(store: Store) {
 }
 
 // contract: query 107
-fn what_could_never_be_answered_is_not_kept(store: Store) {
+fn insight_with_an_unanswerable_query_is_rejected(store: Store) {
     let server = Server::start(store);
     let known = create(&server, json!({ "name": "known" }));
     let trend = |series: Value, more: Value| {
@@ -405,7 +405,7 @@ fn what_could_never_be_answered_is_not_kept(store: Store) {
     }
     assert_eq!(server.get(INSIGHTS).json()["results"], json!([known]));
 
-    // What is missing may come yet.
+    // Missing objects may be created later.
     let cohort = json!({ "key": "id", "type": "cohort", "value": [999_999] });
     let company = json!({ "key": "company.properties.size > 1", "type": "hogql" });
     for query in [
@@ -417,7 +417,7 @@ fn what_could_never_be_answered_is_not_kept(store: Store) {
     ] {
         create(&server, json!({ "query": query }));
     }
-    // Other dates may be put on top.
+    // An override may supply dates.
     let minutes = json!({ "interval": "minute", "dateRange": { "date_from": "-3y" } });
     let long = create(&server, json!({ "query": trend(json!({}), minutes) }));
     let ask = |on_top: &str| server.get(&format!("{}?refresh=blocking{on_top}", path(&long)));
@@ -427,7 +427,7 @@ fn what_could_never_be_answered_is_not_kept(store: Store) {
     server.get(&path(&long)).expect(200);
 }
 
-fn annotations_are_drawn_on_insights_and_dashboards(store: Store) {
+fn annotations_attach_to_insights_and_dashboards(store: Store) {
     let server = Server::start(store);
     let on = dashboard(&server, json!({ "name": "d" }));
     let made = create(&server, json!({ "name": "i", "derived_name": "j" }));
@@ -451,7 +451,7 @@ fn annotations_are_drawn_on_insights_and_dashboards(store: Store) {
     server.patch(&at, json!({ "dashboard_id": 999_999 })).expect(400);
 }
 
-fn changes_are_logged_with_their_short_name(store: Store) {
+fn insight_changes_are_logged_with_the_short_id(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({ "name": "a" }));
     server.patch(&path(&made), json!({ "name": "b" })).expect(200);
@@ -468,7 +468,7 @@ fn changes_are_logged_with_their_short_name(store: Store) {
     assert_eq!(entry["detail"]["changes"], json!([change]));
 }
 
-fn an_insight_does_not_name_itself(store: Store) {
+fn saved_insight_reference_cycles_are_rejected(store: Store) {
     let server = Server::start(store);
     let made = |query: Value| server.post(INSIGHTS, json!({ "query": query })).expect(201).json();
     let trends = json!({ "kind": "TrendsQuery", "series": [{ "kind": "EventsNode" }] });

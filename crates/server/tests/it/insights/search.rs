@@ -6,9 +6,9 @@ use crate::access::rules::World;
 use crate::harness::{Server, Store, both};
 
 both! {
-    a_search_finds_objects_of_every_kind_and_the_best_first,
-    a_search_shows_what_its_key_and_the_rules_leave,
-    a_search_that_makes_no_sense_is_refused,
+    search_ranks_objects_of_every_kind,
+    search_respects_scopes_and_access_rules,
+    invalid_search_is_rejected,
 }
 
 const SEARCH: &str = "/api/projects/1/search/";
@@ -36,7 +36,7 @@ fn found(answer: &Value) -> Vec<(String, f64)> {
 }
 
 // contract: management 14.2
-fn a_search_finds_objects_of_every_kind_and_the_best_first(store: Store) {
+fn search_ranks_objects_of_every_kind(store: Store) {
     let server = Server::start(store);
     fill(&server);
     let all = server.get(&format!("{SEARCH}?q=GROWTH")).expect(200).json();
@@ -79,7 +79,7 @@ fn a_search_finds_objects_of_every_kind_and_the_best_first(store: Store) {
     assert!(found(&everything).iter().all(|(_, rank)| *rank == -1.0));
     let cost = || crate::accounts::organizations::cost(&server, &format!("{SEARCH}?q=growth"));
     let few = cost();
-    // What is deleted is not found, and of many the first are shown and all are counted.
+    // Deleted objects are not found; long results are truncated but counted.
     server.patch("/api/projects/1/dashboards/1/", json!({ "deleted": true })).expect(200);
     for number in 0..30 {
         let body = json!({ "name": format!("growth {number:02}") });
@@ -91,7 +91,7 @@ fn a_search_finds_objects_of_every_kind_and_the_best_first(store: Store) {
     assert_eq!(cost(), few);
 }
 
-fn a_search_shows_what_its_key_and_the_rules_leave(store: Store) {
+fn search_respects_scopes_and_access_rules(store: Store) {
     let world = World::new(store);
     let server = &world.server;
     fill(server);
@@ -124,7 +124,7 @@ fn a_search_shows_what_its_key_and_the_rules_leave(store: Store) {
     assert_eq!(refused["detail"], "API key missing required scope 'insight:read'");
 }
 
-fn a_search_that_makes_no_sense_is_refused(store: Store) {
+fn invalid_search_is_rejected(store: Store) {
     let server = Server::start(store);
     for (query, expected) in [
         ("entities=planet".to_owned(), "validation_error invalid_choice entities"),

@@ -1,19 +1,19 @@
-//! `hedgerow admin` and `hedgerow health`, beside a running server and without one.
+//! `hedgerow admin` and `hedgerow health`, with and without a running server.
 
 use serde_json::json;
 
 use crate::harness::{ADMIN_EMAIL, Place, Server, Store, both};
 
 both! {
-    an_operator_adds_users_and_keys_while_the_server_runs,
-    a_new_password_ends_the_old_one_and_its_sessions,
+    admin_commands_add_users_and_keys_while_the_server_runs,
+    reset_password_ends_sessions,
 }
 
 fn last_word(printed: &str) -> String {
     printed.split_whitespace().last().unwrap().to_owned()
 }
 
-fn an_operator_adds_users_and_keys_while_the_server_runs(store: Store) {
+fn admin_commands_add_users_and_keys_while_the_server_runs(store: Store) {
     let server = Server::start(store);
     let place = server.place();
     let email = "new@example.com";
@@ -59,7 +59,7 @@ fn an_operator_adds_users_and_keys_while_the_server_runs(store: Store) {
     assert!(!ok && complaint.contains("there is no user with"), "{complaint}");
 }
 
-fn a_new_password_ends_the_old_one_and_its_sessions(store: Store) {
+fn reset_password_ends_sessions(store: Store) {
     let server = Server::start(store);
     let try_with = |password: &str| {
         let log_in = json!({ "email": ADMIN_EMAIL, "password": password });
@@ -81,7 +81,7 @@ fn a_new_password_ends_the_old_one_and_its_sessions(store: Store) {
 }
 
 #[test]
-fn health_tells_a_script_whether_the_server_is_ready() {
+fn health_command_reports_readiness() {
     let server = Server::start(Store::Sqlite);
     let address = server.address().to_string();
     let health = ["health", "--listen", address.as_str()];
@@ -93,7 +93,7 @@ fn health_tells_a_script_whether_the_server_is_ready() {
 }
 
 #[test]
-fn an_empty_folder_has_nothing_to_administer() {
+fn admin_commands_need_a_catalog() {
     let place = Place::new(Store::Sqlite);
     let (ok, _, complaint) = place.run(&["admin", "list-keys"]);
     assert!(!ok && complaint.contains("there is no catalog in"), "{complaint}");

@@ -1,4 +1,4 @@
-//! What operators see: probes, metrics, logs, request ids, and who may read answers.
+//! Observability: probes, metrics, logs, request ids and CORS.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use crate::harness::{PERSONAL_KEY, Place, Relay, Server, Store, both};
 const PROBES: [&str; 5] = ["/_livez", "/_liveness", "/_readyz", "/_readiness", "/_health"];
 
 both! {
-    probes_answer_under_all_their_names,
-    the_log_holds_no_secret_at_any_level,
+    probes_respond_under_all_their_names,
+    log_contains_no_secret_at_any_level,
     every_documented_operation_is_routed,
 }
 
-fn probes_answer_under_all_their_names(store: Store) {
+fn probes_respond_under_all_their_names(store: Store) {
     let server = Server::start(store);
     for path in PROBES {
         for path in [path.to_owned(), format!("{path}/")] {
@@ -31,7 +31,7 @@ fn probes_answer_under_all_their_names(store: Store) {
 }
 
 #[test]
-fn without_its_postgres_the_server_lives_but_is_not_ready() {
+fn server_without_its_postgres_is_live_but_not_ready() {
     if !Store::postgres_is_here() {
         return;
     }
@@ -62,7 +62,7 @@ fn without_its_postgres_the_server_lives_but_is_not_ready() {
 }
 
 #[test]
-fn a_server_that_lost_its_postgres_to_another_stops() {
+fn server_that_lost_catalog_ownership_stops() {
     if !Store::postgres_is_here() {
         return;
     }
@@ -87,7 +87,7 @@ fn a_server_that_lost_its_postgres_to_another_stops() {
 }
 
 #[test]
-fn metrics_count_by_route_and_never_by_path() {
+fn metrics_are_labeled_by_route_never_by_path() {
     let server = Server::start(Store::Sqlite);
     server.get("/api/personal_api_keys/a-secret-path/").expect(404);
     server.get("/another-secret-path").expect(404);
@@ -112,7 +112,7 @@ fn metrics_count_by_route_and_never_by_path() {
 }
 
 #[test]
-fn a_request_id_is_answered_and_stands_in_the_log() {
+fn request_id_is_echoed_and_logged() {
     let environment = [("HEDGEROW_LOG_FORMAT", "json"), ("HEDGEROW_LOG_LEVEL", "debug")];
     let server = Server::with(Store::Sqlite, &environment);
     let ask = |id: &str| {
@@ -133,7 +133,7 @@ fn a_request_id_is_answered_and_stands_in_the_log() {
     }
 }
 
-fn the_log_holds_no_secret_at_any_level(store: Store) {
+fn log_contains_no_secret_at_any_level(store: Store) {
     let server = Server::with(store, &[("HEDGEROW_LOG_LEVEL", "trace,sqlx=trace,hyper=trace")]);
     let in_query = "/api/personal_api_keys/?personal_api_key=phx_in_a_query";
     server.call("GET", in_query).no_key().send().expect(401);
@@ -151,7 +151,7 @@ fn the_log_holds_no_secret_at_any_level(store: Store) {
 }
 
 #[test]
-fn only_public_paths_let_other_sites_read_answers() {
+fn cors_is_limited_to_public_paths() {
     let server = Server::start(Store::Sqlite);
     let ask = |method: &str, path: &str| {
         let call = server.call(method, path).no_key().header("Origin", "https://shop.example");
@@ -183,8 +183,8 @@ fn only_public_paths_let_other_sites_read_answers() {
     }
 }
 
-/// The other direction, that nothing is routed undocumented, holds by construction: tidy checks
-/// that only `Routes` adds routes.
+/// The converse, that every route is documented, holds by construction: tidy checks
+/// that only `Routes` registers routes.
 fn every_documented_operation_is_routed(store: Store) {
     let server = Server::start(store);
     let schema = server.call("GET", "/api/schema/").no_key().send().expect(200).json();
@@ -214,7 +214,7 @@ fn filled(template: &str) -> String {
 }
 
 #[test]
-fn events_are_kept_as_long_as_is_wished() {
+fn retention_setting_deletes_old_events() {
     let server = Server::start(Store::Sqlite);
     let then = |name: &str, time: serde_json::Value| json!({ "event": name, "distinct_id": "d", "timestamp": time });
     server.ingest(&[then("old", "2020-01-01T00:00:00Z".into()), then("new", json!(null))]);

@@ -1,4 +1,4 @@
-//! What installs the program on a machine.
+//! Packaging: systemd unit and container image.
 
 use std::process::Command;
 
@@ -7,12 +7,12 @@ use crate::harness::{Place, Store};
 const UNIT: &str = include_str!("../../../../../packaging/hedgerow.service");
 const INSTALLED: &str = "/usr/local/bin/hedgerow";
 
-/// Only where systemd is; `tools/install-test-deps` brings it.
+/// Needs systemd, which `tools/install-test-deps` installs.
 #[test]
 fn systemd_accepts_the_unit() {
     let place = Place::new(Store::Sqlite);
     let file = place.folder.path().join("hedgerow.service");
-    // A program that is not installed is an error to systemd.
+    // systemd reports a missing program as an error.
     assert!(UNIT.contains(INSTALLED));
     std::fs::write(&file, UNIT.replace(INSTALLED, env!("CARGO_BIN_EXE_hedgerow"))).unwrap();
     let verify = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output();
@@ -25,15 +25,15 @@ fn systemd_accepts_the_unit() {
         }
     };
     let complaints = String::from_utf8_lossy(&verify.stderr);
-    // It also looks at whatever units the machine has.
+    // It also checks other units of the machine.
     let ours: Vec<&str> = complaints.lines().filter(|line| line.contains("hedgerow")).collect();
     assert!(ours.is_empty(), "{complaints}");
     assert!(verify.status.success(), "{complaints}");
 }
 
-/// The settings that the unit and the image give are settings.
+/// The settings in the unit and the image exist.
 #[test]
-fn packages_name_settings_that_exist() {
+fn packaging_uses_existing_settings() {
     let (_, table, _) = Place::new(Store::Sqlite).run(&["config", "reference"]);
     let image = include_str!("../../../../../packaging/Dockerfile");
     let known = |name: &str| table.contains(&format!("`{name}`")) || name == "HEDGEROW_COMMIT";

@@ -1,5 +1,5 @@
-//! `/_readyz` tells the truth: not ready to capture while the journal takes nothing, not ready to be
-//! queried while a start still replays what a crash left.
+//! Readiness: not ready for capture while the journal refuses appends, not ready for queries while
+//! the journal of a crash is being replayed.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::durability::reference_stream::tell;
 use crate::harness::{Place, Server, Store};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// So many that replaying them takes longer than a request.
+/// Enough that the replay takes longer than a request.
 const BACKLOG: usize = 6_000;
 const AT_ONCE: usize = 500;
 
@@ -54,7 +54,7 @@ fn not_ready_to_capture(server: &Server, why: &str) {
 }
 
 #[test]
-fn a_server_whose_journal_cannot_be_written_is_not_ready_to_capture_until_it_can() {
+fn readiness_for_capture_fails_while_the_journal_cannot_be_written() {
     for (how, why) in [("full", "no space on the disk"), ("sync", "could not")] {
         let mut place = Place::new(Store::Sqlite);
         let disk = Disk::under(&mut place, how);
@@ -64,7 +64,7 @@ fn a_server_whose_journal_cannot_be_written_is_not_ready_to_capture_until_it_can
         disk.breaks("/journal/");
         tell(&server, &[event(1)]).expect(503);
         not_ready_to_capture(&server, why);
-        // Nobody sends anything: a load balancer has taken it out.
+        // No requests: a load balancer has removed the server.
         disk.mends();
         becomes_ready(&server, "/_readyz");
         tell(&server, &[event(1)]).expect(200);
@@ -73,18 +73,18 @@ fn a_server_whose_journal_cannot_be_written_is_not_ready_to_capture_until_it_can
 }
 
 #[test]
-fn a_server_whose_journal_has_reached_its_bound_is_not_ready_to_capture_until_it_is_released() {
+fn readiness_for_capture_fails_while_the_journal_is_full() {
     let mut place = Place::new(Store::Sqlite);
     place.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", "8 MiB");
     place.set("HEDGEROW_JOURNAL_DISK_BYTES_MAX", "160 MiB");
     let disk = Disk::under(&mut place, "full");
     let server = place.serve();
     server.ingest(&[event(0)]);
-    // Events wait in the journal from now on, also for the rest of this life: the warehouse is not
-    // flushed, so nothing is released.
+    // Events stay in the journal from now on: the warehouse is not
+    // flushed, so nothing is truncated.
     disk.breaks("/catalog.sqlite");
     let long = json!({ "event": "long", "distinct_id": "d", "properties": { "text": "x".repeat(200_000) } });
-    // 4 MB each: far past the bound.
+    // 4 MB each: far past the limit.
     let many = vec![long; 20];
     let refused = (0..100).map(|_| tell(&server, &many).status).find(|&status| status != 200);
     assert_eq!(refused, Some(503), "{}", server.output());
@@ -93,7 +93,7 @@ fn a_server_whose_journal_has_reached_its_bound_is_not_ready_to_capture_until_it
 }
 
 #[test]
-fn a_start_is_not_ready_for_queries_until_the_backlog_of_the_crash_is_replayed() {
+fn readiness_for_queries_fails_until_the_journal_is_replayed() {
     let mut place = Place::new(Store::Sqlite);
     let disk = Disk::under(&mut place, "full");
     let server = place.serve();
@@ -103,7 +103,7 @@ fn a_start_is_not_ready_for_queries_until_the_backlog_of_the_crash_is_replayed()
         let to = (from + AT_ONCE).min(BACKLOG);
         tell(&server, &(from..to).map(event).collect::<Vec<_>>()).expect(200);
     }
-    // A backlog that arises while it runs makes nothing unready.
+    // A backlog that arises later does not affect readiness.
     server.get("/_readyz?for=capture").expect(200);
     let waiting = server.get("/_readyz?for=query").json();
     assert!(!waiting["reasons"].to_string().contains("replayed"), "{waiting}");
@@ -124,7 +124,7 @@ fn a_start_is_not_ready_for_queries_until_the_backlog_of_the_crash_is_replayed()
 }
 
 #[test]
-fn a_probe_that_asks_for_something_unknown_is_told_so() {
+fn readiness_rejects_an_unknown_part() {
     let server = Server::start(Store::Sqlite);
     let answer = server.get("/_readyz?for=everything").expect(400);
     assert_eq!(answer.error(), "validation_error invalid_input for");

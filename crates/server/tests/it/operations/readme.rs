@@ -1,4 +1,4 @@
-//! The README, followed by somebody new: every block is run, in its order, on one server.
+//! Executes every code block of the README, in order, on one server.
 
 use std::fs;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ const README: &str = include_str!("../../../../../README.md");
 struct Block<'a> {
     /// `sh`, `python`, …
     language: &'a str,
-    /// Of the comment before it: `builds` or `stopped`.
+    /// From the comment before the block: `builds` or `stopped`.
     remark: &'a str,
     text: &'a str,
 }
@@ -34,7 +34,7 @@ fn blocks() -> Vec<Block<'static>> {
     blocks
 }
 
-/// Somebody at a terminal, in a folder of their own.
+/// A shell in a temporary directory.
 struct Newcomer {
     folder: tempfile::TempDir,
     address: SocketAddr,
@@ -44,7 +44,7 @@ struct Newcomer {
 }
 
 impl Newcomer {
-    /// With the keys that the first start printed and the address it has here.
+    /// Substitutes the keys of the first start and the server's address.
     fn typed(&self, text: &str) -> String {
         text.replace("phx_…", PERSONAL_KEY)
             .replace("phc_…", PROJECT_KEY)
@@ -68,7 +68,7 @@ impl Newcomer {
         let own = self.folder.path();
         let (mut command, input) = match block.language {
             "sh" => (self.program("sh".as_ref(), own), format!("{}\n{text}", self.variables)),
-            // At its end Python waits for what is still to be sent.
+            // Python flushes its queue at exit.
             "python" => (self.program(&test_deps().join("venv/bin/python"), own), text),
             "mjs" => {
                 let mut node = self.program("node".as_ref(), &test_deps());
@@ -101,7 +101,7 @@ impl Newcomer {
         printed
     }
 
-    /// Opens a page that somebody wrote.
+    /// Opens an HTML page in a browser.
     fn browser(&self, sdk: &str, body: &str) -> Command {
         let file = self.folder.path().join("page.html");
         let icon = "<link rel=\"icon\" href=\"data:,\">";
@@ -118,14 +118,14 @@ fn fed(mut command: Command, input: &str) -> Output {
     let mut child = piped.spawn().unwrap_or_else(|why| {
         panic!("{why}: tools/install-test-deps brings what the README uses");
     });
-    // A program that needs no input may be gone already.
+    // A program that reads no input may have exited.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
 
 #[test]
-fn a_newcomer_who_follows_the_readme_sees_what_it_says() {
-    // It has the same address after a restart.
+fn readme_blocks_run_as_documented() {
+    // A fixed port, so that a restart keeps the address.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut place = Place::new(Store::Sqlite);
     place.set("HEDGEROW_LISTEN", &free.to_string());
@@ -156,7 +156,7 @@ fn a_newcomer_who_follows_the_readme_sees_what_it_says() {
             server = place.serve();
         } else {
             if block.text.contains("scan_parquet") {
-                // Young events may be in memory only.
+                // Recent events may be in memory only.
                 server = server.restart();
             }
             printed += &newcomer.run(block);
@@ -167,7 +167,7 @@ fn a_newcomer_who_follows_the_readme_sees_what_it_says() {
         assert!(languages.contains(&language), "{language}");
     }
     let events = server.get("/api/projects/1/events/?event=signed+up").expect(200).json();
-    // One from each: curl, two pages, Python, Node, Rust; the import brought no copy.
+    // One each of curl, two pages, Python, Node and Rust; the import created no duplicates.
     assert_eq!(events["results"].as_array().unwrap().len(), 6, "{events}");
     for part in [
         "\"status\":1",

@@ -1,10 +1,10 @@
-//! Where settings come from, and which are refused.
+//! Precedence and validation of settings.
 
 use std::fs;
 
 use crate::harness::{Place, Store};
 
-/// The value and the source that `config show` gives for a key.
+/// The value and source of a key in `config show`.
 fn shown(place: &Place, arguments: &[&str], key: &str) -> (String, String) {
     let (ok, printed, complaint) = place.run(&[&["config", "show"], arguments].concat());
     assert!(ok, "{complaint}");
@@ -14,7 +14,7 @@ fn shown(place: &Place, arguments: &[&str], key: &str) -> (String, String) {
 }
 
 #[test]
-fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
+fn settings_precedence_is_flag_environment_file_default() {
     let mut place = Place::new(Store::Sqlite);
     let file = place.folder.path().join("hedgerow.toml").display().to_string();
     fs::write(&file, "log_format = \"json\"\nconnections_max = 7\nrate_limits = true\n").unwrap();
@@ -39,7 +39,7 @@ fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
 }
 
 #[test]
-fn a_secret_comes_from_a_file_and_is_never_shown() {
+fn secret_setting_is_read_from_a_file_and_never_printed() {
     let mut place = Place::new(Store::Sqlite);
     let file = place.folder.path().join("secret").display().to_string();
     fs::write(&file, "a-very-secret-key\n").unwrap();
@@ -61,7 +61,7 @@ fn a_secret_comes_from_a_file_and_is_never_shown() {
 }
 
 #[test]
-fn a_bad_value_is_refused_with_its_setting_and_its_source() {
+fn invalid_setting_is_rejected_with_its_name_and_source() {
     for (variable, value, complaint) in [
         ("LISTEN", "8000", "listen (HEDGEROW_LISTEN): \"8000\" is not an address and port"),
         ("DATA_DIR", "", "data_dir (HEDGEROW_DATA_DIR): the name is empty"),
@@ -94,7 +94,7 @@ fn a_bad_value_is_refused_with_its_setting_and_its_source() {
 }
 
 #[test]
-fn an_unknown_key_is_named() {
+fn unknown_setting_is_named() {
     for (text, complaint) in [
         ("lisen = \"x\"", ": \"lisen\" is not a setting"),
         ("[server]\nlisten = \"x\"", ": \"server\" is not a setting"),
@@ -119,7 +119,7 @@ fn an_unknown_key_is_named() {
 }
 
 #[test]
-fn a_size_may_have_any_unit() {
+fn size_setting_accepts_every_unit() {
     let place = Place::new(Store::Sqlite);
     for size in ["2048", "2 KiB", "2KiB", "3 kB", "1 MB", "1MiB", "1 GB", "5000 B"] {
         shown(&place, &["--body-bytes-max", size], "body_bytes_max");
@@ -127,7 +127,7 @@ fn a_size_may_have_any_unit() {
 }
 
 #[test]
-fn the_documentation_has_the_table_of_settings() {
+fn documentation_has_the_table_of_settings() {
     let written = include_str!("../../../../../docs/SETTINGS.md");
     let place = Place::new(Store::Sqlite);
     let (ok, table, _) = place.run(&["config", "reference"]);

@@ -1,4 +1,4 @@
-//! A stop keeps its promises to whoever was being answered.
+//! Graceful shutdown.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,13 +8,13 @@ use serde_json::json;
 use crate::harness::{Answer, Server, Store, both};
 
 both! {
-    a_stop_answers_requests_in_flight,
-    a_stop_waits_no_longer_than_its_bound,
+    shutdown_drains_requests_in_flight,
+    shutdown_stops_at_drain_seconds_max,
 }
 
 const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// A request that is all there but for its last byte, and that the server has begun to read.
+/// A request without its last byte, which the server has begun to read.
 fn begun(server: &Server, label: &str) -> (TcpStream, u8) {
     let body = json!({ "label": label, "scopes": ["dashboard:read"] });
     let call = server.call("POST", "/api/personal_api_keys/").header("Expect", "100-continue");
@@ -30,7 +30,7 @@ fn begun(server: &Server, label: &str) -> (TcpStream, u8) {
     (stream, *last)
 }
 
-fn a_stop_answers_requests_in_flight(store: Store) {
+fn shutdown_drains_requests_in_flight(store: Store) {
     let server = Server::start(store);
     let (mut stream, last) = begun(&server, "in flight");
     let idle = TcpStream::connect(server.address()).unwrap();
@@ -52,7 +52,7 @@ fn a_stop_answers_requests_in_flight(store: Store) {
     assert!(server.get("/api/personal_api_keys/").expect(200).text().contains("in flight"));
 }
 
-fn a_stop_waits_no_longer_than_its_bound(store: Store) {
+fn shutdown_stops_at_drain_seconds_max(store: Store) {
     let server = Server::with(store, &[("HEDGEROW_DRAIN_SECONDS_MAX", "1")]);
     let _never_finished = begun(&server, "never");
     let (status, output, place) = server.stop();
@@ -62,7 +62,7 @@ fn a_stop_waits_no_longer_than_its_bound(store: Store) {
 }
 
 #[test]
-fn a_draining_server_answers_but_says_that_it_is_not_ready() {
+fn draining_server_serves_requests_but_is_not_ready() {
     let server = Server::with(Store::Sqlite, &[("HEDGEROW_DRAIN_DELAY_SECONDS", "600")]);
     server.process().signal("INT");
     server.process().wait_for("stopping").unwrap();
@@ -75,7 +75,7 @@ fn a_draining_server_answers_but_says_that_it_is_not_ready() {
 }
 
 #[test]
-fn what_was_answered_survives_a_kill() {
+fn acknowledged_writes_survive_a_kill() {
     let server = Server::start(Store::Sqlite);
     let key = server.key(&["user:read"]);
     server.process().signal("KILL");

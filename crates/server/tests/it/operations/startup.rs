@@ -1,4 +1,4 @@
-//! First start and restart, and who may use a folder.
+//! First start, restart, and the lock on the data directory.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,14 +7,14 @@ use std::path::Path;
 use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, PERSONAL_KEY, Place, Server, Store, both};
 
 both! {
-    a_new_store_has_the_given_keys,
-    what_was_not_given_is_made_up_and_printed_once,
-    restarting_changes_nothing,
-    a_second_server_refuses,
-    another_secret_key_refuses,
+    first_start_uses_the_configured_keys,
+    first_start_generates_and_prints_missing_credentials_once,
+    restart_changes_nothing,
+    second_server_refuses_the_data_directory,
+    wrong_secret_key_refuses_to_start,
 }
 
-fn a_new_store_has_the_given_keys(store: Store) {
+fn first_start_uses_the_configured_keys(store: Store) {
     let server = Server::start(store);
     let key = server.get("/api/personal_api_keys/@current/").expect(200).json();
     assert_eq!(key["scopes"], serde_json::json!(["*"]));
@@ -33,7 +33,7 @@ const GIVEN: [&str; 4] = [
     "HEDGEROW_ADMIN_PASSWORD",
 ];
 
-fn what_was_not_given_is_made_up_and_printed_once(store: Store) {
+fn first_start_generates_and_prints_missing_credentials_once(store: Store) {
     let mut place = Place::new(store);
     GIVEN.iter().for_each(|name| place.unset(name));
     place.set("HEDGEROW_LOG_LEVEL", "trace");
@@ -60,7 +60,7 @@ fn what_was_not_given_is_made_up_and_printed_once(store: Store) {
     }
 }
 
-fn restarting_changes_nothing(store: Store) {
+fn restart_changes_nothing(store: Store) {
     let server = Server::start(store);
     let made = server.key(&["dashboard:read"]);
     let keys = server.get("/api/personal_api_keys/").expect(200).json();
@@ -76,13 +76,13 @@ fn restarting_changes_nothing(store: Store) {
     server.call("POST", "/api/login").no_key().json(log_in).send().expect(200);
 }
 
-fn a_second_server_refuses(store: Store) {
+fn second_server_refuses_the_data_directory(store: Store) {
     let server = Server::start(store);
     let (ok, _, complaint) = server.place().run(&["serve"]);
     assert!(!ok);
     let pid = server.process().id();
     assert!(complaint.contains(&format!("another server (process {pid})")), "{complaint}");
-    // On PostgreSQL a folder of its own is not enough.
+    // With PostgreSQL a separate data directory is not enough.
     if store == Store::Postgres {
         let other = tempfile::tempdir().unwrap();
         let folder = other.path().display().to_string();
@@ -94,7 +94,7 @@ fn a_second_server_refuses(store: Store) {
     server.get("/api/personal_api_keys/").expect(200);
 }
 
-fn another_secret_key_refuses(store: Store) {
+fn wrong_secret_key_refuses_to_start(store: Store) {
     let (_, _, mut place) = Server::start(store).stop();
     place.set(
         "HEDGEROW_SECRET_KEY",
@@ -105,7 +105,7 @@ fn another_secret_key_refuses(store: Store) {
 }
 
 #[test]
-fn the_folder_and_its_files_are_for_their_owner_alone() {
+fn data_directory_is_private_to_its_owner() {
     let mut place = Place::new(Store::Sqlite);
     let folder = place.folder.path().join("new/data");
     place.set("HEDGEROW_DATA_DIR", &folder.display().to_string());
@@ -127,7 +127,7 @@ fn the_folder_and_its_files_are_for_their_owner_alone() {
 }
 
 #[test]
-fn a_start_that_fails_says_why_in_one_line() {
+fn failed_start_prints_one_line() {
     let server = Server::start(Store::Sqlite);
     let taken = server.address().to_string();
     let file = server.file("a-file");
@@ -147,7 +147,7 @@ fn a_start_that_fails_says_why_in_one_line() {
 }
 
 #[test]
-fn the_version_tells_the_commit() {
+fn version_includes_the_commit() {
     let (told, printed, _) = Place::new(Store::Sqlite).run(&["--version"]);
     let git = std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
     let commit = git.ok().filter(|git| git.status.success());

@@ -1,4 +1,4 @@
-//! Cohorts by what people did.
+//! Behavioral cohorts.
 
 use serde_json::{Value, json};
 
@@ -6,9 +6,9 @@ use crate::harness::{Server, Store, both};
 use crate::persons::cohorts::{COHORTS, create, filters, path, pro};
 
 both! {
-    people_belong_by_what_they_did,
-    flags_cannot_ask_what_people_did,
-    cohorts_ask_for_each_other_in_no_loop_whichever_way,
+    cohort_membership_follows_behavior,
+    flags_reject_behavioral_cohorts,
+    cohort_dependency_cycles_are_rejected,
 }
 
 fn did(kind: &str, more: Value) -> Value {
@@ -19,7 +19,7 @@ fn did(kind: &str, more: Value) -> Value {
 }
 
 // contract: management section 11, the first three kinds of behaviour
-fn people_belong_by_what_they_did(store: Store) {
+fn cohort_membership_follows_behavior(store: Store) {
     let server = Server::start(store);
     let event = |id: &str, name: &str, more: Value| {
         let mut event = json!({ "event": name, "distinct_id": id, "properties": {
@@ -95,7 +95,7 @@ fn people_belong_by_what_they_did(store: Store) {
     ] {
         assert_eq!(members(values.clone()), expected, "{values}");
     }
-    // Insights and other cohorts see who was found.
+    // Insights and other cohorts use the members.
     let found = server.get(COHORTS).json()["results"].as_array().unwrap().last().unwrap().clone();
     let inside = json!({ "key": "id", "type": "cohort", "value": found["id"] });
     let asked = json!({ "query": { "kind": "TrendsQuery", "properties": [inside],
@@ -106,7 +106,7 @@ fn people_belong_by_what_they_did(store: Store) {
     let outer = json!([{ "type": "cohort", "key": "id", "value": found["id"], "negation": true },
         did("performed_event", json!({ "key": "looked" }))]);
     assert_eq!(members(outer), ["never"]);
-    // An action that goes leaves the cohort as it was, with the reason.
+    // Deleting the action keeps the members and reports the error.
     let asks = did("performed_event", json!({ "event_type": "actions", "key": action["id"] }));
     let made = create(&server, json!({ "filters": filters(asks) }));
     server.wait_until(&path(&made), |cohort| cohort["count"] == json!(1));
@@ -155,7 +155,7 @@ fn people_belong_by_what_they_did(store: Store) {
 }
 
 // contract: flags 16
-fn flags_cannot_ask_what_people_did(store: Store) {
+fn flags_reject_behavioral_cohorts(store: Store) {
     let server = Server::start(store);
     let did = filters(did("performed_event", json!({})));
     let inner = create(&server, json!({ "filters": did.clone() }));
@@ -173,7 +173,7 @@ fn flags_cannot_ask_what_people_did(store: Store) {
     let body = json!({ "is_static": true, "filters": did });
     let list = create(&server, body);
     server.post(FLAGS, flag("listed", &list["id"])).expect(201);
-    // What a flag asks for cannot become one.
+    // A cohort that a flag uses cannot become behavioral.
     let plain = create(&server, json!({ "filters": pro() }));
     server.post(FLAGS, flag("plain", &plain["id"])).expect(201);
     for leaf in [did["properties"]["values"][0]["values"][0].clone(), asks(&inner["id"])] {
@@ -184,7 +184,7 @@ fn flags_cannot_ask_what_people_did(store: Store) {
 }
 
 // contract: management section 11, a cycle
-fn cohorts_ask_for_each_other_in_no_loop_whichever_way(store: Store) {
+fn cohort_dependency_cycles_are_rejected(store: Store) {
     const ACTIONS: &str = "/api/projects/1/actions/";
     let server = Server::start(store);
     let asks = |id: &Value| json!({ "type": "cohort", "key": "id", "value": id });
@@ -212,7 +212,7 @@ fn cohorts_ask_for_each_other_in_no_loop_whichever_way(store: Store) {
         assert_eq!(refused.json()["detail"], "Cohorts cannot reference other cohorts in a loop.");
         assert_eq!(server.get(&path(&inner)).json()["filters"], pro());
     }
-    // An action may close one as well, deleted or not.
+    // An action can close a cycle too, deleted or not.
     server.patch(&action_at, json!({ "steps": [{ "event": "bought" }] })).expect(200);
     server.patch(&path(&inner), json!({ "filters": by_action(&action["id"]) })).expect(200);
     for id in [&inner["id"], &outer["id"]] {
@@ -225,7 +225,7 @@ fn cohorts_ask_for_each_other_in_no_loop_whichever_way(store: Store) {
             assert_eq!(server.get(&action_at).json()["steps"][0]["properties"], json!(null));
         }
     }
-    // Whoever asks by events hears of another meaning too.
+    // Behavioral cohorts follow changes of a referenced cohort too.
     let buyers = create(&server, json!({ "filters": by_events(&outer["id"]) }));
     let is_done = |cohort: &Value| cohort["is_calculating"] == json!(false);
     let before = server.wait_until(&path(&buyers), is_done)["version"].as_i64().unwrap();

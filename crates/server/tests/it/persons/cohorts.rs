@@ -1,4 +1,4 @@
-//! Cohorts over HTTP: described, listed from files, copied, and refused.
+//! Cohorts over HTTP: fields, CSV upload, copies and validation.
 
 use serde_json::{Value, json};
 
@@ -7,17 +7,17 @@ use crate::harness::{Answer, Server, Store, both};
 pub const COHORTS: &str = "/api/projects/1/cohorts/";
 
 both! {
-    a_cohort_has_every_field_that_clients_read,
-    bad_cohorts_name_their_field_and_change_nothing,
-    lists_are_read_from_files,
-    deleting_hides_a_cohort_until_it_is_restored,
-    lists_of_cohorts_are_filtered,
-    persons_belong_by_what_is_known_of_them,
-    a_cohort_that_a_flag_reaches_through_another_stays,
-    a_list_is_made_of_a_question,
-    a_cohort_that_asks_for_a_deleted_one_says_so,
-    a_list_counts_only_persons_that_are_there,
-    who_asks_for_a_list_hears_of_who_comes_and_goes,
+    cohort_has_every_field_that_clients_read,
+    invalid_cohorts_name_their_field_and_change_nothing,
+    static_cohorts_are_read_from_csv,
+    cohort_is_soft_deleted_and_restored,
+    cohort_list_is_filtered,
+    cohort_membership_follows_person_properties,
+    cohort_used_indirectly_by_a_flag_cannot_be_deleted,
+    static_cohort_is_filled_from_a_query,
+    cohort_that_references_a_deleted_one_reports_it,
+    static_cohort_counts_only_existing_persons,
+    dependent_cohorts_follow_changes_of_a_static_cohort,
 }
 
 pub fn create(server: &Server, body: Value) -> Value {
@@ -38,7 +38,7 @@ pub fn pro() -> Value {
     )
 }
 
-/// A form as browsers send one.
+/// A multipart form as browsers send it.
 pub fn form(
     server: &Server,
     method: &str,
@@ -63,7 +63,7 @@ pub fn form(
 }
 
 // contract: management 106
-fn a_cohort_has_every_field_that_clients_read(store: Store) {
+fn cohort_has_every_field_that_clients_read(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({ "name": "Pro", "filters": pro() }));
     for (field, expected) in [
@@ -104,7 +104,7 @@ fn a_cohort_has_every_field_that_clients_read(store: Store) {
 }
 
 // contract: management 108
-fn bad_cohorts_name_their_field_and_change_nothing(store: Store) {
+fn invalid_cohorts_name_their_field_and_change_nothing(store: Store) {
     let server = Server::start(store);
     let known = create(&server, json!({ "filters": pro() }));
     let own = json!({ "type": "cohort", "key": "id", "value": known["id"] });
@@ -178,7 +178,7 @@ fn bad_cohorts_name_their_field_and_change_nothing(store: Store) {
 }
 
 // contract: management 107
-fn lists_are_read_from_files(store: Store) {
+fn static_cohorts_are_read_from_csv(store: Store) {
     let server = Server::start(store);
     let fields = [("name", "Listed"), ("is_static", "true")];
     let made = form(&server, "POST", COHORTS, &fields, b"distinct_id\nnobody\n").expect(201).json();
@@ -213,7 +213,7 @@ fn lists_are_read_from_files(store: Store) {
     assert_eq!(server.get(COHORTS).json()["count"], 2, "nothing is left behind");
 }
 
-fn deleting_hides_a_cohort_until_it_is_restored(store: Store) {
+fn cohort_is_soft_deleted_and_restored(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({ "name": "a", "filters": pro() }));
     let key = json!({ "key": "f", "filters": { "groups": [{ "properties": [
@@ -243,7 +243,7 @@ fn deleting_hides_a_cohort_until_it_is_restored(store: Store) {
     assert_eq!(server.get(&format!("{COHORTS}activity")).expect(200).json()["total_count"], 3);
 }
 
-fn lists_of_cohorts_are_filtered(store: Store) {
+fn cohort_list_is_filtered(store: Store) {
     let server = Server::start(store);
     create(&server, json!({ "name": "one", "filters": pro() }));
     create(&server, json!({ "name": "two", "description": "of ONE", "is_static": true }));
@@ -271,7 +271,7 @@ fn lists_of_cohorts_are_filtered(store: Store) {
 }
 
 // contract: management 106, 107
-fn persons_belong_by_what_is_known_of_them(store: Store) {
+fn cohort_membership_follows_person_properties(store: Store) {
     let server = Server::start(store);
     let identify = |id: &str, plan: &str| {
         let set = json!({ "plan": plan, "email": format!("{id}@example.com") });
@@ -339,7 +339,7 @@ fn persons_belong_by_what_is_known_of_them(store: Store) {
         ["created", null, null, null],
     ]);
     assert_eq!(json!(told), expected);
-    // Flags ask for both kinds.
+    // Flags reference both kinds.
     for (key, cohort) in [("listed", &list), ("pro", &made)] {
         let asks = json!([{ "type": "cohort", "key": "id", "value": cohort["id"] }]);
         let filters = json!({ "groups": [{ "properties": asks, "rollout_percentage": 100 }] });
@@ -353,7 +353,7 @@ fn persons_belong_by_what_is_known_of_them(store: Store) {
         let is_on = |key: &str| flags.get(key) == Some(&json!(true));
         assert_eq!((is_on("listed"), is_on("pro")), (listed, pro), "{id}: {flags}");
     }
-    // Who becomes somebody else is on the list as that one.
+    // A merged person stays in the cohort as the merge target.
     let merge =
         json!({ "event": "$create_alias", "distinct_id": "u4", "properties": { "alias": "u9" } });
     server.ingest(&[identify("u9", "free"), merge]);
@@ -361,7 +361,7 @@ fn persons_belong_by_what_is_known_of_them(store: Store) {
     assert_eq!(nine["count"], 1);
 }
 
-fn a_cohort_that_a_flag_reaches_through_another_stays(store: Store) {
+fn cohort_used_indirectly_by_a_flag_cannot_be_deleted(store: Store) {
     let server = Server::start(store);
     let inner = create(&server, json!({ "name": "inner", "filters": pro() }));
     let leaf = json!({ "key": "id", "type": "cohort", "value": inner["id"] });
@@ -374,7 +374,7 @@ fn a_cohort_that_a_flag_reaches_through_another_stays(store: Store) {
     assert_eq!(refused["detail"], "This cohort is used by feature flags: far");
 }
 
-fn a_list_is_made_of_a_question(store: Store) {
+fn static_cohort_is_filled_from_a_query(store: Store) {
     let server = Server::start(store);
     let set = |id: &str, plan: &str| json!({ "event": "$set", "distinct_id": id, "$set": { "plan": plan } });
     server.ingest(&[set("a", "pro"), set("b", "free"), set("c", "pro")]);
@@ -417,7 +417,7 @@ fn a_list_is_made_of_a_question(store: Store) {
     assert_eq!(refused.error(), "validation_error invalid_input query");
 }
 
-fn a_cohort_that_asks_for_a_deleted_one_says_so(store: Store) {
+fn cohort_that_references_a_deleted_one_reports_it(store: Store) {
     let server = Server::start(store);
     server.ingest(&[
         json!({ "event": "e", "distinct_id": "u", "properties": { "$set": { "plan": "pro" } } }),
@@ -440,13 +440,13 @@ fn a_cohort_that_asks_for_a_deleted_one_says_so(store: Store) {
     let whole = server.wait_until(&path(&outer), is_done);
     assert_eq!((&whole["errors_calculating"], &whole["count"]), (&json!(0), &json!(1)));
     assert_eq!(whole["last_error_message"], json!(null));
-    // Another meaning of one is another meaning of those that ask for it.
+    // Changing a cohort changes the cohorts that reference it.
     let free = json!({ "type": "person", "key": "plan", "value": "free" });
     server.patch(&path(&inner), json!({ "filters": filters(free) })).expect(200);
     server.wait_until(&path(&outer), |cohort| cohort["count"] == json!(0));
 }
 
-fn a_list_counts_only_persons_that_are_there(store: Store) {
+fn static_cohort_counts_only_existing_persons(store: Store) {
     let server = Server::start(store);
     let identify = |id: &str| json!({ "event": "$identify", "distinct_id": id, "properties": {} });
     server.ingest(&["a", "b", "c", "d"].map(identify));
@@ -466,12 +466,12 @@ fn a_list_counts_only_persons_that_are_there(store: Store) {
     let merge = json!({ "event": "$merge_dangerously", "distinct_id": "b", "properties": { "alias": "c" } });
     server.ingest(&[merge]);
     assert_eq!(counts(), (json!(1), json!(1)));
-    // Somebody who comes back under the old id is somebody else.
+    // A deleted person's distinct id creates a new person.
     server.ingest(&[identify("a")]);
     assert_eq!(counts(), (json!(1), json!(1)));
 }
 
-fn who_asks_for_a_list_hears_of_who_comes_and_goes(store: Store) {
+fn dependent_cohorts_follow_changes_of_a_static_cohort(store: Store) {
     let server = Server::start(store);
     server.ingest(&[json!({ "event": "e", "distinct_id": "a" })]);
     let list = create(&server, json!({ "is_static": true }));

@@ -1,4 +1,4 @@
-//! Groups come with events, and people look for them and change them.
+//! Groups: list, lookup and edit.
 
 use serde_json::{Value, json};
 
@@ -6,9 +6,9 @@ use crate::harness::{Server, Store, both};
 
 both! {
     groups_are_listed_found_and_changed,
-    types_of_groups_are_named_by_people,
-    properties_of_groups_and_their_values_are_counted,
-    events_tell_what_belongs_together,
+    group_types_are_renamed,
+    group_properties_and_values_are_counted,
+    related_groups_come_from_events,
 }
 
 const GROUPS: &str = "/api/projects/1/groups/";
@@ -96,7 +96,7 @@ fn identify(kind: &str, key: &str, set: Value) -> Value {
         "$group_type": kind, "$group_key": key, "$group_set": set } })
 }
 
-fn types_of_groups_are_named_by_people(store: Store) {
+fn group_types_are_renamed(store: Store) {
     let server = Server::start(store);
     let project = || server.get("/api/projects/1/").expect(200).json();
     assert_eq!(
@@ -140,7 +140,7 @@ fn types_of_groups_are_named_by_people(store: Store) {
     server.call("PATCH", path).key(&reader).json(json!([])).send().expect(403);
 }
 
-fn properties_of_groups_and_their_values_are_counted(store: Store) {
+fn group_properties_and_values_are_counted(store: Store) {
     let server = Server::start(store);
     server.ingest(&[
         identify("company", "a", json!({ "plan": "pro", "seats": 5 })),
@@ -162,7 +162,7 @@ fn properties_of_groups_and_their_values_are_counted(store: Store) {
     assert_eq!(values("group_type_index=0").expect(400).json()["attr"], "key");
 }
 
-fn events_tell_what_belongs_together(store: Store) {
+fn related_groups_come_from_events(store: Store) {
     let server = Server::start(store);
     let event = |id: &str, groups: Value| {
         json!({ "event": "e", "distinct_id": id, "properties": {

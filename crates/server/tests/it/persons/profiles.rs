@@ -1,4 +1,4 @@
-//! Persons come with events, and people look for them, change and delete them.
+//! Persons: list, search, edit, split and delete.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,14 @@ use crate::harness::{Server, Store, both};
 
 both! {
     persons_are_listed_searched_and_filtered,
-    a_person_is_changed_through_the_journal,
-    deleting_and_splitting_leave_what_they_should,
-    many_persons_are_deleted_at_once,
+    person_edits_go_through_the_journal,
+    person_delete_and_split_keep_the_right_data,
+    bulk_delete_removes_many_persons,
     persons_are_filtered_by_their_cohorts,
-    persons_come_as_a_table,
-    values_of_persons_are_counted_and_searched,
-    a_property_of_any_name_finds_who_has_it,
-    what_people_did_to_a_person_is_logged,
+    persons_export_as_csv,
+    person_property_values_are_counted_and_searched,
+    persons_are_filtered_by_a_property_of_any_name,
+    person_edits_are_in_the_activity_log,
 }
 
 const PERSONS: &str = "/api/projects/1/persons/";
@@ -100,7 +100,7 @@ fn persons_are_listed_searched_and_filtered(store: Store) {
 }
 
 // contract: management 102, 103
-fn a_person_is_changed_through_the_journal(store: Store) {
+fn person_edits_go_through_the_journal(store: Store) {
     let server = started(store);
     let path = format!("{PERSONS}{}/", uuid(&server, "u1"));
     let properties = || {
@@ -127,7 +127,7 @@ fn a_person_is_changed_through_the_journal(store: Store) {
 }
 
 // contract: ingestion 110
-fn deleting_and_splitting_leave_what_they_should(store: Store) {
+fn person_delete_and_split_keep_the_right_data(store: Store) {
     let server = started(store);
     let first = uuid(&server, "u1");
     assert!(server.delete(&format!("{PERSONS}{first}/")).expect(202).body.is_empty());
@@ -166,7 +166,7 @@ fn deleting_and_splitting_leave_what_they_should(store: Store) {
 }
 
 // contract: management 104
-fn many_persons_are_deleted_at_once(store: Store) {
+fn bulk_delete_removes_many_persons(store: Store) {
     let server = started(store);
     let delete = |body: Value| server.post(&format!("{PERSONS}bulk_delete/"), body);
     let (one, two) = (uuid(&server, "u1"), uuid(&server, "u2"));
@@ -260,7 +260,7 @@ fn persons_are_filtered_by_their_cohorts(store: Store) {
     server.call("GET", &path).key(&server.key(&["person:read", "cohort:read"])).send().expect(200);
 }
 
-fn persons_come_as_a_table(store: Store) {
+fn persons_export_as_csv(store: Store) {
     let server = started(store);
     let table = server.get(&format!("{PERSONS}?format=csv&limit=2")).expect(200);
     assert_eq!(table.header("content-type"), Some("text/csv; charset=utf-8"));
@@ -280,7 +280,7 @@ fn persons_come_as_a_table(store: Store) {
     assert_eq!(server.get(&format!("{PERSONS}?format=xml")).expect(400).json()["attr"], "format");
 }
 
-fn values_of_persons_are_counted_and_searched(store: Store) {
+fn person_property_values_are_counted_and_searched(store: Store) {
     let server = started(store);
     server.ingest(&[event("u4", json!({ "$set": { "plan": "pro", "tags": ["a", "b"] } }))]);
     let values = |query: &str| server.get(&format!("{PERSONS}values/?{query}")).expect(200).json();
@@ -296,7 +296,7 @@ fn values_of_persons_are_counted_and_searched(store: Store) {
     assert_eq!(values(""), counted(&[]));
 }
 
-fn a_property_of_any_name_finds_who_has_it(store: Store) {
+fn persons_are_filtered_by_a_property_of_any_name(store: Store) {
     let server = Server::start(store);
     let long = "n".repeat(2_000);
     let names = ["plan", "PLAN", "a \"b\" \\%_", "naïve 🦔", "$initial_x", &long];
@@ -312,7 +312,7 @@ fn a_property_of_any_name_finds_who_has_it(store: Store) {
     }
 }
 
-fn what_people_did_to_a_person_is_logged(store: Store) {
+fn person_edits_are_in_the_activity_log(store: Store) {
     let server = started(store);
     let person = format!("{PERSONS}{}/", uuid(&server, "u1"));
     let log = |path: &str| server.get(&format!("{path}activity/")).expect(200).json();

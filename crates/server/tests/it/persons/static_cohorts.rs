@@ -1,4 +1,4 @@
-//! Lists of persons: what fills them, and what they are not.
+//! Static cohorts: sources of members, and conditions without effect.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use crate::harness::{Server, Store, both};
 use crate::persons::cohorts::{COHORTS, create, filters, form, path, pro};
 
 both! {
-    conditions_of_a_list_are_kept_and_mean_nothing,
-    a_file_may_come_from_any_system,
-    a_list_grows_by_whom_a_request_names,
-    a_list_has_everybody_whom_a_question_names,
+    static_cohort_stores_conditions_without_effect,
+    csv_upload_accepts_any_line_ending,
+    static_cohort_adds_persons_by_request,
+    static_cohort_holds_every_actor_of_its_query,
 }
 
 const IDS: &str = "_create_static_person_ids";
@@ -26,9 +26,9 @@ fn person(server: &Server, id: &str) -> Value {
     found.json()["results"][0]["uuid"].clone()
 }
 
-/// Flags 16, management 11: conditions are kept with a list, and nobody is held against them.
-/// Front-ends send a list without any.
-fn conditions_of_a_list_are_kept_and_mean_nothing(store: Store) {
+/// Flags 16, management 11: a static cohort stores conditions, which are not evaluated.
+/// Front-ends send an empty list.
+fn static_cohort_stores_conditions_without_effect(store: Store) {
     let server = server(store);
     let by = |id: &Value| filters(json!({ "type": "cohort", "key": "id", "value": id }));
     let did = json!({ "type": "behavioral", "key": "x", "value": "performed_event",
@@ -42,7 +42,7 @@ fn conditions_of_a_list_are_kept_and_mean_nothing(store: Store) {
     for kept in [
         pro(),
         filters(did),
-        // Of a list these are no loop, and need not be there.
+        // In a static cohort these form no cycle, and need not exist.
         by(&list["id"]),
         by(&asking["id"]),
         by(&json!(999_999)),
@@ -97,7 +97,7 @@ fn conditions_of_a_list_are_kept_and_mean_nothing(store: Store) {
 }
 
 /// Management 11: the rules of a CSV file.
-fn a_file_may_come_from_any_system(store: Store) {
+fn csv_upload_accepts_any_line_ending(store: Store) {
     let server = server(store);
     let fields = [("name", "Listed"), ("is_static", "true")];
     for csv in [
@@ -112,8 +112,8 @@ fn a_file_may_come_from_any_system(store: Store) {
     }
 }
 
-/// Management 11: as a list is made of persons or a query, it grows by them.
-fn a_list_grows_by_whom_a_request_names(store: Store) {
+/// Management 11: persons and queries extend a static cohort.
+fn static_cohort_adds_persons_by_request(store: Store) {
     let server = server(store);
     let list = create(&server, json!({ "name": "l", "is_static": true }));
     let text = "select person_id from events where event = 'seen' and distinct_id = 'b'";
@@ -146,8 +146,8 @@ fn a_list_grows_by_whom_a_request_names(store: Store) {
     assert_eq!((&kept["count"], &kept["name"]), (&json!(2), &json!("again")));
 }
 
-/// A hundred rows are for who looks at them (query 3.1).
-fn a_list_has_everybody_whom_a_question_names(store: Store) {
+/// The default limit of a hundred rows must not apply (query 3.1).
+fn static_cohort_holds_every_actor_of_its_query(store: Store) {
     let server = Server::start(store);
     let seen = |no: usize| json!({ "event": "seen", "distinct_id": format!("u{no}") });
     server.ingest(&(0..150).map(seen).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! What queries may hold and how long they may run, and what names a project may define.
+//! Limits of queries (memory, time) and of definitions.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::harness::{Server, Store};
 use crate::queries::run::{ask, rows};
 
 #[test]
-fn hostile_statements_are_refused_and_leave_no_memory_behind() {
+fn malicious_statements_are_rejected_and_release_memory() {
     let limits =
         [("HEDGEROW_QUERY_SECONDS_MAX", "2"), ("HEDGEROW_QUERY_MEMORY_BYTES_MAX", "64 MiB")];
     let server = Server::with(Store::Sqlite, &limits);
@@ -24,7 +24,7 @@ fn hostile_statements_are_refused_and_leave_no_memory_behind() {
         let start = &text[..60];
         assert_eq!(answer.status, 504, "{start}: {}", answer.text());
     }
-    // Once their threads have ended, which they do by themselves; hangs if they do not.
+    // Waits until the queries' threads have ended; hangs if they do not.
     let held = "hedgerow_query_memory_bytes 0";
     while !server.get("/metrics").expect(200).text().lines().any(|line| line == held) {
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -33,7 +33,7 @@ fn hostile_statements_are_refused_and_leave_no_memory_behind() {
 }
 
 #[test]
-fn properties_past_the_bound_are_stored_and_asked_for_but_not_defined() {
+fn properties_past_property_definitions_max_are_stored_but_not_defined() {
     let limits = [("HEDGEROW_PROPERTY_DEFINITIONS_MAX", "40")];
     let server = Server::with(Store::Sqlite, &limits);
     let many: serde_json::Map<String, Value> =

@@ -1,4 +1,4 @@
-//! Questions about events, asked of the server.
+//! The query endpoint: insights, HogQL, events and async queries.
 
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn trends(more: Value) -> Value {
 
 // contract: query 1-3, 12, 13
 #[test]
-fn what_is_no_question_is_refused() {
+fn invalid_queries_are_rejected() {
     let server = f1();
     for body in [
         json!({}),
@@ -94,7 +94,7 @@ fn what_is_no_question_is_refused() {
 
 // contract: query 4-6
 #[test]
-fn an_answer_is_remembered_until_a_new_one_is_forced() {
+fn query_result_is_cached_until_forced() {
     let server = f1();
     let asked = |refresh: &str| {
         let query = json!({ "kind": "HogQLQuery", "query": "select 1" });
@@ -117,7 +117,7 @@ fn an_answer_is_remembered_until_a_new_one_is_forced() {
     assert_eq!(asked("force_cache")["is_cached"], json!(true));
 }
 
-/// The last state of a run.
+/// Polls an async query until it has ended.
 fn ended(server: &Server, path: &str) -> Answer {
     loop {
         let told = server.get(path);
@@ -130,7 +130,7 @@ fn ended(server: &Server, path: &str) -> Answer {
 
 // contract: query 7-9
 #[test]
-fn a_question_can_run_while_nobody_waits() {
+fn async_query_runs_in_the_background() {
     let server = f1();
     let query = json!({ "kind": "HogQLQuery", "query": "select count() from events" });
     let body = json!({ "query": query, "refresh": "async", "client_query_id": "x1" });
@@ -156,7 +156,7 @@ fn a_question_can_run_while_nobody_waits() {
 
 // contract: query 17-22, 30, 32, 35, 36, 110
 #[test]
-fn statements_are_answered() {
+fn hogql_statements_return_rows() {
     let server = f1();
     let counted =
         sql(&server, "select event, count() as c from events group by event order by c desc");
@@ -206,7 +206,7 @@ fn rows_are_bounded() {
 
 // contract: query 23, 24, 34, 37
 #[test]
-fn persons_and_groups_are_the_current_ones_and_other_projects_unseen() {
+fn query_uses_current_persons_and_groups_of_its_project() {
     let server = f1();
     server.ingest(&[
         json!({ "event": "$set", "distinct_id": "p1", "$set": { "email": "p1@example.com" } }),
@@ -238,7 +238,7 @@ fn persons_and_groups_are_the_current_ones_and_other_projects_unseen() {
 
 // contract: query 27-29
 #[test]
-fn placeholders_and_filters_are_put_in() {
+fn hogql_placeholders_and_filters_are_substituted() {
     let server = f1();
     let hogql = |text: &str, more: Value| {
         let mut query = json!({ "kind": "HogQLQuery", "query": text });
@@ -279,7 +279,7 @@ fn placeholders_and_filters_are_put_in() {
 
 // contract: query 31
 #[test]
-fn cohorts_are_known_wherever_a_question_names_them() {
+fn cohorts_are_resolved_in_every_query_kind() {
     let server = f1();
     let ids = server.get("/api/projects/1/persons/?distinct_id=p1").expect(200).json();
     let list = json!({ "name": "list", "is_static": true,
@@ -307,7 +307,7 @@ fn cohorts_are_known_wherever_a_question_names_them() {
 
 // contract: query 25, 26
 #[test]
-fn times_are_those_of_the_project() {
+fn query_times_use_the_project_timezone() {
     let server = f1();
     server.patch("/api/projects/1/", json!({ "timezone": "Europe/Berlin" })).expect(200);
     let text = "select toDateTime('2024-01-01 00:00:00')";
@@ -318,7 +318,7 @@ fn times_are_those_of_the_project() {
 
 // contract: query 38-45
 #[test]
-fn events_are_asked_for_by_column() {
+fn events_query_selects_columns() {
     let server = f1();
     let events = |more: Value| {
         let mut query = json!({ "kind": "EventsQuery", "after": "all" });
@@ -350,7 +350,7 @@ fn events_are_asked_for_by_column() {
 
 // contract: query 46, 100-102, 107, 108
 #[test]
-fn insights_are_answered_alone_on_dashboards_and_on_shared_pages() {
+fn insight_results_agree_alone_on_dashboards_and_on_shared_pages() {
     let server = f1();
     let asked = ask(&server, json!({ "query": trends(json!({})) })).expect(200).json();
     let item = &asked["results"][0];
@@ -407,7 +407,7 @@ fn insights_are_answered_alone_on_dashboards_and_on_shared_pages() {
 }
 
 #[test]
-fn a_question_that_asks_for_too_much_ends_with_an_error() {
+fn query_past_its_limits_fails_with_an_error() {
     let server = Server::start(Store::Sqlite);
     for text in [
         "select count() from numbers(1000000000) a cross join numbers(1000000000) b",
@@ -423,7 +423,7 @@ fn a_question_that_asks_for_too_much_ends_with_an_error() {
 
 // contract: query 109
 #[test]
-fn old_clients_ask_with_filters() {
+fn legacy_filters_are_converted_to_queries() {
     let server = f1();
     let filters = json!({
         "events": [{ "id": "a" }], "date_from": "2024-01-01", "date_to": "2024-01-03",
@@ -449,7 +449,7 @@ fn old_clients_ask_with_filters() {
 }
 
 #[test]
-fn lists_of_events_take_expressions() {
+fn events_list_accepts_hogql_expressions() {
     let server = f1();
     let list = |select: &str, conditions: &str| {
         let encode =
