@@ -1,4 +1,4 @@
-//! What an event of the reference set costs on its way from the journal into both stores, by thread:
+//! CPU time per event from the journal into both stores, by thread:
 //! `cargo run --release -p bench --example stages`, with the number of events and the records of a
 //! batch as arguments.
 
@@ -15,7 +15,7 @@ use warehouse::CompactionKind;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Seconds of processor by name of thread.
+/// CPU seconds by thread name.
 fn spent() -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").unwrap() {
@@ -26,7 +26,7 @@ fn spent() -> BTreeMap<String, f64> {
     all
 }
 
-/// Of one thread; of a process, its first.
+/// CPU seconds of one thread; of a process, its main thread.
 fn seconds(of: impl AsRef<Path>) -> f64 {
     let stat = fs::read_to_string(of.as_ref().join("schedstat")).unwrap();
     stat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
@@ -42,8 +42,8 @@ fn main() {
 }
 
 async fn run(events: u64, batch_records: usize) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut stores = Stores::open(folder.path(), events).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut stores = Stores::open(dir.path(), events).await.unwrap();
     let warehouse = stores.warehouse.clone();
     let (before, mut compaction, mut done, mut looked) = (spent(), 0.0, 0, 0);
     let own = || seconds("/proc/self");
@@ -51,16 +51,16 @@ async fn run(events: u64, batch_records: usize) {
         done += stores.apply(batch_records).await.unwrap();
         if done - looked > 50_000 {
             looked = done;
-            let begun = own();
+            let started = own();
             while warehouse.compact(CompactionKind::Minor).unwrap().is_some() {}
-            compaction += own() - begun;
+            compaction += own() - started;
         }
     }
-    let begun = own();
+    let started = own();
     warehouse.flush().unwrap();
-    let last = own() - begun;
+    let last = own() - started;
     while warehouse.compact(CompactionKind::Minor).unwrap().is_some() {}
-    compaction += own() - begun - last;
+    compaction += own() - started - last;
     let millions = events as f64 / 1e6;
     let mut total = 0.0;
     for (name, seconds) in spent() {
@@ -77,6 +77,6 @@ async fn run(events: u64, batch_records: usize) {
     let files = warehouse.files(ProjectId(1));
     let bytes: u64 = files.files.iter().map(|file| file.bytes).sum();
     println!("{} files, {:.1} bytes an event", files.files.len(), bytes as f64 / events as f64);
-    let catalog_bytes = fs::metadata(folder.path().join("catalog.sqlite")).unwrap().len();
+    let catalog_bytes = fs::metadata(dir.path().join("catalog.sqlite")).unwrap().len();
     println!("catalog {:.1} MB", catalog_bytes as f64 / 1e6);
 }

@@ -1,6 +1,6 @@
-//! What taking events in costs, beside a bare axum handler that reads the body and answers a
-//! constant, in turns within one run. Servers and load share the machine, so only the ratios
-//! and the CPU seconds mean something.
+//! Capture, alternating with a bare axum handler that reads the body and returns a
+//! constant. Servers and load generator share the machine, so only ratios
+//! and CPU seconds are meaningful.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,12 +12,12 @@ use anyhow::Result;
 
 use crate::load::{self, Round, post, quantiles};
 use crate::report::{Bound, Report, Row};
-use crate::running::{Running, hedgerow, sibling};
+use crate::server_process::{ServerProcess, hedgerow, sibling};
 
-/// What a million bare requests cost where the bounds were set.
+/// CPU seconds of a million bare requests on the calibration machine.
 const BARE_SECONDS_A_MILLION: f64 = 11.0;
 const CONNECTIONS: usize = 64;
-/// Before a round is counted, so that a fresh server has what a running one has.
+/// Warm-up before a round is measured.
 const WARMING: Duration = Duration::from_secs(1);
 const ROUND: Duration = Duration::from_secs(3);
 const TURNS: usize = 3;
@@ -25,11 +25,11 @@ const BATCH_CONNECTIONS: usize = 8;
 const BATCH_EVENTS: usize = 100;
 const EVENT_BYTES: usize = 1_000;
 const SYNCS: usize = 2_000;
-/// Just under the bound of a body.
+/// Just below the body limit.
 const LARGE_BODY_BYTES: usize = 19 << 20;
 const LARGE_ROUND: Duration = Duration::from_secs(8);
 
-/// How much more processor time a bare request costs now than where the bounds were set.
+/// How much slower a bare request is now than on the calibration machine.
 pub async fn pace() -> Result<f64> {
     let single = post("/batch/", "", event(0, 200).as_bytes());
     let bare = round(Which::Bare, &single, CONNECTIONS, ROUND).await?.0;
@@ -116,8 +116,8 @@ enum Which {
     Hedgerow,
 }
 
-/// Rounds against the bare handler and against ours, one after the other: the middle pair by what
-/// part of the bare rate ours has.
+/// Alternates rounds against the bare handler and Hedgerow; returns the pair with the median
+/// ratio.
 async fn turns(request: &[u8], connections: usize) -> Result<(Round, Round)> {
     let mut pairs = Vec::with_capacity(TURNS);
     for _ in 0..TURNS {
@@ -129,8 +129,8 @@ async fn turns(request: &[u8], connections: usize) -> Result<(Round, Round)> {
     Ok(pairs.swap_remove(TURNS / 2))
 }
 
-/// Sends the same request over and over on every connection, to a fresh server. The second is its
-/// peak of memory, in megabytes.
+/// Sends the same request repeatedly on every connection, to a fresh server. The second value is
+/// peak memory in megabytes.
 async fn round(
     which: Which,
     request: &[u8],
@@ -142,9 +142,10 @@ async fn round(
         Which::Bare => Command::new(sibling("bare")?),
         Which::Hedgerow => hedgerow(&data.path().join("data"))?,
     };
-    let server = Running::start(&mut command)?;
+    let server = ServerProcess::start(&mut command)?;
     let requests = [request.to_vec()];
-    let load = |long| load::round(&server, &requests, connections, long, Running::capture_seconds);
+    let load =
+        |long| load::round(&server, &requests, connections, long, ServerProcess::capture_seconds);
     load(WARMING).await?;
     let round = load(long).await?;
     Ok((round, server.peak_megabytes()?))
@@ -156,7 +157,7 @@ fn packed(text: &str) -> Result<Vec<u8>> {
     Ok(writer.finish()?)
 }
 
-/// One event of about so many bytes, with thirty properties when there is room.
+/// One event of about `bytes` bytes, with thirty properties if they fit.
 fn event(number: usize, bytes: usize) -> String {
     let head = format!(
         r#"{{"api_key":"phc_bench","event":"$pageview","distinct_id":"user_{number}","timestamp":"2026-01-02T03:04:05.678Z","properties":{{"$current_url":"https://example.com/page/{number}""#
@@ -195,18 +196,18 @@ struct Sync {
     p99: f64,
 }
 
-/// The disk's own price of being sure, on the file system that the servers' folders are on.
+/// fsync latency of the file system with the data directories.
 fn fdatasync() -> Result<Sync> {
-    let folder = tempfile::tempdir()?;
-    let file = fs::File::create_new(folder.path().join("sync"))?;
+    let dir = tempfile::tempdir()?;
+    let file = fs::File::create_new(dir.path().join("sync"))?;
     file.write_all_at(&vec![0; SYNCS * 1_024], 0)?;
     file.sync_all()?;
     let mut times = Vec::with_capacity(SYNCS);
     for number in 0..SYNCS {
         file.write_all_at(&[1; 1_024], number as u64 * 1_024)?;
-        let begun = Instant::now();
+        let started = Instant::now();
         file.sync_data()?;
-        times.push(begun.elapsed().as_secs_f64() * 1e6);
+        times.push(started.elapsed().as_secs_f64() * 1e6);
     }
     let (p50, p99) = quantiles(&mut times);
     Ok(Sync { p50, p99 })

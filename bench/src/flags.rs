@@ -1,5 +1,5 @@
-//! What deciding fifty flags costs, beside the same number of bare SHA-1 hashes, in turns within
-//! one run. The mix is below; every flag reaches exactly one hash.
+//! Evaluation of fifty flags, alternating with as many bare SHA-1 hashes. The mix is
+//! below; every flag computes exactly one hash.
 
 use std::hint::black_box;
 use std::process::Command;
@@ -12,19 +12,19 @@ use model::{FlagId, ProjectId, Timestamp};
 use serde_json::{Map, Value, json};
 use sha1::{Digest as _, Sha1};
 
-use crate::asking::Asker;
+use crate::client::Client;
 use crate::load::{self, post};
 use crate::report::{Bound, Report, Row};
-use crate::running::{PROJECT_KEY, Running, hedgerow, sibling};
+use crate::server_process::{PROJECT_KEY, ServerProcess, hedgerow, sibling};
 
 const CONNECTIONS: usize = 64;
 const SERVED_ROUND: Duration = Duration::from_secs(4);
 const FEW: usize = 50;
 const ROUNDS: usize = 30;
 const ROUND: Duration = Duration::from_millis(20);
-/// Between two rounds another id asks, as in life.
+/// Each round uses another distinct id, as real traffic does.
 const IDS: usize = 64;
-/// As many as a project may have, and half of them: both are larger than the nearest cache.
+/// The maximum of a project, and half of it: both exceed the L1 cache.
 const MANY: usize = 2_000;
 
 pub async fn run(report: &mut Report) -> Result<()> {
@@ -62,17 +62,17 @@ fn core(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// `/flags?v=2` for persons that are known, beside a constant of the same size.
+/// `/flags?v=2` for stored persons, against a constant response of the same size.
 async fn served(report: &mut Report) -> Result<()> {
     let mut rates = Vec::new();
     for count in [FEW, MANY / 2, MANY] {
         let data = tempfile::tempdir()?;
-        let server = Running::start(&mut hedgerow(&data.path().join("data"))?)?;
-        let mut asker = Asker::new(&server).await?;
+        let server = ServerProcess::start(&mut hedgerow(&data.path().join("data"))?)?;
+        let mut client = Client::new(&server).await?;
         for number in 0..count {
             let flag = definition(number)?;
             let body = json!({ "key": flag.key, "filters": flag.filters, "active": true });
-            asker.post("/api/projects/1/feature_flags/", &body).await?;
+            client.post("/api/projects/1/feature_flags/", &body).await?;
         }
         let persons: Vec<String> = (0..IDS).map(|id| format!("person-{id}")).collect();
         let people: Vec<Value> = persons.iter().map(|id| json!({
@@ -80,7 +80,7 @@ async fn served(report: &mut Report) -> Result<()> {
             "properties": { "$set": { "email": format!("{id}@acme.example"), "plan": "pro" } },
         })).collect();
         let body = json!({ "api_key": PROJECT_KEY, "batch": people });
-        asker.post("/batch/", &body).await?;
+        client.post("/batch/", &body).await?;
         let requests: Vec<Vec<u8>> = persons
             .iter()
             .map(|id| {
@@ -88,17 +88,23 @@ async fn served(report: &mut Report) -> Result<()> {
                 post("/flags/?v=2", "", body.to_string().as_bytes())
             })
             .collect();
-        let answered = settled(&mut asker, &requests).await?;
+        let answered = settled(&mut client, &requests).await?;
         let connections = if count == FEW { CONNECTIONS } else { 8 };
-        let ours = load::round(&server, &requests, connections, SERVED_ROUND, Running::cpu_seconds)
-            .await?;
+        let ours =
+            load::round(&server, &requests, connections, SERVED_ROUND, ServerProcess::cpu_seconds)
+                .await?;
         if count == FEW {
             let mut bare = Command::new(sibling("bare")?);
             bare.env("BARE_ANSWER_BYTES", answered.to_string());
-            let bare = Running::start(&mut bare)?;
-            let bare =
-                load::round(&bare, &requests, connections, SERVED_ROUND, Running::cpu_seconds)
-                    .await?;
+            let bare = ServerProcess::start(&mut bare)?;
+            let bare = load::round(
+                &bare,
+                &requests,
+                connections,
+                SERVED_ROUND,
+                ServerProcess::cpu_seconds,
+            )
+            .await?;
             report.add(Row {
                 name: format!(
                     "/flags?v=2, {count} flags, known persons, {connections} connections"
@@ -136,31 +142,31 @@ async fn served(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the persons are stored, which their properties tell; the bytes of an answer.
-async fn settled(asker: &mut Asker, requests: &[Vec<u8>]) -> Result<usize> {
-    let begun = Instant::now();
+/// Waits until the persons are stored; returns the bytes of a response.
+async fn settled(client: &mut Client, requests: &[Vec<u8>]) -> Result<usize> {
+    let started = Instant::now();
     loop {
-        let body = asker.ask(requests.last().context("nobody asks")?).await?;
-        // The flags on a plan and on an e-mail reach their hash only for stored properties.
+        let body = client.ask(requests.last().context("nobody asks")?).await?;
+        // The flags on plan and e-mail compute their hash only with stored properties.
         let missing = String::from_utf8_lossy(body).contains("no_condition_match");
         if !missing {
             return Ok(body.len());
         }
-        ensure!(begun.elapsed() < Duration::from_secs(20), "the persons are not stored");
+        ensure!(started.elapsed() < Duration::from_secs(20), "the persons are not stored");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 /// Seconds a call takes, warm.
 fn time(mut call: impl FnMut(usize) -> usize) -> f64 {
-    let (begun, mut calls) = (Instant::now(), 0_usize);
-    while begun.elapsed() < ROUND {
+    let (started, mut calls) = (Instant::now(), 0_usize);
+    while started.elapsed() < ROUND {
         for id in 0..IDS {
             black_box(call(id));
         }
         calls += IDS;
     }
-    begun.elapsed().as_secs_f64() / calls as f64
+    started.elapsed().as_secs_f64() / calls as f64
 }
 
 struct Subjects {
@@ -207,7 +213,7 @@ impl Subjects {
     }
 }
 
-/// Two rollouts, a property, variants and a pattern, over and over.
+/// Two rollouts, a property, variants and a regex, repeated.
 fn definition(number: usize) -> Result<FlagDefinition> {
     let property = |key: &str, operator: &str, value: &str| json!([{ "key": key, "type": "person", "operator": operator, "value": value }]);
     let group = |properties: Value| json!([{ "properties": properties, "rollout_percentage": 40 }]);

@@ -1,4 +1,4 @@
-//! Requests sent over and over on many connections, and what they cost.
+//! Load generator: repeated requests on many connections.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::running::Running;
+use crate::server_process::ServerProcess;
 
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
@@ -30,34 +30,34 @@ impl Round {
     }
 }
 
-/// Sends `requests` in turn on every connection for so long. `cpu` reads the time to charge.
+/// Sends `requests` round-robin on every connection for a duration. `cpu` reads the CPU time to charge.
 pub async fn round(
-    server: &Running,
+    server: &ServerProcess,
     requests: &[Vec<u8>],
     connections: usize,
     long: Duration,
-    cpu: impl Fn(&Running) -> Result<f64>,
+    cpu: impl Fn(&ServerProcess) -> Result<f64>,
 ) -> Result<Round> {
-    let (before, begun) = (cpu(server)?, Instant::now());
-    let until = begun + long;
+    let (before, started) = (cpu(server)?, Instant::now());
+    let until = started + long;
     let requests: Arc<[Vec<u8>]> = requests.into();
     let tasks: Vec<_> = (0..connections)
         .map(|first| tokio::spawn(connection(server.address(), requests.clone(), first, until)))
         .collect();
     let (mut taken, mut refused) = (Vec::new(), 0);
     for task in tasks {
-        let (mut latencies, told) = task.await??;
+        let (mut latencies, busy) = task.await??;
         taken.append(&mut latencies);
-        refused += told;
+        refused += busy;
     }
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = started.elapsed().as_secs_f64();
     let cpu_seconds = cpu(server)? - before;
     ensure!(!taken.is_empty(), "no request was accepted");
     let (p50, p99) = quantiles(&mut taken);
     Ok(Round { accepted: taken.len() as u64, refused, seconds, cpu_seconds, p50, p99 })
 }
 
-/// Microseconds of each accepted request, and how many were told to come again.
+/// Microseconds of each accepted request, and the number of 503 responses.
 async fn connection(
     address: std::net::SocketAddr,
     requests: Arc<[Vec<u8>]>,
@@ -78,13 +78,13 @@ async fn connection(
                 open
             }
         };
-        let begun = Instant::now();
-        // A server that answers before the body is sent closes the connection.
+        let started = Instant::now();
+        // The server closes the connection if it responds before the body is sent.
         let sent = open.write_all(request).await;
         match answer(&mut open, &mut buffer).await {
             Ok(200) => {
                 sent?;
-                latencies.push(begun.elapsed().as_secs_f64() * 1e6);
+                latencies.push(started.elapsed().as_secs_f64() * 1e6);
                 stream = Some(open);
             }
             Ok(503) | Err(_) => refused += 1,
@@ -94,7 +94,7 @@ async fn connection(
     Ok((latencies, refused))
 }
 
-/// The status of an answer that is read to its end.
+/// The status of a response that is read to its end.
 pub async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
     buffer.clear();
     let (head, status, length) = loop {

@@ -1,16 +1,16 @@
-//! `make bench`: every section, or those that are named.
+//! `make bench`: runs every section, or those given as arguments.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use bench::peer::Peer;
+use bench::clickhouse::ClickHouse;
 use bench::reference::{Reference, uuid_text};
 use bench::report::Report;
-use bench::running::{Running, hedgerow};
-use bench::{capture, flags, pipeline, queries, segments, starting};
+use bench::server_process::{ServerProcess, hedgerow};
+use bench::{capture, flags, pipeline, queries, segments, startup};
 
-/// Enough to tell, few enough for a quarter of an hour; ten times as many are the full set.
+/// The default takes about 15 minutes; `BENCH_EVENTS=10000000` is the full set.
 const EVENTS: u64 = 1_000_000;
 const SECTIONS: [&str; 6] = ["start", "capture", "flags", "pipeline", "queries", "segments"];
 
@@ -34,7 +34,7 @@ async fn run() -> Result<ExitCode> {
     };
     let mut report = Report::default();
     if wanted("start") {
-        starting::run(&mut report)?;
+        startup::run(&mut report)?;
     }
     if wanted("capture") {
         capture::run(&mut report).await?;
@@ -48,48 +48,49 @@ async fn run() -> Result<ExitCode> {
     if wanted("segments") {
         segments::run(&mut report, events.min(EVENTS)).await?;
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
     let name = if named.is_empty() { "all".to_owned() } else { named.join("-") };
-    report.write(&folder, &format!("{name}-{events}"), events)?;
+    report.write(&dir, &format!("{name}-{events}"), events)?;
     Ok(if report.all_hold() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What needs the reference set in a folder. One that was kept by `BENCH_DATA` is used again.
+/// Runs the sections that need the reference set in a data directory. `BENCH_DATA` keeps and reuses one.
 async fn stored(report: &mut Report, events: u64, ask: bool) -> Result<()> {
-    let kept = std::env::var_os("BENCH_DATA").map(PathBuf::from);
+    let persistent = std::env::var_os("BENCH_DATA").map(PathBuf::from);
     let temporary = tempfile::tempdir()?;
-    let folder = kept.unwrap_or_else(|| temporary.path().to_owned());
-    let data = folder.join("data");
+    let dir = persistent.unwrap_or_else(|| temporary.path().to_owned());
+    let data = dir.join("data");
     if !data.exists() {
         pipeline::run(report, &data, events).await?;
     }
-    let server = Running::start(&mut hedgerow(&data)?)?;
+    let server = ServerProcess::start(&mut hedgerow(&data)?)?;
     let mut set = Reference::new(events);
     let first = set.next_event().context("the set is empty")?;
     if !ask {
         return pipeline::lists(report, &server, &uuid_text(first.uuid)).await;
     }
-    let Some(mut peer) = Peer::start(&folder.join("chdb"))? else {
+    let Some(mut clickhouse) = ClickHouse::start(&dir.join("chdb"))? else {
         anyhow::bail!("no chDB: `make test-deps` brings it");
     };
-    if !folder.join("loaded").exists() {
-        peer.load(events, &folder)?;
-        std::fs::write(folder.join("loaded"), "")?;
+    if !dir.join("loaded").exists() {
+        clickhouse.load(events, &dir)?;
+        std::fs::write(dir.join("loaded"), "")?;
     }
-    queries::run(report, &server, &mut peer).await?;
+    queries::run(report, &server, &mut clickhouse).await?;
     if events > EVENTS {
-        let tenth = folder.join("tenth");
+        let tenth = dir.join("tenth");
         if !tenth.exists() {
             pipeline::fill(&tenth, events / 10).await?;
         }
-        let tenth = Running::start(&mut hedgerow(&tenth)?)?;
+        let tenth = ServerProcess::start(&mut hedgerow(&tenth)?)?;
         queries::growth(report, &server, &tenth).await?;
     }
     server.stop()?;
-    let server = Running::start(hedgerow(&data)?.args(["--column-cache-bytes-max", "1 MiB"]))?;
-    queries::uncached(report, &server, &mut peer).await?;
+    let server =
+        ServerProcess::start(hedgerow(&data)?.args(["--column-cache-bytes-max", "1 MiB"]))?;
+    queries::uncached(report, &server, &mut clickhouse).await?;
     server.stop()?;
-    // Adds events, so it comes last.
-    let server = Running::start(&mut hedgerow(&data)?)?;
+    // Last, since it adds events.
+    let server = ServerProcess::start(&mut hedgerow(&data)?)?;
     pipeline::lists(report, &server, &uuid_text(first.uuid)).await
 }

@@ -1,4 +1,4 @@
-//! From POST /batch to queryable, compaction included, on the reference set.
+//! Ingestion of the reference set: from POST /batch to queryable, including compaction.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,39 +9,39 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 
-use crate::asking::Asker;
 use crate::capture::pace;
+use crate::client::Client;
 use crate::load::{post, quantiles};
 use crate::reference::Reference;
 use crate::report::{Bound, Report, Row};
-use crate::running::{PROJECT_KEY, Running, hedgerow, sibling};
+use crate::server_process::{PROJECT_KEY, ServerProcess, hedgerow, sibling};
 
 const BATCH_EVENTS: usize = 100;
 const CONNECTIONS: usize = 4;
 const WAITING_BATCHES_MAX: usize = 64;
-/// Longer than upkeep's own rhythm.
+/// Longer than the maintenance interval.
 const QUIET: Duration = Duration::from_secs(12);
-/// Bytes of events that one processor reads into values in a second where the bounds were set.
-const READ_BYTES_A_SECOND: f64 = 234e6;
-const READ_EVENTS: u64 = 20_000;
-/// How often they are read, while the server stands still.
-const READ_EVERY: Duration = Duration::from_secs(4);
-const PATIENCE: Duration = Duration::from_secs(1_200);
+/// JSON bytes that one core parsed per second on the machine where the bounds were calibrated.
+const CALIBRATED_BYTES_PER_SECOND: f64 = 234e6;
+const CALIBRATION_EVENTS: u64 = 20_000;
+/// Repetitions of the calibration, while the server is stopped.
+const CALIBRATION_INTERVAL: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(1_200);
 const PROBES: usize = 40;
 const ASKED: usize = 60;
 
-/// How much more processor time it takes to read events than where the bounds were set: more like
-/// what the pipeline does than requests are, and as sensitive to who else uses the machine's memory.
-/// These machines are fast and slow by turns of some ten seconds, so it is asked all along.
-struct Reading {
+/// How much slower this machine parses events now than the calibration machine. Parsing resembles the
+/// pipeline's work more than bare requests do, and is as sensitive to memory contention.
+/// Shared machines vary within tens of seconds, so it is sampled throughout.
+struct Calibration {
     events: Vec<String>,
     bytes: usize,
     seconds: f64,
 }
 
-impl Reading {
+impl Calibration {
     fn new() -> Self {
-        let mut set = Reference::new(READ_EVENTS);
+        let mut set = Reference::new(CALIBRATION_EVENTS);
         let mut events = Vec::new();
         while let Some(event) = set.next_event() {
             let mut json = String::new();
@@ -51,16 +51,16 @@ impl Reading {
         Self { events, bytes: 0, seconds: 0.0 }
     }
 
-    fn turn(&mut self) -> Result<()> {
+    fn sample(&mut self) -> Result<()> {
         let spent = || -> Result<f64> {
             let stat = std::fs::read_to_string("/proc/thread-self/schedstat")?;
             Ok(stat.split(' ').next().context("no time")?.parse::<f64>()? / 1e9)
         };
-        // The first time they are fetched from far away, which was not so where the bounds were set.
+        // The first pass has cold caches, unlike the calibration.
         self.read_all()?;
-        let begun = spent()?;
+        let started = spent()?;
         self.read_all()?;
-        self.seconds += spent()? - begun;
+        self.seconds += spent()? - started;
         self.bytes += self.events.iter().map(String::len).sum::<usize>();
         Ok(())
     }
@@ -73,39 +73,39 @@ impl Reading {
     }
 
     fn pace(&self) -> f64 {
-        self.seconds * READ_BYTES_A_SECOND / self.bytes as f64
+        self.seconds * CALIBRATED_BYTES_PER_SECOND / self.bytes as f64
     }
 }
 
 /// Fills `data` with the reference set.
 pub async fn fill(data: &Path, events: u64) -> Result<()> {
-    let server = Running::start(&mut hedgerow(data)?)?;
+    let server = ServerProcess::start(&mut hedgerow(data)?)?;
     send(&server, events).await?;
-    caught_up(&server, events, || Ok(())).await?;
-    quiet(&server).await?;
+    wait_until_applied(&server, events, || Ok(())).await?;
+    wait_until_idle(&server).await?;
     server.stop().map(drop)
 }
 
-/// The same, and says what that cost.
+/// As [`fill`], and reports the cost.
 pub async fn run(report: &mut Report, data: &Path, events: u64) -> Result<()> {
     report.begin("From capture to queryable");
-    let (before, mut reading) = (pace().await?, Reading::new());
-    reading.turn()?;
-    let server = Running::start(&mut hedgerow(data)?)?;
-    let begun = Instant::now();
+    let (before, mut calibration) = (pace().await?, Calibration::new());
+    calibration.sample()?;
+    let server = ServerProcess::start(&mut hedgerow(data)?)?;
+    let started = Instant::now();
     send(&server, events).await?;
-    let sent = begun.elapsed();
-    caught_up(&server, events, || server.while_still(|| reading.turn())).await?;
-    let applied = begun.elapsed();
-    quiet(&server).await?;
+    let sent = started.elapsed();
+    wait_until_applied(&server, events, || server.while_stopped(|| calibration.sample())).await?;
+    let applied = started.elapsed();
+    wait_until_idle(&server).await?;
     let (threads, peak) = (server.cpu_by_thread()?, server.peak_megabytes()?);
     let total = server.stop()?;
     let requests = f64::midpoint(before, pace().await?);
-    reading.turn()?;
+    calibration.sample()?;
     let millions = events as f64 / 1e6;
     for (name, pace) in [
         ("CPU a million events, compaction included, as it is", 1.0),
-        ("  by what reading JSON costs meanwhile", reading.pace()),
+        ("  by what reading JSON costs meanwhile", calibration.pace()),
         ("  by what bare requests cost here", requests),
     ] {
         report.add(Row {
@@ -168,23 +168,23 @@ fn stage_row(report: &mut Report, stage: &str, seconds: f64) {
     });
 }
 
-/// How soon an event is listed, and how fast the lists are, on a folder that is filled.
-pub async fn lists(report: &mut Report, server: &Running, latest: &str) -> Result<()> {
+/// Latency until an event is listed, and latency of lists, on a filled data directory.
+pub async fn lists(report: &mut Report, server: &ServerProcess, latest: &str) -> Result<()> {
     report.begin("Events API on the reference set");
-    let mut asker = Asker::new(server).await?;
+    let mut client = Client::new(server).await?;
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let traffic = tokio::spawn(moderate(Asker::new(server).await?, stop.clone()));
+    let traffic = tokio::spawn(send_background_load(Client::new(server).await?, stop.clone()));
     let mut times = Vec::new();
     for probe in 0..PROBES {
         let event = format!("probe {probe}");
         let body = json!({ "api_key": PROJECT_KEY, "event": event, "distinct_id": "probe" });
-        asker.post("/capture/", &body).await?;
-        let begun = Instant::now();
+        client.post("/capture/", &body).await?;
+        let started = Instant::now();
         let path = format!("/api/projects/1/events/?event=probe%20{probe}&limit=1");
-        while !listed(asker.get(&path).await?)? {
-            ensure!(begun.elapsed() < Duration::from_secs(30), "an event is not listed");
+        while !listed(client.get(&path).await?)? {
+            ensure!(started.elapsed() < Duration::from_secs(30), "an event is not listed");
         }
-        times.push(begun.elapsed().as_secs_f64() * 1e3);
+        times.push(started.elapsed().as_secs_f64() * 1e3);
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     traffic.await??;
@@ -202,9 +202,9 @@ pub async fn lists(report: &mut Report, server: &Running, latest: &str) -> Resul
     ] {
         let mut times = Vec::new();
         for _ in 0..ASKED {
-            let begun = Instant::now();
-            asker.get(path).await?;
-            times.push(begun.elapsed().as_secs_f64() * 1e3);
+            let started = Instant::now();
+            client.get(path).await?;
+            times.push(started.elapsed().as_secs_f64() * 1e3);
         }
         let ours = quantiles(&mut times).0;
         report.add(Row {
@@ -223,7 +223,10 @@ fn listed(body: &[u8]) -> Result<bool> {
     Ok(page["results"].as_array().is_some_and(|events| !events.is_empty()))
 }
 
-async fn moderate(mut asker: Asker, stop: Arc<std::sync::atomic::AtomicBool>) -> Result<()> {
+async fn send_background_load(
+    mut client: Client,
+    stop: Arc<std::sync::atomic::AtomicBool>,
+) -> Result<()> {
     let mut ticks = tokio::time::interval(Duration::from_millis(50));
     let mut number = 0_u64;
     while !stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -232,12 +235,12 @@ async fn moderate(mut asker: Asker, stop: Arc<std::sync::atomic::AtomicBool>) ->
             .map(|at| json!({ "event": "background", "distinct_id": format!("user_{}@example.com", (number + at) % 997), "properties": { "n": at } }))
             .collect();
         number += 50;
-        asker.post("/batch/", &json!({ "api_key": PROJECT_KEY, "batch": batch })).await?;
+        client.post("/batch/", &json!({ "api_key": PROJECT_KEY, "batch": batch })).await?;
     }
     Ok(())
 }
 
-async fn send(server: &Running, events: u64) -> Result<()> {
+async fn send(server: &ServerProcess, events: u64) -> Result<()> {
     let (give, take) = mpsc::channel::<Vec<u8>>(WAITING_BATCHES_MAX);
     let making = std::thread::spawn(move || {
         let mut set = Reference::new(events);
@@ -260,11 +263,11 @@ async fn send(server: &Running, events: u64) -> Result<()> {
     let take = Arc::new(Mutex::new(take));
     let mut senders = Vec::new();
     for _ in 0..CONNECTIONS {
-        let (take, mut asker) = (take.clone(), Asker::new(server).await?);
+        let (take, mut client) = (take.clone(), Client::new(server).await?);
         senders.push(tokio::spawn(async move {
             loop {
                 let Some(request) = take.lock().await.recv().await else { return Ok(()) };
-                asker.ask(&request).await.map(drop)?;
+                client.ask(&request).await.map(drop)?;
             }
         }));
     }
@@ -275,17 +278,17 @@ async fn send(server: &Running, events: u64) -> Result<()> {
     making.join().ok().context("the generator failed")
 }
 
-/// Waits until every event is in the warehouse, and does something now and then.
-async fn caught_up(
-    server: &Running,
+/// Waits until every event is in the warehouse, calling `meanwhile` periodically.
+async fn wait_until_applied(
+    server: &ServerProcess,
     events: u64,
     mut meanwhile: impl FnMut() -> Result<()>,
 ) -> Result<()> {
-    let begun = Instant::now();
-    let mut last = begun;
-    let mut asker = Asker::new(server).await?;
+    let started = Instant::now();
+    let mut last = started;
+    let mut client = Client::new(server).await?;
     loop {
-        let text = String::from_utf8(asker.get("/metrics").await?.to_vec())?;
+        let text = String::from_utf8(client.get("/metrics").await?.to_vec())?;
         let applied = text
             .lines()
             .find_map(|line| line.strip_prefix("hedgerow_pipeline_events_total "))
@@ -293,8 +296,8 @@ async fn caught_up(
         if applied.trim().parse::<f64>()? >= events as f64 {
             return Ok(());
         }
-        ensure!(begun.elapsed() < PATIENCE, "the pipeline is stuck at {applied}");
-        if last.elapsed() >= READ_EVERY {
+        ensure!(started.elapsed() < TIMEOUT, "the pipeline is stuck at {applied}");
+        if last.elapsed() >= CALIBRATION_INTERVAL {
             meanwhile()?;
             last = Instant::now();
         }
@@ -302,19 +305,19 @@ async fn caught_up(
     }
 }
 
-/// Waits until nothing is flushed or compacted any more.
-async fn quiet(server: &Running) -> Result<()> {
+/// Waits until flush and compaction are idle.
+async fn wait_until_idle(server: &ServerProcess) -> Result<()> {
     let spent = || -> Result<f64> {
         Ok(server.cpu_by_thread()?.get("upkeep").copied().unwrap_or_default())
     };
-    let (mut last, mut since, begun) = (spent()?, Instant::now(), Instant::now());
+    let (mut last, mut since, started) = (spent()?, Instant::now(), Instant::now());
     while since.elapsed() < QUIET {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let now = spent()?;
         if now - last > 0.1 {
             (last, since) = (now, Instant::now());
         }
-        ensure!(begun.elapsed() < PATIENCE, "compaction does not end");
+        ensure!(started.elapsed() < TIMEOUT, "compaction does not end");
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! The eight questions of the reference set: insights by our own operators and the same as HogQL,
-//! beside ClickHouse in the same run. No time is shown for an answer that differs.
+//! The eight queries of the reference set, as insights and as HogQL, against ClickHouse in the same run.
+//! A result that differs from ClickHouse's has no time.
 
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::asking::Asker;
-use crate::peer::Peer;
+use crate::clickhouse::ClickHouse;
+use crate::client::Client;
 use crate::report::{Bound, Report, Row};
-use crate::running::Running;
+use crate::server_process::ServerProcess;
 
 const ROUNDS: usize = 5;
 const SINCE: &str = "2026-01-01";
@@ -17,34 +17,38 @@ const UNTIL: &str = "2026-04-01";
 const PLACES: f64 = 1e6;
 const DASHBOARDS: usize = 10;
 
-struct Question {
+struct BenchQuery {
     name: &'static str,
-    /// None for what no insight asks.
+    /// `None` for a query that no insight expresses.
     insight: Option<Value>,
     hogql: String,
-    peer: String,
-    /// From an insight's results to rows as the texts give them.
+    clickhouse: String,
+    /// Converts an insight's results to the rows of the HogQL statement.
     rows: fn(&Value) -> Result<Vec<Value>>,
 }
 
-pub async fn run(report: &mut Report, server: &Running, peer: &mut Peer) -> Result<()> {
+pub async fn run(
+    report: &mut Report,
+    server: &ServerProcess,
+    clickhouse: &mut ClickHouse,
+) -> Result<()> {
     report.begin("Insights, warm, against ClickHouse (chDB)");
-    let mut asker = Asker::new(server).await?;
-    beside_peer(report, &mut asker, peer, Bound::RatioAtMost(0.8), 0.35).await?;
+    let mut client = Client::new(server).await?;
+    against_clickhouse(report, &mut client, clickhouse, Bound::RatioAtMost(0.8), 0.35).await?;
 
     report.begin("The same and one more as HogQL through DataFusion, against ClickHouse (chDB)");
     let mut ratios = Vec::new();
-    for question in &questions() {
-        let query = json!({ "kind": "HogQLQuery", "query": question.hogql });
-        let as_they_are = |results: &Value| Ok(results.as_array().context("no rows")?.clone());
-        let (ours, theirs) = measure(&mut asker, peer, question, &query, as_they_are).await?;
-        ratios.push(ours / theirs);
-        add(report, question.name, ours, theirs, Bound::None);
+    for case in &bench_queries() {
+        let query = json!({ "kind": "HogQLQuery", "query": case.hogql });
+        let unchanged = |results: &Value| Ok(results.as_array().context("no rows")?.clone());
+        let (ours, baseline) = measure(&mut client, clickhouse, case, &query, unchanged).await?;
+        ratios.push(ours / baseline);
+        add(report, case.name, ours, baseline, Bound::None);
     }
     mean(report, &ratios, 3.0);
     report.begin("Memory of all these");
     peak(report, "peak memory", server)?;
-    let took = dashboards(server, &mut asker).await?;
+    let took = dashboards(server, &mut client).await?;
     report.add(Row {
         name: format!("{DASHBOARDS} dashboards of the same tiles, all at once"),
         unit: "ms",
@@ -55,7 +59,7 @@ pub async fn run(report: &mut Report, server: &Running, peer: &mut Peer) -> Resu
     peak(report, "  peak memory", server)
 }
 
-fn peak(report: &mut Report, name: &str, server: &Running) -> Result<()> {
+fn peak(report: &mut Report, name: &str, server: &ServerProcess) -> Result<()> {
     report.add(Row {
         name: name.into(),
         unit: "MB",
@@ -66,78 +70,86 @@ fn peak(report: &mut Report, name: &str, server: &Running) -> Result<()> {
     Ok(())
 }
 
-/// The insights once more, with a server that keeps next to nothing of what it decodes.
-pub async fn uncached(report: &mut Report, server: &Running, peer: &mut Peer) -> Result<()> {
+/// The insights with a minimal column cache.
+pub async fn uncached(
+    report: &mut Report,
+    server: &ServerProcess,
+    clickhouse: &mut ClickHouse,
+) -> Result<()> {
     report.begin("Insights, columns decoded for each, against ClickHouse (chDB)");
-    beside_peer(report, &mut Asker::new(server).await?, peer, Bound::None, 1.0).await
+    against_clickhouse(report, &mut Client::new(server).await?, clickhouse, Bound::None, 1.0).await
 }
 
 /// The insights by their names.
 pub(crate) fn insights() -> Vec<(&'static str, Value)> {
-    let all = questions().into_iter();
-    all.filter_map(|question| Some((question.name, question.insight?))).collect()
+    let all = bench_queries().into_iter();
+    all.filter_map(|case| Some((case.name, case.insight?))).collect()
 }
 
-async fn beside_peer(
+async fn against_clickhouse(
     report: &mut Report,
-    asker: &mut Asker,
-    peer: &mut Peer,
+    client: &mut Client,
+    clickhouse: &mut ClickHouse,
     each: Bound,
     together: f64,
 ) -> Result<()> {
     let mut ratios = Vec::new();
-    for question in &questions() {
-        let Some(insight) = &question.insight else { continue };
-        let (ours, theirs) = measure(asker, peer, question, insight, question.rows).await?;
-        ratios.push(ours / theirs);
-        add(report, question.name, ours, theirs, each);
+    for case in &bench_queries() {
+        let Some(insight) = &case.insight else { continue };
+        let (ours, baseline) = measure(client, clickhouse, case, insight, case.rows).await?;
+        ratios.push(ours / baseline);
+        add(report, case.name, ours, baseline, each);
     }
     mean(report, &ratios, together);
     Ok(())
 }
 
-/// What ten times the events cost, against a server that has a tenth of them.
-pub async fn growth(report: &mut Report, whole: &Running, tenth: &Running) -> Result<()> {
+/// Scaling: a server with ten times the events against one with a tenth.
+pub async fn growth(
+    report: &mut Report,
+    whole: &ServerProcess,
+    tenth: &ServerProcess,
+) -> Result<()> {
     report.begin("Insights on all events, against a tenth of them");
-    let (mut whole, mut tenth) = (Asker::new(whole).await?, Asker::new(tenth).await?);
+    let (mut whole, mut tenth) = (Client::new(whole).await?, Client::new(tenth).await?);
     for (name, insight) in insights() {
         let body = json!({ "query": insight, "refresh": "force_blocking" });
-        let (mut ours, mut theirs) = (f64::MAX, f64::MAX);
+        let (mut ours, mut baseline) = (f64::MAX, f64::MAX);
         for _ in 0..=ROUNDS {
-            ours = ours.min(asked(&mut whole, &body).await?.0);
-            theirs = theirs.min(asked(&mut tenth, &body).await?.0);
+            ours = ours.min(timed_request(&mut whole, &body).await?.0);
+            baseline = baseline.min(timed_request(&mut tenth, &body).await?.0);
         }
         report.add(Row {
             name: name.into(),
             unit: "ms",
             ours,
-            reference: Some(("a tenth", theirs)),
+            reference: Some(("a tenth", baseline)),
             bound: Bound::RatioAtMost(10.0),
         });
     }
     Ok(())
 }
 
-/// Milliseconds until every dashboard has come with all its results.
-async fn dashboards(server: &Running, asker: &mut Asker) -> Result<f64> {
+/// Milliseconds until all dashboards have loaded with their results.
+async fn dashboards(server: &ServerProcess, client: &mut Client) -> Result<f64> {
     let insights = insights();
     let mut paths = Vec::new();
     for number in 0..DASHBOARDS {
         let board = json!({ "name": format!("board {number}") });
-        let board = asker.json("/api/projects/1/dashboards/", &board).await?["id"].clone();
+        let board = client.json("/api/projects/1/dashboards/", &board).await?["id"].clone();
         for (_, insight) in &insights {
             let query = json!({ "kind": "InsightVizNode", "source": insight });
             let tile = json!({ "query": query, "dashboards": [board] });
-            asker.post("/api/projects/1/insights/", &tile).await?;
+            client.post("/api/projects/1/insights/", &tile).await?;
         }
         paths.push(format!("/api/projects/1/dashboards/{board}/?refresh=force_blocking"));
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut looking = Vec::new();
     for path in paths {
-        let mut asker = Asker::new(server).await?;
+        let mut client = Client::new(server).await?;
         looking.push(tokio::spawn(async move {
-            let board: Value = serde_json::from_slice(asker.get(&path).await?)?;
+            let board: Value = serde_json::from_slice(client.get(&path).await?)?;
             let tiles = board["tiles"].as_array().context("no tiles")?.clone();
             Ok::<_, anyhow::Error>(tiles)
         }));
@@ -147,44 +159,44 @@ async fn dashboards(server: &Running, asker: &mut Asker) -> Result<f64> {
         let answered = tiles.iter().filter(|tile| tile["insight"]["result"].is_array()).count();
         ensure!(answered == insights.len(), "a dashboard came with {answered} results");
     }
-    Ok(begun.elapsed().as_secs_f64() * 1e3)
+    Ok(started.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Milliseconds, ours and theirs: the shortest of some rounds after one whose answers must agree.
+/// Milliseconds of both: the minimum of some rounds, after a warm-up whose results must agree.
 async fn measure(
-    asker: &mut Asker,
-    peer: &mut Peer,
-    question: &Question,
+    client: &mut Client,
+    clickhouse: &mut ClickHouse,
+    case: &BenchQuery,
     query: &Value,
     rows: fn(&Value) -> Result<Vec<Value>>,
 ) -> Result<(f64, f64)> {
     let body = json!({ "query": query, "refresh": "force_blocking" });
-    let (mut ours, mut theirs) = (f64::MAX, f64::MAX);
+    let (mut ours, mut baseline) = (f64::MAX, f64::MAX);
     for round in 0..=ROUNDS {
-        let (took, answer) = asked(asker, &body).await?;
-        let (ms, found) = peer.query(&question.peer)?;
+        let (took, response) = timed_request(client, &body).await?;
+        let (ms, expected) = clickhouse.query(&case.clickhouse)?;
         if round == 0 {
-            same(question.name, &rows(&answer["results"])?, &found)?;
+            same(case.name, &rows(&response["results"])?, &expected)?;
             continue;
         }
         ours = ours.min(took);
-        theirs = theirs.min(ms);
+        baseline = baseline.min(ms);
     }
-    Ok((ours, theirs))
+    Ok((ours, baseline))
 }
 
-async fn asked(asker: &mut Asker, body: &Value) -> Result<(f64, Value)> {
-    let begun = Instant::now();
-    let answer = asker.json("/api/projects/1/query/", body).await?;
-    Ok((begun.elapsed().as_secs_f64() * 1e3, answer))
+async fn timed_request(client: &mut Client, body: &Value) -> Result<(f64, Value)> {
+    let started = Instant::now();
+    let response = client.json("/api/projects/1/query/", body).await?;
+    Ok((started.elapsed().as_secs_f64() * 1e3, response))
 }
 
-fn add(report: &mut Report, name: &str, ours: f64, theirs: f64, bound: Bound) {
+fn add(report: &mut Report, name: &str, ours: f64, baseline: f64, bound: Bound) {
     report.add(Row {
         name: name.into(),
         unit: "ms",
         ours,
-        reference: Some(("chDB", theirs)),
+        reference: Some(("chDB", baseline)),
         bound,
     });
 }
@@ -200,16 +212,16 @@ fn mean(report: &mut Report, ratios: &[f64], bound: f64) {
     });
 }
 
-fn same(name: &str, ours: &[Value], theirs: &Value) -> Result<()> {
-    let theirs = theirs.as_array().context("no rows")?;
-    ensure!(ours.len() == theirs.len(), "{name}: {} rows, chDB {}", ours.len(), theirs.len());
-    for (own, their) in ours.iter().zip(theirs) {
+fn same(name: &str, ours: &[Value], baseline: &Value) -> Result<()> {
+    let baseline = baseline.as_array().context("no rows")?;
+    ensure!(ours.len() == baseline.len(), "{name}: {} rows, chDB {}", ours.len(), baseline.len());
+    for (own, their) in ours.iter().zip(baseline) {
         ensure!(plain(own) == plain(their), "{name}: {own} differs from chDB's {their}");
     }
     Ok(())
 }
 
-/// One spelling for numbers: chDB gives 64-bit ones as text.
+/// Normalizes numbers: chDB returns 64-bit integers as strings.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Array(values) => values.iter().map(plain).collect(),
@@ -244,7 +256,7 @@ fn by_day(results: &Value) -> Result<Vec<Value>> {
     Ok(days.iter().zip(data).map(|(day, count)| json!([day, count])).collect())
 }
 
-fn questions() -> Vec<Question> {
+fn bench_queries() -> Vec<BenchQuery> {
     let range = format!("timestamp >= '{SINCE} 00:00:00' AND timestamp < '{UNTIL} 00:00:00'");
     let viewed = format!("event = '$pageview' AND {range}");
     let daily = |what: &str, more: &str| {
@@ -252,15 +264,15 @@ fn questions() -> Vec<Question> {
             "SELECT toDate(timestamp) AS day, {what} FROM events WHERE {viewed}{more} GROUP BY day ORDER BY day"
         )
     };
-    let theirs = |sql: &str| {
+    let clickhouse_sql = |sql: &str| {
         sql.replace("FROM events", "FROM bench.events")
             .replace("person_id", "person")
             .replace("properties.", "")
     };
-    let pair = |name, insight, hogql: String, rows| Question {
+    let pair = |name, insight, hogql: String, rows| BenchQuery {
         name,
         insight,
-        peer: theirs(&hogql),
+        clickhouse: clickhouse_sql(&hogql),
         hogql: format!("{hogql} LIMIT 10000"),
         rows,
     };
@@ -325,7 +337,7 @@ fn questions() -> Vec<Question> {
                 let mut rows = Vec::new();
                 for one in series {
                     for row in by_day(&json!([one]))? {
-                        // ClickHouse gives no row for a day without events.
+                        // ClickHouse returns no row for a day without events.
                         if row[1].as_f64() != Some(0.0) {
                             rows.push(json!([one["breakdown_value"], row[0], row[1]]));
                         }
@@ -346,7 +358,7 @@ fn questions() -> Vec<Question> {
             ),
             by_day,
         ),
-        Question {
+        BenchQuery {
             name: "funnel of 3 steps in 14 days",
             insight: Some(json!({
                 "kind": "FunnelsQuery", "series": steps.map(|step| node(step, "total")),
@@ -354,13 +366,16 @@ fn questions() -> Vec<Question> {
                 "funnelsFilter": { "funnelWindowInterval": 14, "funnelWindowIntervalUnit": "day" },
             })),
             hogql: funnel("timestamp", "1209600"),
-            peer: theirs(&funnel("toUInt64(toUnixTimestamp64Micro(timestamp))", "1209600000000")),
+            clickhouse: clickhouse_sql(&funnel(
+                "toUInt64(toUnixTimestamp64Micro(timestamp))",
+                "1209600000000",
+            )),
             rows: |results| {
                 let steps = results.as_array().context("no steps")?;
                 Ok(vec![steps.iter().map(|step| step["count"].clone()).collect()])
             },
         },
-        Question {
+        BenchQuery {
             name: "retention over 8 weeks",
             insight: Some(json!({
                 "kind": "RetentionQuery", "dateRange": { "date_to": "2026-03-25" },
@@ -376,9 +391,10 @@ fn questions() -> Vec<Question> {
                     "modulo(intDiv({mask}, toInt(pow(2, {week}))), 2) = 1"
                 ),)
             ),
-            peer: theirs(&kept(&format!("bitShiftLeft(toUInt8(1), {week})"), |mask, week| {
-                format!("bitTest({mask}, {week})")
-            })),
+            clickhouse: clickhouse_sql(&kept(
+                &format!("bitShiftLeft(toUInt8(1), {week})"),
+                |mask, week| format!("bitTest({mask}, {week})"),
+            )),
             rows: |results| {
                 let mut rows = Vec::new();
                 for (first, row) in results.as_array().context("no rows")?.iter().enumerate() {
@@ -390,7 +406,7 @@ fn questions() -> Vec<Question> {
                 Ok(rows)
             },
         },
-        Question {
+        BenchQuery {
             name: "top 100 pages by unique visitors",
             insight: Some(trends(
                 node("$pageview", "dau"),
@@ -399,7 +415,7 @@ fn questions() -> Vec<Question> {
                     "breakdownFilter": { "breakdown": "$current_url", "breakdown_type": "event", "breakdown_limit": 100, "breakdown_hide_other_aggregation": true },
                 }),
             )),
-            peer: theirs(&pages),
+            clickhouse: clickhouse_sql(&pages),
             hogql: pages,
             rows: |results| {
                 let pages = results.as_array().context("no pages")?;
@@ -409,11 +425,11 @@ fn questions() -> Vec<Question> {
                     .collect())
             },
         },
-        Question {
+        BenchQuery {
             name: "two properties with a quantile",
             insight: None,
             hogql: quantile("quantile"),
-            peer: theirs(&quantile("quantileExactInclusive")),
+            clickhouse: clickhouse_sql(&quantile("quantileExactInclusive")),
             rows: |_| Ok(Vec::new()),
         },
     ]

@@ -1,5 +1,5 @@
-//! The reference set: events as a web product sends them, the same for the same seed. Ours gets
-//! them as JSON through the public door, the reference as columns.
+//! The reference set: events of a web product, generated deterministically from a seed. Hedgerow gets
+//! them as JSON through capture, ClickHouse as columns.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ pub const DAYS: i64 = 90;
 const DAY_MICROS: i64 = 86_400_000_000;
 /// Events for each person: 10 M events have 300,000 persons.
 const EVENTS_A_PERSON: f64 = 33.3;
-/// Every so many persons begin without a name and identify halfway.
+/// One in this many persons starts anonymous and identifies later.
 const ANONYMOUS_EVERY: u64 = 4;
-/// Visits going on at a time, and the most events of one.
+/// Concurrent sessions, and the maximum of events per session.
 const VISITS: u64 = 200;
 const VISIT_EVENTS_MAX: u64 = 20;
 
@@ -32,7 +32,7 @@ const SECTIONS: [&str; 10] =
     ["home", "pricing", "docs", "blog", "product", "account", "search", "cart", "checkout", "help"];
 const PLANS: [&str; 4] = ["free", "free", "team", "enterprise"];
 const SOURCES: [&str; 6] = ["google", "newsletter", "twitter", "bing", "partner", "direct"];
-/// The sixty names: these, and numbered ones.
+/// Event names: these, and numbered ones up to sixty.
 const NAMES: [&str; 8] = [
     "$pageview",
     "$autocapture",
@@ -45,7 +45,7 @@ const NAMES: [&str; 8] = [
 ];
 const NAMES_MAX: u64 = 60;
 
-/// A generator of numbers that anybody can repeat.
+/// A deterministic pseudo-random number generator.
 #[derive(Clone)]
 struct Dice(u64);
 
@@ -74,7 +74,7 @@ pub enum Value<'v> {
     Decimal(f64),
 }
 
-/// Gives events one after the other, in the order of their times.
+/// Generates events in timestamp order.
 pub struct Reference {
     dice: Dice,
     events: u64,
@@ -88,21 +88,21 @@ pub struct Reference {
     ids: [String; 3],
 }
 
-/// Somebody who looks around.
+/// A session of a person.
 struct Visit {
     person: u64,
     number: u64,
     events_left: u64,
 }
 
-/// One event; its properties are asked of the set that made it.
+/// One event; [`Reference::properties`] generates its properties.
 pub struct Event {
     pub micros: i64,
     pub person: u64,
     pub uuid: u128,
     pub name: String,
     pub distinct_id: String,
-    /// The id that `$identify` joins to this one.
+    /// The anonymous id that `$identify` merges into this one.
     pub anonymous: Option<String>,
     roll: u64,
     visit: u64,
@@ -143,11 +143,11 @@ impl Reference {
         NAMES.get(at as usize).map_or_else(|| format!("feature {at} used"), |name| (*name).into())
     }
 
-    /// Who does something now, and during which visit.
+    /// Picks the person and session of the next event.
     fn visitor(&mut self) -> (u64, u64) {
         let at = self.dice.below(VISITS) as usize;
         if self.visits.get(at).is_none_or(|visit| visit.events_left == 0) {
-            // A few persons come often: the smaller of two throws.
+            // The minimum of two draws skews activity toward few persons.
             let person = self.dice.below(self.persons).min(self.dice.below(self.persons));
             let visit = Visit {
                 person,
@@ -166,13 +166,13 @@ impl Reference {
         (visit.person, visit.number)
     }
 
-    /// The next event, None when all were given.
+    /// The next event; `None` at the end.
     pub fn next_event(&mut self) -> Option<Event> {
         if self.next == self.events {
             return None;
         }
         let span = DAYS * DAY_MICROS;
-        // Unique to the microsecond, so that no answer depends on how ties are broken.
+        // Unique timestamps, so that no result depends on how ties are broken.
         let micros = START_MICROS
             + (i128::from(span) * i128::from(self.next) / i128::from(self.events)) as i64;
         self.next += 1;
@@ -204,7 +204,7 @@ impl Reference {
         Some(Event { micros, person, uuid, name, distinct_id, anonymous, roll, visit })
     }
 
-    /// Every property of `event` but what the server adds.
+    /// Every property of `event`, except those that the server adds.
     pub fn properties(&mut self, event: &Event, mut see: impl FnMut(&'static str, Value<'_>)) {
         use Value::{Decimal, Integer, Text};
         let (person, mut dice) = (event.person, Dice(event.roll));
@@ -217,7 +217,7 @@ impl Reference {
         self.page.clear();
         let _ = write!(self.path, "/{section}/{number}");
         let _ = write!(self.page, "https://app.example.com{}", self.path);
-        // About one in six pages is asked for with something of its own.
+        // About one in six page URLs has a unique query string.
         if dice.below(6) == 0 {
             let _ = write!(self.page, "?ref={:x}", dice.below(1 << 28));
         }
@@ -298,7 +298,7 @@ impl Reference {
         }
     }
 
-    /// The event as an SDK would send it, in a batch.
+    /// The event's JSON as an SDK sends it in a batch.
     pub fn json(&mut self, event: &Event, out: &mut String) {
         let _ = write!(
             out,
@@ -341,7 +341,7 @@ pub fn uuid_text(uuid: u128) -> String {
 fn time_text(micros: i64) -> String {
     let seconds = micros.div_euclid(1_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // All of it lies in the first months of 2026.
+    // All timestamps are in the first months of 2026.
     let mut day = days - 20_454;
     let mut month = 1;
     for length in [31, 28, 31, 30] {

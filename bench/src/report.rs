@@ -1,4 +1,4 @@
-//! What was measured, as one table.
+//! The report: a table of rows with bounds, as Markdown and JSON.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Copy)]
 pub enum Bound {
-    /// Ours, in its own unit.
+    /// The measured value, in its unit.
     AtMost(f64),
-    /// Processor seconds as they were promised for another machine, and how much more a bare
-    /// request costs at this moment of this one.
+    /// CPU seconds, calibrated on another machine, times `pace`: how much slower the baseline is on
+    /// this machine now.
     CpuAtMost {
         seconds: f64,
         pace: f64,
     },
-    /// Ours divided by the reference.
+    /// The measured value divided by the baseline.
     RatioAtMost(f64),
     RatioAtLeast(f64),
-    /// Nothing was promised.
+    /// Informational only.
     None,
 }
 
@@ -28,7 +28,7 @@ pub struct Row {
     pub name: String,
     pub unit: &'static str,
     pub ours: f64,
-    /// What it is compared with, measured in the same run.
+    /// The baseline, measured in the same run.
     pub reference: Option<(&'static str, f64)>,
     pub bound: Bound,
 }
@@ -78,7 +78,7 @@ impl Report {
         self.sections.push((section, Vec::new()));
     }
 
-    /// Keeps a row and shows it at once.
+    /// Adds a row and prints it.
     pub fn add(&mut self, row: Row) {
         let reference = row.reference.map_or_else(String::new, |(name, value)| {
             format!("{name} {}, ratio {:.2}", short(value), row.ours / value)
@@ -105,24 +105,24 @@ impl Report {
         self.sections.iter().flat_map(|(_, rows)| rows)
     }
 
-    /// Writes `name.json` and `name.md` into `folder`.
-    pub fn write(&self, folder: &Path, name: &str, events: u64) -> Result<()> {
-        fs::create_dir_all(folder)?;
+    /// Writes `name.json` and `name.md` into `dir`.
+    pub fn write(&self, dir: &Path, name: &str, events: u64) -> Result<()> {
+        fs::create_dir_all(dir)?;
         let machine = machine();
         let mut rows = Vec::new();
         let mut text = format!(
-            "# {name}\n\n{machine}; reference set of {events} events. Bounds on processor time are \
-             scaled by what a bare request, or what their row names, cost beside them, against \
-             where they were set.\n"
+            "# {name}\n\n{machine}; reference set of {events} events. Bounds on CPU time are scaled \
+             by the cost of a bare request (or of what the row names) in the same run, relative to \
+             the machine where they were calibrated.\n"
         );
-        for (section, own) in &self.sections {
+        for (section, section_rows) in &self.sections {
             let _ = write!(
                 text,
                 "\n## {section}\n\n| | ours | reference | ratio | bound | |\n|---|---|---|---|---|---|\n"
             );
-            for row in own {
-                let reference = row.reference.map_or_else(String::new, |(what, value)| {
-                    format!("{} {} ({what})", short(value), row.unit)
+            for row in section_rows {
+                let reference = row.reference.map_or_else(String::new, |(name, value)| {
+                    format!("{} {} ({name})", short(value), row.unit)
                 });
                 let ratio = row.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}"));
                 let _ = writeln!(
@@ -136,19 +136,19 @@ impl Report {
                 );
                 rows.push(json!({
                     "section": section, "name": row.name, "unit": row.unit, "ours": row.ours,
-                    "reference": row.reference.map(|(what, value)| json!({"what": what, "value": value})),
+                    "reference": row.reference.map(|(name, value)| json!({"what": name, "value": value})),
                     "ratio": row.ratio(), "bound": row.bound(), "holds": row.holds(),
                 }));
             }
         }
         let all: Value = json!({ "machine": machine, "events": events, "rows": rows });
-        fs::write(folder.join(format!("{name}.json")), serde_json::to_vec_pretty(&all)?)?;
-        fs::write(folder.join(format!("{name}.md")), text)?;
+        fs::write(dir.join(format!("{name}.json")), serde_json::to_vec_pretty(&all)?)?;
+        fs::write(dir.join(format!("{name}.md")), text)?;
         Ok(())
     }
 }
 
-/// Three digits that matter.
+/// Three significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => format!("{value:.0}"),
@@ -159,17 +159,17 @@ fn short(value: f64) -> String {
 
 fn machine() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
-    let (processors, memory) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
+    let (cpuinfo, memory) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
     let value = |text: &str, key: &str| {
         let line = text.lines().find(|line| line.starts_with(key)).map(str::to_owned);
         line.and_then(|line| Some(line.split_once(':')?.1.trim().to_owned())).unwrap_or_default()
     };
-    let cores = processors.lines().filter(|line| line.starts_with("processor")).count();
+    let cores = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
     let kilobytes: f64 =
         value(&memory, "MemTotal").trim_end_matches(" kB").parse().unwrap_or_default();
     format!(
         "{cores} x {}, {:.0} GB of memory, Linux {}",
-        value(&processors, "model name"),
+        value(&cpuinfo, "model name"),
         kilobytes * 1_024.0 / 1e9,
         read("/proc/sys/kernel/osrelease").trim()
     )

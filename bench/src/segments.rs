@@ -1,5 +1,5 @@
-//! What the insights cost while the events lie in many files, and while those are merged, against
-//! after that: in this process, where merges begin when they are told to.
+//! Insights over many small segments, and during compaction, against insights after compaction. In this
+//! process, so that compaction can be controlled.
 
 use std::time::Instant;
 
@@ -19,8 +19,8 @@ const ROUNDS: usize = 5;
 
 pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     report.begin("Insights with many files, against the same after they were merged");
-    let folder = tempfile::tempdir()?;
-    let mut stores = Stores::open(folder.path(), events).await?;
+    let dir = tempfile::tempdir()?;
+    let mut stores = Stores::open(dir.path(), events).await?;
     let (mut applied, mut flushed) = (0, 0);
     while applied < events {
         applied += stores.apply(BATCH_RECORDS).await?;
@@ -33,9 +33,9 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     let files = |warehouse: &Warehouse| warehouse.files(ProjectId(1)).files.len();
     let many = files(&stores.warehouse);
     ensure!(many as u64 >= SEGMENTS, "only {many} files");
-    // Beside each other, so that both are asked in turns as long as nothing is merged: what the
-    // machine does in one minute says little of the next.
-    let merged = stores.copy_events(&folder.path().join("merged"))?;
+    // Both warehouses exist at once and are queried alternately before compaction: the
+    // machine's speed varies over minutes.
+    let merged = stores.copy_events(&dir.path().join("merged"))?;
     while merged.compact(CompactionKind::Minor)?.is_some() {}
     let project = stores.catalog.projects().get(ProjectId(1)).await?;
     let over = |warehouse: &Warehouse| {
@@ -44,9 +44,9 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     };
     let (ours, reference) = (over(&stores.warehouse), over(&merged));
     let ask = async |queries: &QueryRunner, insight: &Value| -> Result<(f64, Value)> {
-        let asked =
+        let request =
             QueryRequest::new(insight.clone(), Refresh::ForceBlocking, Visibilities::default());
-        answered(queries, &project, asked).await
+        run_query(queries, &project, request).await
     };
 
     let insights = insights();
@@ -116,16 +116,16 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     Ok(())
 }
 
-async fn answered(
+async fn run_query(
     queries: &QueryRunner,
     project: &catalog::ProjectRow,
-    asked: QueryRequest,
+    request: QueryRequest,
 ) -> Result<(f64, Value)> {
-    let begun = Instant::now();
-    match queries.run(project, asked).await? {
+    let started = Instant::now();
+    match queries.run(project, request).await? {
         QueryResponse::Ready { result, .. } => {
-            Ok((begun.elapsed().as_secs_f64() * 1e3, result.results.clone()))
+            Ok((started.elapsed().as_secs_f64() * 1e3, result.results.clone()))
         }
-        _ => bail!("a question that was waited for has no answer"),
+        _ => bail!("a query has no result"),
     }
 }

@@ -1,4 +1,4 @@
-//! Both stores and their journal in this process, filled with the reference set.
+//! Journal, catalog and warehouse in this process, filled with the reference set.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ pub struct Stores {
     events: PathBuf,
 }
 
-fn open_events(folder: &Path, journal: &Journal, clock: &Clock) -> Result<Warehouse> {
+fn open_events(dir: &Path, journal: &Journal, clock: &Clock) -> Result<Warehouse> {
     let settings = warehouse::Settings::default();
-    Ok(Warehouse::open(folder, journal.id().as_u128(), settings, clock.clone())?)
+    Ok(Warehouse::open(dir, journal.id().as_u128(), settings, clock.clone())?)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
@@ -49,10 +49,10 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 impl Stores {
     /// The events are in the journal only.
-    pub async fn open(folder: &Path, events: u64) -> Result<Self> {
+    pub async fn open(dir: &Path, events: u64) -> Result<Self> {
         let clock = Clock::at(Timestamp::from_micros(START_MICROS + (DAYS + 1) * DAY_MICROS));
         let vault = Vault::new(&Secret::given("secret"));
-        let file = folder.join("catalog.sqlite");
+        let file = dir.join("catalog.sqlite");
         let catalog = Catalog::open(Location::Sqlite(&file), vault, clock.clone()).await?;
         let first = BootstrapOptions {
             project_api_key: Some(Secret::given("phc_test")),
@@ -62,9 +62,9 @@ impl Stores {
         };
         catalog.bootstrap(first).await?;
         let settings = journal::Settings { disk_bytes_max: 64 << 30, ..Default::default() };
-        let journal = Journal::open(folder.join("journal"), settings).await?;
+        let journal = Journal::open(dir.join("journal"), settings).await?;
         fill(&journal, events).await?;
-        let events = folder.join("events");
+        let events = dir.join("events");
         let warehouse = open_events(&events, &journal, &clock)?;
         let parts = Parts {
             catalog: catalog.clone(),
@@ -77,13 +77,13 @@ impl Stores {
         Ok(Self { catalog, warehouse, clock, pipeline, reader, journal, events })
     }
 
-    /// A second warehouse over copies of the files that the first one has by now.
+    /// Opens a second warehouse on copies of the current files.
     pub fn copy_events(&self, to: &Path) -> Result<Warehouse> {
         copy(&self.events, to)?;
         open_events(to, &self.journal, &self.clock)
     }
 
-    /// How many of the next records were applied.
+    /// Applies the next records and returns their number.
     pub async fn apply(&mut self, records_max: usize) -> Result<u64> {
         let records = self.reader.next_batch(records_max, BATCH_BYTES_MAX).await?;
         self.pipeline.apply(&records).await?;

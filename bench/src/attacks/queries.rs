@@ -1,4 +1,4 @@
-//! What the holder of a key can make the server compute.
+//! Attacks with a key: expensive queries, flags and edits.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -9,25 +9,25 @@ use tokio::task::JoinSet;
 
 use super::victim::Victim;
 use crate::load::post;
-use crate::running::PROJECT_KEY;
+use crate::server_process::PROJECT_KEY;
 
-/// So many events are there to compute with.
+/// Events in the data directory.
 const EVENTS: usize = 20_000;
 
 /// 1,500 columns of long strings.
 pub async fn wide(victim: Victim) -> Result<String> {
     some_events(&victim, PROJECT_KEY, 1).await?;
-    asked(&victim, &[(1, wide_query())], 3).await
+    run_concurrently(&victim, &[(1, wide_query())], 3).await
 }
 
 /// An array of sixteen million numbers made for every row.
 pub async fn endless(victim: Victim) -> Result<String> {
     some_events(&victim, PROJECT_KEY, 1).await?;
     let query = "select sum(indexOf(range(16000000), toInt(length(event)) + 15999000)) from events";
-    asked(&victim, &[(1, query.to_owned())], 3).await
+    run_concurrently(&victim, &[(1, query.to_owned())], 3).await
 }
 
-/// 1,500 regular expressions that are large when compiled.
+/// 1,500 regular expressions with large compiled programs.
 pub async fn regexes(victim: Victim) -> Result<String> {
     some_events(&victim, PROJECT_KEY, 1).await?;
     let mut query = String::from("select countIf(false");
@@ -36,10 +36,10 @@ pub async fn regexes(victim: Victim) -> Result<String> {
         let _ = write!(query, " or match(event, '\\\\w{{4}}{number}')");
     }
     query.push_str(") from events");
-    asked(&victim, &[(1, query)], 3).await
+    run_concurrently(&victim, &[(1, query)], 3).await
 }
 
-/// Four projects ask for as much as they may, all at once.
+/// Four projects run the maximum of queries concurrently.
 pub async fn everybody(victim: Victim) -> Result<String> {
     some_events(&victim, PROJECT_KEY, 1).await?;
     let mut queries = vec![(1, wide_query())];
@@ -48,7 +48,7 @@ pub async fn everybody(victim: Victim) -> Result<String> {
         some_events(&victim, &project.key, project.id).await?;
         queries.push((project.id, wide_query()));
     }
-    asked(&victim, &queries, 3).await
+    run_concurrently(&victim, &queries, 3).await
 }
 
 /// One flag with 2,000 regular expressions.
@@ -62,7 +62,7 @@ pub async fn flag_regexes(victim: Victim) -> Result<String> {
         })
         .collect();
     let body = json!({ "key": "regexes", "filters": { "groups": groups } });
-    let begun = Instant::now();
+    let started = Instant::now();
     let (made, said) = victim.manage("POST", "/api/projects/1/feature_flags/", &body).await?;
     let said = said["detail"].as_str().unwrap_or_default();
     let request = json!({
@@ -71,7 +71,7 @@ pub async fn flag_regexes(victim: Victim) -> Result<String> {
     let request = post("/flags/?v=2", "Connection: close\r\n", request.to_string().as_bytes());
     let (status, _) = victim.ask(0, &request).await?;
     ensure!(status == 200, "/flags answered {status}");
-    Ok(format!("saving {made} {said}, /flags {status}, {:.1} s", begun.elapsed().as_secs_f64()))
+    Ok(format!("saving {made} {said}, /flags {status}, {:.1} s", started.elapsed().as_secs_f64()))
 }
 
 /// A person with 50,000 ids is split.
@@ -101,22 +101,22 @@ pub async fn split(victim: Victim) -> Result<String> {
     };
     let ids: Vec<_> = (0..IDS).map(|number| format!("alias-{number}")).collect();
     let body = json!({ "distinct_ids_to_split": ids });
-    let begun = Instant::now();
+    let started = Instant::now();
     let (status, _) =
         victim.manage("POST", &format!("/api/projects/1/persons/{person}/split/"), &body).await?;
-    Ok(format!("answered {status} in {:.1} s", begun.elapsed().as_secs_f64()))
+    Ok(format!("answered {status} in {:.1} s", started.elapsed().as_secs_f64()))
 }
 
-/// Whom a flag reaches, over everybody who is stored.
+/// The blast radius of a flag over all stored persons.
 pub async fn blast_radius(victim: Victim) -> Result<String> {
     let condition =
         json!({ "key": "email", "type": "person", "operator": "icontains", "value": "7@" });
     let group = json!({ "properties": [condition], "rollout_percentage": 100 });
-    let begun = Instant::now();
+    let started = Instant::now();
     let path = "/api/projects/1/feature_flags/user_blast_radius/";
-    let (status, answer) = victim.manage("POST", path, &json!({ "condition": group })).await?;
-    ensure!(status == 200, "answered {status}: {answer}");
-    Ok(format!("{answer} in {:.1} s", begun.elapsed().as_secs_f64()))
+    let (status, response) = victim.manage("POST", path, &json!({ "condition": group })).await?;
+    ensure!(status == 200, "answered {status}: {response}");
+    Ok(format!("{response} in {:.1} s", started.elapsed().as_secs_f64()))
 }
 
 fn wide_query() -> String {
@@ -129,35 +129,39 @@ fn wide_query() -> String {
     query
 }
 
-/// Asks each query so many times at once; 200 and every refusal but a 5xx other than 503 and 504
-/// are answers.
-async fn asked(victim: &Victim, queries: &[(u64, String)], times: usize) -> Result<String> {
-    let mut asking = JoinSet::new();
+/// Runs each query `times` times concurrently; 200, 4xx, 503 and 504
+/// are acceptable.
+async fn run_concurrently(
+    victim: &Victim,
+    queries: &[(u64, String)],
+    times: usize,
+) -> Result<String> {
+    let mut requests = JoinSet::new();
     for (project, query) in queries {
         for _ in 0..times {
             let (victim, project, query) = (victim.clone(), *project, query.clone());
-            asking.spawn(async move {
-                let begun = Instant::now();
-                let (status, answer) = victim.hogql(project, &query).await?;
-                anyhow::Ok((status, answer, begun.elapsed().as_secs_f64()))
+            requests.spawn(async move {
+                let started = Instant::now();
+                let (status, response) = victim.hogql(project, &query).await?;
+                anyhow::Ok((status, response, started.elapsed().as_secs_f64()))
             });
         }
     }
-    let mut told = std::collections::BTreeMap::<_, (usize, f64)>::new();
-    for outcome in asking.join_all().await {
-        let (status, answer, seconds) = outcome?;
-        ensure!(status < 500 || [503, 504].contains(&status), "answered {status}: {answer}");
-        let why = answer["detail"].as_str().unwrap_or_default().to_owned();
-        let (times, longest) = told.entry((status, why)).or_default();
+    let mut by_status = std::collections::BTreeMap::<_, (usize, f64)>::new();
+    for outcome in requests.join_all().await {
+        let (status, response, seconds) = outcome?;
+        ensure!(status < 500 || [503, 504].contains(&status), "answered {status}: {response}");
+        let why = response["detail"].as_str().unwrap_or_default().to_owned();
+        let (times, longest) = by_status.entry((status, why)).or_default();
         *times += 1;
         *longest = longest.max(seconds);
     }
-    // A query that was answered 504 must not go on.
+    // A query that timed out with 504 must stop.
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let told = told.into_iter().map(|((status, why), (times, longest))| {
+    let by_status = by_status.into_iter().map(|((status, why), (times, longest))| {
         format!("{times} × {status} within {longest:.1} s {why}")
     });
-    Ok(told.collect::<Vec<_>>().join(", "))
+    Ok(by_status.collect::<Vec<_>>().join(", "))
 }
 
 async fn some_events(victim: &Victim, key: &str, project: u64) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The server under attack, and how to reach it from several addresses.
+//! The server under attack, and clients from several addresses.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use tokio::time::timeout;
 
 use super::{count, program};
 use crate::load::{answer, post};
-use crate::running::{PERSONAL_KEY, PROJECT_KEY, Running};
+use crate::server_process::{PERSONAL_KEY, PROJECT_KEY, ServerProcess};
 
-/// Nobody waits longer for one answer.
+/// Timeout of one response.
 pub const ANSWER_MAX: Duration = Duration::from_secs(120);
-/// So many addresses attack, 127.0.0.2 and up; honest senders use 127.0.0.1.
+/// Number of attacking addresses, from 127.0.0.2 on; the honest client uses 127.0.0.1.
 const ATTACKERS: u8 = 8;
-/// What many distributions give a program, and no more to be had.
+/// The default descriptor limit of many distributions, as hard limit.
 const DESCRIPTORS: u32 = 1_024;
 const PERSONS_A_BATCH: u64 = 2_000;
 
@@ -28,12 +28,12 @@ const PERSONS_A_BATCH: u64 = 2_000;
 pub struct Victim(Arc<Inner>);
 
 struct Inner {
-    running: Running,
+    running: ServerProcess,
     other: Project,
-    folder: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
-/// A project of somebody else on the same server.
+/// A second project on the same server.
 pub struct Project {
     pub id: u64,
     pub key: String,
@@ -41,20 +41,20 @@ pub struct Project {
 
 impl Victim {
     pub async fn start(attack: &str, template: Option<&Path>) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let data = folder.path().join("data");
+        let dir = tempfile::tempdir()?;
+        let data = dir.path().join("data");
         if let Some(template) = template {
             copy(template, &data)?;
         }
-        let running = Running::start(&mut serve(&data, attack == "months")?)?;
+        let running = ServerProcess::start(&mut serve(&data, attack == "months")?)?;
         let address = running.address();
         let other = project(address, "other").await?;
         if template.is_some() {
-            // Brings the persons into memory, as the first chart of the day does.
+            // Loads the person index, as the first insight does.
             let query = "select count() from events where person.properties.plan = 'pro'";
             hogql(address, 1, query).await?;
         }
-        Ok(Self(Arc::new(Inner { running, other, folder })))
+        Ok(Self(Arc::new(Inner { running, other, dir })))
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -65,10 +65,10 @@ impl Victim {
         self.0.running.resident_megabytes()
     }
 
-    /// Parquet files that the first project's events are in.
+    /// The number of segment files of the first project.
     pub fn event_files(&self) -> Result<usize> {
-        let folder = self.0.folder.path().join("data/warehouse/1");
-        let names = std::fs::read_dir(folder)?.map(|file| Ok(file?.file_name()));
+        let dir = self.0.dir.path().join("data/warehouse/1");
+        let names = std::fs::read_dir(dir)?.map(|file| Ok(file?.file_name()));
         let names: Vec<_> = names.collect::<std::io::Result<_>>()?;
         Ok(names.iter().filter(|name| name.to_string_lossy().ends_with(".parquet")).count())
     }
@@ -83,19 +83,19 @@ impl Victim {
         connect(self.address(), host).await
     }
 
-    /// Sends a request as attacker `number` and reads its answer.
+    /// Sends a request as attacker `number` and reads its response.
     pub async fn ask(&self, number: usize, request: &[u8]) -> Result<(u16, Vec<u8>)> {
-        let asked = async {
+        let request = async {
             let mut stream = self.connect(number).await?;
             let mut body = Vec::new();
-            // A server may answer and close before it has read all.
+            // The server may respond and close before it has read everything.
             let sent = stream.write_all(request).await;
             match answer(&mut stream, &mut body).await {
                 Ok(status) => Ok((status, body)),
                 Err(error) => Err(sent.err().map_or(error, Into::into)),
             }
         };
-        timeout(ANSWER_MAX, asked).await.context("no answer in time")?
+        timeout(ANSWER_MAX, request).await.context("no answer in time")?
     }
 
     pub async fn hogql(&self, project: u64, query: &str) -> Result<(u16, Value)> {
@@ -110,15 +110,15 @@ impl Victim {
         project(self.address(), name).await
     }
 
-    /// Events of a project, once they are `expected` or the wait is over.
+    /// The number of events of a project, once it is `expected` or after the timeout.
     pub async fn events(&self, project: u64, expected: u64, wait_max: Duration) -> Result<u64> {
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         loop {
             let counted = match self.hogql(project, "select count() from events").await? {
                 (200, answer) => count(&answer)?,
                 (status, answer) => anyhow::bail!("counting events answered {status}: {answer}"),
             };
-            if counted >= expected || begun.elapsed() > wait_max {
+            if counted >= expected || started.elapsed() > wait_max {
                 return Ok(counted);
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -149,14 +149,14 @@ async fn manage(
     let headers = format!("Authorization: Bearer {PERSONAL_KEY}\r\nConnection: close\r\n");
     let request = post(path, &headers, body.to_string().as_bytes());
     let request = [method.as_bytes(), &request[b"POST".len()..]].concat();
-    let asked = async {
+    let request = async {
         let mut stream = connect(address, 1).await?;
         stream.write_all(&request).await?;
         let mut body = Vec::new();
         let status = answer(&mut stream, &mut body).await?;
         anyhow::Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
     };
-    timeout(ANSWER_MAX, asked).await.with_context(|| format!("{path}: no answer in time"))?
+    timeout(ANSWER_MAX, request).await.with_context(|| format!("{path}: no answer in time"))?
 }
 
 async fn project(address: SocketAddr, name: &str) -> Result<Project> {
@@ -182,10 +182,10 @@ fn serve(data: &Path, few_descriptors: bool) -> Result<Command> {
     Ok(command)
 }
 
-/// A data directory with so many persons, each with an e-mail address and a plan.
-pub async fn fill(folder: &Path, persons: u64) -> Result<PathBuf> {
+/// A data directory with `persons` persons, each with an e-mail address and a plan.
+pub async fn fill(dir: &Path, persons: u64) -> Result<PathBuf> {
     eprintln!("storing {persons} persons");
-    let running = Running::start(&mut serve(folder, false)?)?;
+    let running = ServerProcess::start(&mut serve(dir, false)?)?;
     let mut stream = connect(running.address(), 1).await?;
     let mut body = Vec::new();
     let mut first = 0;
@@ -219,7 +219,7 @@ pub async fn fill(folder: &Path, persons: u64) -> Result<PathBuf> {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     running.stop()?;
-    Ok(folder.to_owned())
+    Ok(dir.to_owned())
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -1,5 +1,5 @@
-//! `make soak`: every attack, or those that are named. `ATTACK_PERSONS` are stored before,
-//! `ATTACK_PROGRAM` is another build to attack.
+//! `make soak`: runs every attack, or those given as arguments. `ATTACK_PERSONS` sets the stored persons,
+//! `ATTACK_PROGRAM` the binary to attack.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The reference: an axum server that reads bodies and answers a constant.
+//! The baseline: an axum server that reads bodies and returns a constant.
 
 use axum::Router;
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! Servers started, asked and measured from outside.
+//! Starts server processes and measures their CPU time and memory through `/proc`.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// Threads that apply what was taken in.
-const BEHIND: [&str; 3] = ["pipeline", "upkeep", "sqlx"];
+/// Names of the background threads, which apply captured events.
+const BACKGROUND_THREADS: [&str; 3] = ["pipeline", "upkeep", "sqlx"];
 const POLL: Duration = Duration::from_micros(200);
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 pub const PROJECT_KEY: &str = "phc_bench";
 pub const PERSONAL_KEY: &str = "phx_bench_bench_bench_bench_bench_bench";
-/// Linux counts a process's CPU time in hundredths of a second.
-const TICKS_A_SECOND: f64 = 100.0;
+/// Clock ticks per second in `/proc`.
+const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A program that was built into the same folder as this one.
+/// The path of a binary in the directory of this one.
 pub fn sibling(name: &str) -> Result<PathBuf> {
     let here = env::current_exe()?;
     let program = here.parent().context("the program is in no folder")?.join(name);
@@ -29,7 +29,7 @@ pub fn sibling(name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Ours on a folder, with a project key and a personal key that are known.
+/// `hedgerow serve` on a data directory with fixed keys.
 pub fn hedgerow(data: &Path) -> Result<Command> {
     let mut command = Command::new(sibling("hedgerow")?);
     command.arg("serve").arg("--data-dir").arg(data);
@@ -37,14 +37,14 @@ pub fn hedgerow(data: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// A server of ours or the reference; ended when dropped.
-pub struct Running {
+/// A server process, Hedgerow or the baseline; killed when dropped.
+pub struct ServerProcess {
     process: Child,
     address: SocketAddr,
 }
 
-impl Running {
-    /// Starts it on a free port and waits until it says that it is ready.
+impl ServerProcess {
+    /// Starts it on a free port and waits until it is ready.
     pub fn start(command: &mut Command) -> Result<Self> {
         for (name, _) in env::vars_os() {
             if name.to_string_lossy().starts_with("HEDGEROW_") {
@@ -52,7 +52,7 @@ impl Running {
             }
         }
         command.env("HEDGEROW_LISTEN", "127.0.0.1:0").stdout(Stdio::piped()).stderr(Stdio::null());
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut process = command.spawn()?;
         let address = match address(&mut process) {
             Ok(address) => address,
@@ -63,22 +63,22 @@ impl Running {
         };
         let running = Self { process, address };
         while !is_ready(address) {
-            ensure!(begun.elapsed() < PATIENCE, "{address} is not ready");
+            ensure!(started.elapsed() < TIMEOUT, "{address} is not ready");
             sleep(POLL);
         }
         Ok(running)
     }
 
-    /// Ends it in order and answers the processor seconds of its whole life.
+    /// Stops it with SIGTERM and returns its total CPU seconds.
     pub fn stop(mut self) -> Result<f64> {
-        let before = waited_for()?;
+        let before = children_cpu_seconds()?;
         self.signal("-TERM")?;
         self.process.wait()?;
-        Ok(waited_for()? - before)
+        Ok(children_cpu_seconds()? - before)
     }
 
-    /// Does something while the server stands still.
-    pub fn while_still<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// Runs `work` while the server is stopped with SIGSTOP.
+    pub fn while_stopped<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.signal("-STOP")?;
         let done = work();
         self.signal("-CONT")?;
@@ -86,8 +86,8 @@ impl Running {
     }
 
     fn signal(&self, name: &str) -> Result<()> {
-        let told = Command::new("kill").arg(name).arg(self.process.id().to_string()).status()?;
-        ensure!(told.success(), "it cannot be told {name}");
+        let sent = Command::new("kill").arg(name).arg(self.process.id().to_string()).status()?;
+        ensure!(sent.success(), "cannot send {name}");
         Ok(())
     }
 
@@ -110,16 +110,16 @@ impl Running {
         Ok(kilobytes.parse::<f64>()? * 1_024.0 / 1e6)
     }
 
-    /// User and system time so far.
+    /// User and system CPU time so far.
     pub fn cpu_seconds(&self) -> Result<f64> {
         Ok(times(&format!("/proc/{}/stat", self.process.id()))?.1)
     }
 
-    /// The same by the names of the threads that are there now.
+    /// CPU time by thread name, of the threads that exist now.
     pub fn cpu_by_thread(&self) -> Result<BTreeMap<String, f64>> {
         let mut all = BTreeMap::new();
         for thread in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
-            // A thread may end while it is looked at.
+            // A thread may exit meanwhile.
             if let Ok((name, seconds)) = times(&thread?.path().join("stat").to_string_lossy()) {
                 *all.entry(name).or_default() += seconds;
             }
@@ -127,30 +127,30 @@ impl Running {
         Ok(all)
     }
 
-    /// What taking events in costs, without what is made of them afterwards.
+    /// CPU seconds of capture, without the background threads.
     pub fn capture_seconds(&self) -> Result<f64> {
-        let behind: f64 = self
+        let background: f64 = self
             .cpu_by_thread()?
             .into_iter()
             .filter_map(|(name, seconds)| {
-                BEHIND.iter().any(|prefix| name.starts_with(prefix)).then_some(seconds)
+                BACKGROUND_THREADS.iter().any(|prefix| name.starts_with(prefix)).then_some(seconds)
             })
             .sum();
-        Ok(self.cpu_seconds()? - behind)
+        Ok(self.cpu_seconds()? - background)
     }
 }
 
-/// Processor seconds of the processes that were started here and have ended.
-fn waited_for() -> Result<f64> {
+/// CPU seconds of child processes that have exited.
+fn children_cpu_seconds() -> Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let (_, fields) = stat.rsplit_once(')').context("no name")?;
     let mut fields = fields.split_whitespace().skip(13);
     let mut next = || -> Result<f64> { Ok(fields.next().context("no time")?.parse()?) };
-    // What `kill` itself cost is too little to count.
-    Ok((next()? + next()?) / TICKS_A_SECOND)
+    // Includes the `kill` processes, which are negligible.
+    Ok((next()? + next()?) / TICKS_PER_SECOND)
 }
 
-/// Name and processor seconds of a process or thread.
+/// Name and CPU seconds of a process or thread.
 fn times(path: &str) -> Result<(String, f64)> {
     let stat = fs::read_to_string(path)?;
     let (name, fields) = stat.rsplit_once(')').context("no name")?;
@@ -158,10 +158,10 @@ fn times(path: &str) -> Result<(String, f64)> {
     let field = |at: usize| -> Result<f64> {
         Ok(fields.split_whitespace().nth(at).context("no time")?.parse()?)
     };
-    Ok((name.to_owned(), (field(11)? + field(12)?) / TICKS_A_SECOND))
+    Ok((name.to_owned(), (field(11)? + field(12)?) / TICKS_PER_SECOND))
 }
 
-impl Drop for Running {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -181,7 +181,7 @@ fn address(process: &mut Child) -> Result<SocketAddr> {
 fn is_ready(address: SocketAddr) -> bool {
     let ask = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.write_all(b"GET /_readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
         let mut head = [0; 12];
         stream.read_exact(&mut head)?;

@@ -1,4 +1,4 @@
-//! ClickHouse, as the package `chdb` brings it, asked over a pipe.
+//! ClickHouse from the package `chdb`, over a pipe.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
@@ -10,20 +10,20 @@ use serde_json::{Value as Json, json};
 
 use crate::reference::{Reference, Value};
 
-pub struct Peer {
+pub struct ClickHouse {
     process: Child,
     give: ChildStdin,
     take: BufReader<ChildStdout>,
 }
 
-impl Peer {
-    /// None when `make test-deps` did not bring the package.
-    pub fn start(folder: &Path) -> Result<Option<Self>> {
+impl ClickHouse {
+    /// `None` if `make test-deps` did not install the package.
+    pub fn start(dir: &Path) -> Result<Option<Self>> {
         let Some(python) = python() else { return Ok(None) };
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peer.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clickhouse.py");
         let mut process = Command::new(python)
             .arg(script)
-            .arg(folder)
+            .arg(dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -32,8 +32,8 @@ impl Peer {
         Ok(Some(Self { process, give, take }))
     }
 
-    pub fn load(&mut self, events: u64, folder: &Path) -> Result<()> {
-        let file = folder.join("events.tsv");
+    pub fn load(&mut self, events: u64, dir: &Path) -> Result<()> {
+        let file = dir.join("events.tsv");
         let columns = write(events, &file)?;
         self.ask(&json!({ "load": file, "columns": columns }))?;
         std::fs::remove_file(file)?;
@@ -56,7 +56,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for ClickHouse {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -64,23 +64,23 @@ impl Drop for Peer {
 }
 
 fn python() -> Option<PathBuf> {
-    let folder = match std::env::var_os("HEDGEROW_TEST_DEPS") {
-        Some(folder) => PathBuf::from(folder),
+    let dir = match std::env::var_os("HEDGEROW_TEST_DEPS") {
+        Some(dir) => PathBuf::from(dir),
         None => {
             let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
             let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
             cache.or_else(home)?.join("hedgerow/test-deps")
         }
     };
-    Some(folder.join("venv/bin/python")).filter(|python| python.is_file())
+    Some(dir.join("venv/bin/python")).filter(|python| python.is_file())
 }
 
-/// Texts with so many values that a dictionary does not pay.
+/// String properties of high cardinality, where a dictionary does not pay.
 const WIDE: [&str; 5] = ["$current_url", "$pathname", "$device_id", "$session_id", "$window_id"];
-/// The only property that not every event has, and the last.
+/// The last property, and the only optional one.
 const SPARSE: &str = "utm_source";
 
-/// Writes the reference set as tab-separated text; the names and types of its columns.
+/// Writes the reference set as TSV; returns its column names and types.
 fn write(events: u64, file: &Path) -> Result<Vec<(String, &'static str)>> {
     let mut columns: Vec<(String, &'static str)> = [
         ("event", "LowCardinality(String)"),

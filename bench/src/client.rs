@@ -1,4 +1,4 @@
-//! One request at a time, as a person at a desk would.
+//! A client that sends one request at a time.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -6,16 +6,16 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use crate::load::{answer, get, post};
-use crate::running::{PERSONAL_KEY, Running};
+use crate::server_process::{PERSONAL_KEY, ServerProcess};
 
-/// A connection that is kept.
-pub struct Asker {
+/// A keep-alive connection.
+pub struct Client {
     stream: TcpStream,
     body: Vec<u8>,
 }
 
-impl Asker {
-    pub async fn new(server: &Running) -> Result<Self> {
+impl Client {
+    pub async fn new(server: &ServerProcess) -> Result<Self> {
         let stream = TcpStream::connect(server.address()).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, body: Vec::new() })
@@ -33,7 +33,7 @@ impl Asker {
         Ok(serde_json::from_slice(self.post(path, body).await?)?)
     }
 
-    /// The body of a good answer.
+    /// The body of a 200 response.
     pub async fn ask(&mut self, request: &[u8]) -> Result<&[u8]> {
         self.stream.write_all(request).await?;
         let status = answer(&mut self.stream, &mut self.body).await?;

@@ -1,4 +1,4 @@
-//! What strangers can do with nothing but the public key of a project, or without one.
+//! Attacks with only the public project key, or without any key.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use tokio::time::sleep;
 
 use super::victim::Victim;
 use crate::load::{get, post};
-use crate::running::PROJECT_KEY;
+use crate::server_process::PROJECT_KEY;
 
-/// As long as an attack that only holds things holds them.
+/// Duration of attacks that only hold resources.
 const HOLD: Duration = Duration::from_secs(25);
 const BYTES_MAX: usize = 20 << 20;
 const VISIBLE_MAX: Duration = Duration::from_secs(90);
 
-/// Nobody attacks: what the others are compared with.
+/// No attack: the baseline.
 pub async fn quiet(_: Victim) -> Result<String> {
     sleep(Duration::from_secs(10)).await;
     Ok(String::new())
@@ -47,7 +47,7 @@ pub async fn months(victim: Victim) -> Result<String> {
     ensure!(status == 200, "the batch was answered {status}");
     let stored = victim.events(1, before + MONTHS, VISIBLE_MAX).await?;
     ensure!(stored == before + MONTHS, "{stored} events of {}", before + MONTHS);
-    // Memory is written to files about a minute after its first event.
+    // The memtable is flushed about a minute after its first event.
     sleep(Duration::from_secs(75)).await;
     let stored = victim.events(1, before + MONTHS, VISIBLE_MAX).await?;
     ensure!(stored == before + MONTHS, "{stored} events of {} in files", before + MONTHS);
@@ -56,7 +56,7 @@ pub async fn months(victim: Victim) -> Result<String> {
     Ok(format!("{MONTHS} months in {files} files"))
 }
 
-/// Tokens of almost two megabytes that nobody has, packed to a thousandth.
+/// Unknown tokens of almost 2 MB, compressed a thousandfold.
 pub async fn tokens(victim: Victim) -> Result<String> {
     const REQUESTS: usize = 2_000;
     const TOKEN_BYTES: usize = (2 << 20) - 1_024;
@@ -72,7 +72,7 @@ pub async fn tokens(victim: Victim) -> Result<String> {
     .await
 }
 
-/// Bodies of some kilobytes whose values take gigabytes, asked of `/flags`.
+/// `/flags` bodies of some kilobytes that would parse to gigabytes.
 pub async fn flags(victim: Victim) -> Result<String> {
     const TEXT_BYTES: usize = (2 << 20) - 1_024;
     let objects = "{\"\":0},".repeat(TEXT_BYTES / 7);
@@ -85,15 +85,15 @@ pub async fn flags(victim: Victim) -> Result<String> {
     let unknown = packed("/flags/?v=2", body("phc_nobody").as_bytes())?;
     let requests = std::sync::Arc::new([known, unknown]);
     let sizes = format!("bodies of {} bytes; ", requests[0].len());
-    let told = at_once(512, 64, move |number| {
+    let statuses = at_once(512, 64, move |number| {
         let (victim, requests) = (victim.clone(), requests.clone());
         async move { Ok(victim.ask(number, &requests[number % 2]).await?.0) }
     })
     .await?;
-    Ok(sizes + &told)
+    Ok(sizes + &statuses)
 }
 
-/// Bodies that zstd and brotli packed to almost nothing, sent to capture.
+/// Decompression bombs in zstd and brotli, sent to capture.
 pub async fn inflating(victim: Victim) -> Result<String> {
     const EVENTS: usize = 20;
     const VALUE_BYTES: usize = BYTES_MAX / EVENTS - 1_024;
@@ -107,15 +107,15 @@ pub async fn inflating(victim: Victim) -> Result<String> {
         coded("zstd", zstd::bulk::compress(text.as_bytes(), 3)?),
     ]);
     let sizes = format!("bodies of {} and {} bytes; ", requests[0].len(), requests[1].len());
-    let told = at_once(64, 64, move |number| {
+    let statuses = at_once(64, 64, move |number| {
         let (victim, requests) = (victim.clone(), requests.clone());
         async move { Ok(victim.ask(number, &requests[number % 2]).await?.0) }
     })
     .await?;
-    Ok(sizes + &told)
+    Ok(sizes + &statuses)
 }
 
-/// Bodies of capture that stop half-way, on thousands of connections.
+/// Capture bodies that stall half-way, on thousands of connections.
 pub async fn half_sent(victim: Victim) -> Result<String> {
     let head = format!(
         "POST /batch/ HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
@@ -125,7 +125,7 @@ pub async fn half_sent(victim: Victim) -> Result<String> {
     stalled(victim, 3_900, head, 512 << 10).await
 }
 
-/// The same for the management API, with nobody's key.
+/// The same for the management API, with an invalid key.
 pub async fn management(victim: Victim) -> Result<String> {
     let head = format!(
         "POST /api/projects/1/feature_flags/ HTTP/1.1\r\nHost: x\r\n\
@@ -156,17 +156,17 @@ async fn stalled(victim: Victim, connections: usize, head: String, sent: usize) 
     Ok(format!("{connections} connections, {whole} could send what they wanted to"))
 }
 
-/// Answers that nobody reads.
+/// Responses that the client does not read.
 pub async fn slow_readers(victim: Victim) -> Result<String> {
     const CONNECTIONS: usize = 4_100;
-    // Many answers on one connection fill every buffer on the way.
+    // Pipelined responses fill every buffer on the way.
     let requests = get("/api/schema/", "").repeat(8);
     let mut held = JoinSet::new();
     for number in 0..CONNECTIONS {
         let (victim, requests) = (victim.clone(), requests.clone());
         held.spawn(async move {
             let Ok(mut stream) = victim.connect(number).await else { return };
-            // Refused or cut off is what we hope for.
+            // A rejection or a closed connection is expected.
             let _ = stream.write_all(&requests).await;
             sleep(HOLD * 2).await;
         });
@@ -175,14 +175,14 @@ pub async fn slow_readers(victim: Victim) -> Result<String> {
     Ok(format!("{CONNECTIONS} connections"))
 }
 
-/// Two million names of properties in a few requests.
+/// Two million property names in a few requests.
 pub async fn names(victim: Victim) -> Result<String> {
     const NAMES: usize = 2_000_000;
     const REQUESTS: usize = 20;
     const EVENTS: usize = 500;
     const EACH: usize = NAMES / REQUESTS / EVENTS;
     let sender = victim.clone();
-    let told = at_once(REQUESTS, 4, move |number| {
+    let statuses = at_once(REQUESTS, 4, move |number| {
         let victim = sender.clone();
         async move {
             let batch: Vec<_> = (0..EVENTS)
@@ -199,26 +199,26 @@ pub async fn names(victim: Victim) -> Result<String> {
     })
     .await?;
     let stored = (REQUESTS * EVENTS) as u64;
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let query = "select count() from events where event = 'named'";
     let seen = loop {
         let seen = match victim.hogql(1, query).await? {
             (200, answer) => super::count(&answer)?,
             _ => 0,
         };
-        if seen >= stored || begun.elapsed() > VISIBLE_MAX {
+        if seen >= stored || started.elapsed() > VISIBLE_MAX {
             break seen;
         }
         sleep(Duration::from_secs(1)).await;
     };
     ensure!(seen == stored, "{seen} of {stored} events are visible");
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let (status, _) =
         victim.hogql(1, "select count() from events where properties.x = '1'").await?;
-    Ok(format!("{told}; a query then: {status} in {:.2} s", begun.elapsed().as_secs_f64()))
+    Ok(format!("{statuses}; a query then: {status} in {:.2} s", started.elapsed().as_secs_f64()))
 }
 
-/// Sends numbered requests, so many at once, and counts the answers by status; a connection that
+/// Sends numbered requests concurrently and counts the responses by status; a connection that
 /// the server closed counts as 0.
 async fn at_once<F>(
     requests: usize,
@@ -232,11 +232,11 @@ where
     for first in 0..width {
         let send = send.clone();
         senders.spawn(async move {
-            let mut told = Vec::new();
+            let mut statuses = Vec::new();
             for number in (first..requests).step_by(width) {
-                told.push(send(number).await.unwrap_or(0));
+                statuses.push(send(number).await.unwrap_or(0));
             }
-            told
+            statuses
         });
     }
     let mut counts = std::collections::BTreeMap::<u16, usize>::new();

@@ -1,5 +1,5 @@
-//! What a start on an empty folder and an idle server cost, beside a server that does nothing,
-//! measured in turns in the same run.
+//! Startup time and idle memory, alternating with a bare server in the same
+//! run.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::report::{Bound, Report, Row};
-use crate::running::{Running, sibling};
+use crate::server_process::{ServerProcess, sibling};
 
 const ROUNDS: usize = 15;
-/// Long enough for what a start leaves behind to settle.
+/// Long enough for the startup's memory to be released.
 const IDLE: Duration = Duration::from_millis(500);
 
 pub fn run(report: &mut Report) -> Result<()> {
@@ -45,7 +45,7 @@ pub fn run(report: &mut Report) -> Result<()> {
         reference: Some(("bare axum", median(sizes.1))),
         bound: Bound::AtMost(40.0),
     });
-    // The browser SDK and the database of countries are data, not program.
+    // The embedded browser SDK and GeoIP database do not count as program.
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
     let embedded: u64 = ["static", "geoip"].iter().map(|path| bytes_in(&assets.join(path))).sum();
     report.add(Row {
@@ -58,9 +58,9 @@ pub fn run(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of all files below a folder; none when it is not there.
-pub fn bytes_in(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+/// Bytes of all files below a directory; 0 if it does not exist.
+pub fn bytes_in(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let sizes = entries.filter_map(Result::ok).map(|entry| match entry.metadata() {
         Ok(about) if about.is_dir() => bytes_in(&entry.path()),
         Ok(about) => about.len(),
@@ -69,11 +69,11 @@ pub fn bytes_in(folder: &Path) -> u64 {
     sizes.sum()
 }
 
-/// Milliseconds from start to the first answer that says ready, then megabytes when idle.
+/// Milliseconds from start to readiness, then resident megabytes when idle.
 fn measure(command: &mut Command) -> Result<(f64, f64)> {
-    let begun = Instant::now();
-    let running = Running::start(command)?;
-    let took = begun.elapsed();
+    let started = Instant::now();
+    let running = ServerProcess::start(command)?;
+    let took = started.elapsed();
     sleep(IDLE);
     Ok((took.as_secs_f64() * 1e3, running.resident_megabytes()?))
 }

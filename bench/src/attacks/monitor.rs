@@ -1,4 +1,4 @@
-//! What operators and honest senders see while somebody attacks.
+//! The monitor: memory, probe latency and an honest client during an attack.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,29 +17,29 @@ use crate::load::{answer, get, post};
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 const PROBE_EVERY: Duration = Duration::from_millis(500);
-/// A probe that has no answer by then counts as this long.
+/// Timeout of a probe, and the latency it then counts with.
 const PROBE_MAX: Duration = Duration::from_secs(10);
-/// An SDK tries an event again for about so long.
+/// How long an SDK retries an event.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 const VISIBLE_MAX: Duration = Duration::from_secs(60);
 
-pub struct Seen {
+pub struct Observations {
     pub peak_megabytes: f64,
     pub rest_megabytes: f64,
-    /// How long memory took to come back once the attack was over.
+    /// Time until memory was released after the attack.
     pub rest_seconds: f64,
     pub livez_seconds_max: f64,
-    /// Honest events that were answered 200, and those of them that a query counts.
+    /// Honest events that were acknowledged, and those that a query counts.
     pub captured: u64,
     pub visible: u64,
-    /// Honest events that were refused until the sender gave up.
+    /// Honest events that were rejected until the client gave up.
     pub given_up: u64,
     /// Seconds since the start, and megabytes.
     pub samples: Vec<(f64, f64)>,
 }
 
-pub struct Watch {
-    begun: Instant,
+pub struct Monitor {
+    started: Instant,
     over: Arc<AtomicBool>,
     samples: Arc<Mutex<Vec<(f64, f64)>>>,
     sampling: JoinHandle<()>,
@@ -47,20 +47,25 @@ pub struct Watch {
     sending: JoinHandle<(u64, u64)>,
 }
 
-impl Watch {
+impl Monitor {
     pub fn begin(victim: &Victim) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let samples = Arc::new(Mutex::new(Vec::new()));
-        let begun = Instant::now();
-        let sampling = tokio::spawn(sample(victim.clone(), begun, samples.clone()));
+        let started = Instant::now();
+        let sampling = tokio::spawn(sample(victim.clone(), started, samples.clone()));
         let probing = tokio::spawn(probe(victim.address(), over.clone()));
         let sending =
             tokio::spawn(send(victim.address(), victim.other().key.clone(), over.clone()));
-        Self { begun, over, samples, sampling, probing, sending }
+        Self { started, over, samples, sampling, probing, sending }
     }
 
-    /// Waits until memory is back, or for as long as that may take.
-    pub async fn end(self, victim: &Victim, megabytes: f64, wait_max: Duration) -> Result<Seen> {
+    /// Waits until memory is released, or for the timeout.
+    pub async fn end(
+        self,
+        victim: &Victim,
+        megabytes: f64,
+        wait_max: Duration,
+    ) -> Result<Observations> {
         let over = Instant::now();
         while over.elapsed() < wait_max && victim.megabytes()? > megabytes {
             sleep(SAMPLE_EVERY).await;
@@ -75,13 +80,13 @@ impl Watch {
         self.sampling.abort();
         let samples =
             std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner));
-        let ended = over.duration_since(self.begun).as_secs_f64() + rest_seconds;
+        let ended = over.duration_since(self.started).as_secs_f64() + rest_seconds;
         let peak_megabytes = samples
             .iter()
             .filter(|(at, _)| *at <= ended)
             .map(|(_, megabytes)| *megabytes)
             .fold(rest_megabytes, f64::max);
-        Ok(Seen {
+        Ok(Observations {
             peak_megabytes,
             rest_megabytes,
             rest_seconds,
@@ -94,22 +99,22 @@ impl Watch {
     }
 }
 
-async fn sample(victim: Victim, begun: Instant, samples: Arc<Mutex<Vec<(f64, f64)>>>) {
+async fn sample(victim: Victim, started: Instant, samples: Arc<Mutex<Vec<(f64, f64)>>>) {
     while let Ok(megabytes) = victim.megabytes() {
-        let at = begun.elapsed().as_secs_f64();
+        let at = started.elapsed().as_secs_f64();
         samples.lock().unwrap_or_else(PoisonError::into_inner).push((at, megabytes));
         sleep(SAMPLE_EVERY).await;
     }
 }
 
-/// The longest that `/_livez` took.
+/// The maximum latency of `/_livez`.
 async fn probe(address: SocketAddr, over: Arc<AtomicBool>) -> f64 {
     let mut longest: f64 = 0.0;
     while !over.load(Ordering::Relaxed) {
-        let begun = Instant::now();
-        let asked = one(address, get("/_livez", "Connection: close\r\n"));
-        let seconds = match timeout(PROBE_MAX, asked).await {
-            Ok(Ok(200)) => begun.elapsed().as_secs_f64(),
+        let started = Instant::now();
+        let request = one(address, get("/_livez", "Connection: close\r\n"));
+        let seconds = match timeout(PROBE_MAX, request).await {
+            Ok(Ok(200)) => started.elapsed().as_secs_f64(),
             _ => PROBE_MAX.as_secs_f64(),
         };
         longest = longest.max(seconds);
@@ -118,7 +123,7 @@ async fn probe(address: SocketAddr, over: Arc<AtomicBool>) -> f64 {
     longest
 }
 
-/// Sends as an SDK does: the same event again until it is taken.
+/// Sends as an SDK does: retries an event until it is accepted.
 async fn send(address: SocketAddr, key: String, over: Arc<AtomicBool>) -> (u64, u64) {
     let (mut captured, mut given_up) = (0, 0);
     while !over.load(Ordering::Relaxed) {
@@ -126,13 +131,13 @@ async fn send(address: SocketAddr, key: String, over: Arc<AtomicBool>) -> (u64, 
             "api_key": key, "event": "honest", "distinct_id": "honest", "uuid": Uuid::now_v7(),
         });
         let request = post("/i/v0/e/", "Connection: close\r\n", event.to_string().as_bytes());
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             if let Ok(Ok(200)) = timeout(PROBE_MAX, one(address, request.clone())).await {
                 captured += 1;
                 break;
             }
-            if begun.elapsed() > RETRY_MAX {
+            if started.elapsed() > RETRY_MAX {
                 given_up += 1;
                 break;
             }
