@@ -1,6 +1,6 @@
-# run: build and start on an empty folder. test: everything that must hold. soak: attacks on the
-# release build, then the schema for SOAK_SECONDS. fuzz: what reads bytes from strangers,
-# FUZZ_SECONDS each. bench: how fast.
+# run: build and start the server. test: lint and all tests. soak: attacks on the release build, then
+# Schemathesis for SOAK_SECONDS. fuzz: the parsers of untrusted input, FUZZ_SECONDS each. bench: the
+# benchmarks.
 .PHONY: run build assets test lint test-deps soak fuzz bench
 DATA_DIR ?= ./hedgerow-data
 SOAK_SECONDS ?= 1800
@@ -12,9 +12,9 @@ run: assets
 build: assets
 	cargo build --release --locked -p server
 
-# The browser SDK. A build without it works and says so under /static.
+# The embedded browser SDK. Without it the build works, and /static responds with 404.
 assets:
-	@tools/fetch-assets || echo "assets: no browser SDK, /static will answer 404"
+	@tools/fetch-assets || echo "assets: no browser SDK, /static will respond with 404"
 
 test: test-deps lint
 	tools/fetch-assets
@@ -30,8 +30,8 @@ lint:
 test-deps:
 	@tools/install-test-deps
 
-# Attacks may be named: make soak ATTACKS="tokens flags". The attackers need a descriptor for each
-# of some thousand connections.
+# Some attacks only: make soak ATTACKS="tokens flags". The attackers open thousands of connections,
+# so the descriptor limit is raised.
 soak: assets test-deps
 	cargo build --release --locked -p server -p bench --bins
 	ulimit -n $$(ulimit -Hn) && $${CARGO_TARGET_DIR:-target}/release/attacks $(ATTACKS)
@@ -40,7 +40,7 @@ soak: assets test-deps
 fuzz:
 	FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
-# Sections may be named: make bench SECTIONS="start flags". BENCH_EVENTS=10000000 is the full set.
+# Some sections only: make bench SECTIONS="start flags". BENCH_EVENTS=10000000 is the full set.
 bench: assets test-deps
 	cargo build --release --locked -p server
 	cargo build --release --locked -p bench --bins

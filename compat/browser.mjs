@@ -1,7 +1,7 @@
-// A user's website with posthog-js, in Chromium: `browser.mjs HOST JOURNEY [SDK [PAGE]]`, where SDK is
-// `snippet` (the script that HOST serves) or a package beside which this is started, and PAGE is a
-// file to show instead of the website. The last line printed is JSON: what the SDK answered, what the
-// console complained of, which requests failed.
+// A website with posthog-js in Chromium: `browser.mjs HOST JOURNEY [SDK [PAGE]]`. SDK is `snippet` (the
+// script that HOST serves) or an npm package in the current directory; PAGE is a file to show instead of
+// the website. The last line of output is JSON: results of the SDK, console errors and failed
+// requests.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
@@ -12,12 +12,12 @@ const [host, journey, sdk = "snippet", written] = process.argv.slice(2);
 const packages = join(process.cwd(), "node_modules");
 const { chromium } = createRequire(`${process.cwd()}/`)("playwright-core");
 
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 const POLL_MS = 50;
 const AGENT =
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36";
-// posthog-js says nothing where it takes the visitor for a robot, which the last two prevent. As
-// an option of the context the agent would be forgotten while a page is left.
+// posthog-js sends nothing for bots; the last two arguments prevent that detection. As an option of the
+// browser context the user agent would not apply during page unload.
 const ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -26,8 +26,8 @@ const ARGUMENTS = [
     `--user-agent=${AGENT}`,
 ];
 
-// What the snippet of PostHog's documentation does: until the script is there, calls are kept in
-// an array, in the form that the script looks for. Runs in the page.
+// The snippet of PostHog's documentation: until the script has loaded, calls are queued in
+// an array that the script replays. Runs in the page.
 function snippet() {
     const queue = (window.posthog = []);
     queue._i = [];
@@ -59,7 +59,7 @@ function page(path, options) {
         <body><div class="wrap big"><button id="buy" class="btn primary">Buy now</button></div></body></html>`;
 }
 
-// The website: of another origin than HOST, and it knows nothing of it.
+// The website, of another origin than HOST.
 function website(options) {
     let bundle = "";
     if (sdk !== "snippet") {
@@ -78,9 +78,9 @@ function website(options) {
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function until(right, what) {
-    const deadline = Date.now() + PATIENCE_MS;
+    const deadline = Date.now() + TIMEOUT_MS;
     for (;;) {
-        // The server may be away for a while in a journey.
+        // The server may be down for a while.
         const found = await Promise.resolve().then(right).catch(() => false);
         if (found) return found;
         if (Date.now() > deadline) throw new Error(`still waiting for ${what}`);
@@ -88,7 +88,7 @@ async function until(right, what) {
     }
 }
 
-// The events of a name, as the project's owner sees them.
+// The events of a name, from the API.
 async function listed(event) {
     const url = `${host}/api/projects/1/events/?limit=1000&event=${encodeURIComponent(event)}`;
     const answer = await fetch(url, { headers: { Authorization: "Bearer phx_test" } });
@@ -100,12 +100,12 @@ const arrived = (event, count = 1) => until(async () => (await listed(event)).le
 class Visitor {
     console = [];
     failed = [];
-    // Failures that a server which is not there explains.
+    // Failures that a server outage explains.
     interrupted = [];
     sent = new Set();
     waiting = 0;
     leaving = false;
-    // Failed requests that the SDK has yet to try again.
+    // Failed requests that the SDK has not retried yet.
     owed = 0;
     retries = 0;
 
@@ -148,14 +148,14 @@ class Visitor {
         context.on("requestfailed", (request) => {
             if (awaited(request)) this.waiting -= 1;
             const why = request.failure()?.errorText ?? "";
-            // Of a page that was left, nobody hears how its requests ended: the events tell.
+            // The outcome of requests during page unload is unknown; the events show it.
             if (request.resourceType() === "ping" || (this.leaving && why.includes("ERR_ABORTED"))) return;
             if (new URL(request.url()).pathname.endsWith("/e/")) this.owed += 1;
             keep(this.failed, `${why} ${request.method()} ${request.url()}`);
         });
     }
 
-    // Until nothing is under way, and nothing follows at once from what was.
+    // Waits until no request is in flight and none follows.
     quiet() {
         let calm = 0;
         return until(() => (calm = this.waiting === 0 ? calm + 1 : 0) > 2, "answers");
@@ -173,7 +173,7 @@ class Visitor {
         await this.tab.waitForFunction(() => window.posthog?.__loaded);
     }
 
-    // The next events reach the server, but its answer does not reach the page.
+    // The next events reach the server, but the response is lost.
     lose(path) {
         const lost = async (route) => {
             this.lost = (await route.fetch()).status();
@@ -218,7 +218,7 @@ async function visit(options) {
         posthog.capture("bought", { amount: 9.5 });
         return { id: posthog.get_distinct_id(), seen: posthog.get_property("seen") };
     });
-    // Clicks are reported once the server has said that they may be.
+    // Autocapture starts after the remote config has arrived.
     await visitor.quiet();
     await visitor.tab.getByRole("button", { name: "Buy now" }).click();
     await arrived("$autocapture");
@@ -232,7 +232,7 @@ async function visit(options) {
 async function flags() {
     const visitor = await Visitor.arrive();
     const hears = (before) => visitor.tab.waitForFunction(
-        (before) => heard.length > before, before, { timeout: PATIENCE_MS },
+        (before) => heard.length > before, before, { timeout: TIMEOUT_MS },
     );
     const listen = async () => {
         await visitor.run(() => {
@@ -241,7 +241,7 @@ async function flags() {
         });
         await hears(0);
     };
-    // What the page reads once the answer to `task` is there.
+    // Flags that the page reads after the response to `task`.
     const after = async (task) => {
         await visitor.quiet();
         const before = await visitor.run(() => heard.length);
@@ -249,7 +249,7 @@ async function flags() {
         await hears(before);
         return visitor.run(read);
     };
-    // Runs in the page. What is asked for twice is reported once.
+    // Runs in the page. The SDK reports a flag call once.
     const read = () => ({
         colour: posthog.getFeatureFlag("colour"),
         again: posthog.getFeatureFlag("colour"),
@@ -296,13 +296,13 @@ async function consent() {
         posthog.capture("shown");
     });
     const into = await visitor.run(asked);
-    // Older ones keep what follows a late consent until the page is left.
+    // Older versions queue events after a late consent until page unload.
     await visitor.leave();
     await arrived("shown");
     await visitor.finish({ before, out, into });
 }
 
-// Whoever started this kills the server and starts it again when told so, and says when it has.
+// The parent process kills and restarts the server on request, and confirms it.
 async function interrupted() {
     const visitor = await Visitor.arrive();
     const input = createInterface({ input: process.stdin });
@@ -340,7 +340,7 @@ async function interrupted() {
     await visitor.finish({ counted: number, retries: visitor.retries, lost: visitor.lost });
 }
 
-// A page that somebody wrote, which captures one event.
+// A given page, which captures one event.
 async function show() {
     const visitor = await Visitor.arrive();
     await visitor.open("/");

@@ -1,8 +1,8 @@
-// A user of posthog-node: `journey.mjs HOST JOURNEY`. Prints what the SDK answered, as JSON.
+// Script for posthog-node: `journey.mjs HOST JOURNEY`. Prints the SDK's results as JSON.
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 
-// The packages are installed beside the test's other tools, not beside this file.
+// The packages are installed in the current directory, not next to this file.
 const { PostHog } = createRequire(`${process.cwd()}/`)("posthog-node");
 const [host, journey] = process.argv.slice(2);
 const uuid = "018dfa00-0000-7000-8000-000000000001";
@@ -33,7 +33,7 @@ async function capture(options) {
     await finish(sdk);
 }
 
-// Events that a restart of the server interrupts.
+// Sends events while the server is restarted.
 async function many() {
     const sdk = client({ flushAt: 5, fetchRetryCount: 30, fetchRetryDelay: 200 });
     const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
@@ -48,7 +48,7 @@ async function many() {
     process.exit();
 }
 
-// Asked of the server, and decided here from its definitions: both must agree.
+// Remote and local evaluation, which must agree.
 async function flags() {
     const sdk = client();
     const about = { personProperties: { plan: "pro" } };

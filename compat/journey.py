@@ -1,4 +1,4 @@
-"""A user of posthog-python: `journey.py HOST JOURNEY`. Prints what the SDK answered, as JSON."""
+"""Script for posthog-python: `journey.py HOST JOURNEY`. Prints the SDK's results as JSON."""
 
 import json
 import sys
@@ -40,7 +40,7 @@ def capture(**options):
 
 
 def many():
-    """Events that a restart of the server interrupts."""
+    """Sends events while the server is restarted."""
     sdk = client(flush_at=5, max_retries=30)
     for number in range(300):
         sdk.capture("counted", distinct_id="d", properties={"number": number})
@@ -51,7 +51,7 @@ def many():
 
 
 def flags():
-    """Asked of the server, and decided here from its definitions: both must agree."""
+    """Remote and local evaluation, which must agree."""
     sdk = client()
     about = {"person_properties": {"plan": "pro"}}
     remote = sdk.get_all_flags("anna", **about)

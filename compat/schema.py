@@ -1,9 +1,9 @@
-"""Tries everything that /api/schema/ describes: `schema.py HOST [SECONDS]`.
+"""Runs Schemathesis against /api/schema/: `schema.py HOST [SECONDS]`.
 
-Schemathesis makes requests of the document, right and wrong ones and chains of them, and compares
-the answers with it. Objects are looked up, so that requests reach further than a 404; what is
-changed or deleted is the youngest of its kind, so that the others stay to be read. Without a time it
-tries the same requests in every run.
+Schemathesis generates valid and invalid requests and chains of them from the OpenAPI document, and
+checks the responses against it. Path parameters are real ids, so that requests get past 404; writes
+and deletes use the newest object of a kind, so that older ones remain readable. Without SECONDS every
+run sends the same requests.
 """
 
 import json
@@ -18,17 +18,17 @@ host, seconds = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
 KEY = {"Authorization": "Bearer phx_test"}
 WRITES = {"post", "put", "patch", "delete"}
 
-# Checks that cannot hold:
+# Checks that do not apply:
 EXCLUDED = {
-    # Senders of years are taken as they come: what an SDK adds or spells otherwise is let through.
+    # SDK endpoints accept unknown and malformed fields for compatibility.
     "negative_data_rejection",
-    # Rules that a schema cannot say (filters, expressions, names that are taken) refuse more.
+    # Validation beyond the schema (filters, expressions, unique names) rejects more.
     "positive_data_acceptance",
-    # Missing headers of capture v1 are refused with 401 or 400, whichever is found first.
+    # Missing headers of capture v1 give 401 or 400, whichever is checked first.
     "missing_required_header",
 }
-# A stream without end.
-LEFT_OUT = ["/api/projects/{project_id}/events/live"]
+# An endless stream.
+SKIPPED = ["/api/projects/{project_id}/events/live"]
 
 
 def call(method, path, **sent):
@@ -46,7 +46,7 @@ def name_of(thing):
 
 
 def parameters(path, method):
-    """Values for the path's parameters, each found in the listing that the path begins with."""
+    """Values of the path parameters, each taken from the list endpoint that prefixes it."""
     known = {}
     own = {"project_id": 1, "organization_id": organization}
     if method in WRITES and (path.endswith(("{project_id}", "{organization_id}")) or "token" in path):
@@ -71,7 +71,7 @@ def names(path):
     return [part[1:-1] for part in path.split("/") if part.startswith("{")]
 
 
-# Two of each, so that one stays.
+# Two of each, so that one remains after deletes.
 person = {"type": "person", "key": "plan", "operator": "exact", "value": "pro"}
 everybody = {"groups": [{"properties": [], "rollout_percentage": 50}]}
 trends = {"kind": "TrendsQuery", "series": [{"kind": "EventsNode", "event": "looked"}]}
@@ -108,7 +108,7 @@ document = call("GET", "/api/schema/")
 config = ["seed = 1\n[checks]"]
 for check in EXCLUDED:
     config.append(f"{check}.enabled = false")
-for path in LEFT_OUT:
+for path in SKIPPED:
     config.append(f'[[operations]]\ninclude-path = "{path}"\nenabled = false')
 for path, methods in document["paths"].items():
     for method in methods:
@@ -117,17 +117,17 @@ for path, methods in document["paths"].items():
             config.append(f'[[operations]]\ninclude-name = "{method.upper()} {path}"\n[operations.parameters]')
             config += [f'"path.{name}" = {json.dumps(value)}' for name, value in known.items()]
 
-with tempfile.TemporaryDirectory() as folder:
-    file = Path(folder, "schemathesis.toml")
+with tempfile.TemporaryDirectory() as directory:
+    file = Path(directory, "schemathesis.toml")
     file.write_text("\n".join(config))
     run = [Path(sys.executable).with_name("st"), "--config-file", file, "run", f"{host}/api/schema/"]
     run += ["--header", f"Authorization: {KEY['Authorization']}", "--continue-on-failure"]
     run += ["--no-color", "--warnings", "off"]
-    # Each has its share of the time: chains come last, and would not be tried at all.
+    # Each phase gets its own time budget: otherwise stateful chains, which run last, would get none.
     if seconds:
         share = ["--max-time", str(int(seconds) // 2), "--phases"]
         parts = [[*share, "stateful"], [*share, "coverage,fuzzing"]]
     else:
         parts = [["--max-examples", "20", "--phases", "stateful"], ["--phases", "coverage"]]
-    failed = [subprocess.run([*run, *part], cwd=folder).returncode for part in parts]
+    failed = [subprocess.run([*run, *part], cwd=directory).returncode for part in parts]
     sys.exit(any(failed))

@@ -1,4 +1,4 @@
-//! A user of posthog-rs: `journey HOST JOURNEY`. Prints what the SDK answered, as JSON.
+//! Script for posthog-rs: `journey HOST JOURNEY`. Prints the SDK's results as JSON.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -79,7 +79,7 @@ fn event(name: &str, distinct_id: &str, properties: Value) -> Done<Event> {
     Ok(made)
 }
 
-/// What the SDK has no method for, as events.
+/// Events for what the SDK has no method for.
 fn events() -> Done<Vec<Event>> {
     let identify = json!({ "$anon_distinct_id": "visitor", "$set": { "plan": "free" } });
     let mut bought = event("bought", "anna", json!({ "amount": 9.5 }))?;
@@ -130,7 +130,7 @@ fn patient(options: &mut ClientOptionsBuilder) {
     options.flush_at(5).max_capture_attempts(60).retry_max_backoff_ms(200);
 }
 
-/// Events that a restart of the server interrupts.
+/// Sends events while the server is restarted.
 async fn many(sdk: Sdk) -> Done {
     let mut lines = BufReader::new(stdin()).lines();
     for number in 0..300 {
@@ -140,7 +140,7 @@ async fn many(sdk: Sdk) -> Done {
         }
         let counted = event("counted", "d", json!({ "number": number }))?;
         if number == 299 {
-            // Returns once the server is back: flush and shutdown try only once.
+            // Waits for the server: flush and shutdown do not retry.
             sdk.client.capture_immediate(counted).await?;
         } else {
             sdk.client.capture(counted);
@@ -150,7 +150,7 @@ async fn many(sdk: Sdk) -> Done {
     sdk.finish(Value::Null).await
 }
 
-/// Asked of the server, and decided here from its definitions: both must agree.
+/// Remote and local evaluation, which must agree.
 async fn flags(host: &str) -> Done {
     let about = || EvaluateFlagsOptions {
         person_properties: Some(HashMap::from([("plan".into(), json!("pro"))])),
@@ -158,7 +158,7 @@ async fn flags(host: &str) -> Done {
     };
     let local = Sdk::new(host, |options| {
         options.secret_key("phx_test").enable_local_evaluation(true);
-        // Telling that flags were looked at is the other client's part.
+        // Only the other client sends flag call events.
         options.before_send(|_| None);
     });
     let local = local.await?;
