@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub use http::{Answer, Call, raw};
+pub use http::{Request, Response, raw};
 pub use relay::Relay;
 use store::Database;
 pub use store::Store;
@@ -29,10 +29,10 @@ pub const ADMIN_EMAIL: &str = "admin@example.com";
 pub const ADMIN_PASSWORD: &str = "correct horse battery";
 
 /// Longer waits count as a hang, also on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Expands each case into a test on SQLite and one on PostgreSQL.
-macro_rules! both {
+macro_rules! on_both_stores {
     ($($case:ident),+ $(,)?) => {
         mod sqlite {$(
             #[test]
@@ -43,32 +43,32 @@ macro_rules! both {
         mod postgres {$(
             #[test]
             fn $case() {
-                if $crate::harness::Store::postgres_is_here() {
+                if $crate::harness::Store::postgres_available() {
                     super::$case($crate::harness::Store::Postgres);
                 }
             }
         )+}
     };
 }
-pub(crate) use both;
+pub(crate) use on_both_stores;
 
 /// The server of one test; killed when dropped.
 pub struct Server {
     process: Process,
     address: SocketAddr,
-    place: Place,
+    instance: Instance,
 }
 
 /// Data directory, settings and database of a server; another server can be started on them.
-pub struct Place {
-    pub folder: TempDir,
+pub struct Instance {
+    pub data_dir: TempDir,
     pub environment: Vec<(String, String)>,
     pub database: Option<Database>,
 }
 
-impl Place {
+impl Instance {
     pub fn new(store: Store) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let data_dir = tempfile::tempdir().unwrap();
         let database = store.database();
         let mut environment: Vec<(String, String)> = [
             ("HEDGEROW_LISTEN", "127.0.0.1:0"),
@@ -81,16 +81,16 @@ impl Place {
         ]
         .map(|(name, value)| (name.into(), value.into()))
         .into();
-        environment.push(("HEDGEROW_DATA_DIR".into(), folder.path().display().to_string()));
+        environment.push(("HEDGEROW_DATA_DIR".into(), data_dir.path().display().to_string()));
         if let Some(database) = &database {
             environment.push(("HEDGEROW_CATALOG_URL".into(), database.url.clone()));
         }
-        Self { folder, environment, database }
+        Self { data_dir, environment, database }
     }
 
     /// Executes SQL on the catalog, to create states that are slow or impossible over HTTP.
     pub fn write(&self, sql: &str) {
-        let file = self.folder.path().join("catalog.sqlite");
+        let file = self.data_dir.path().join("catalog.sqlite");
         store::write(self.database.as_ref(), &file, sql);
     }
 
@@ -107,9 +107,9 @@ impl Place {
     /// A new data directory with the same settings.
     pub fn sibling(&self) -> Self {
         let mut other = Self::new(Store::Sqlite);
-        let folder = other.folder.path().display().to_string();
+        let data_dir = other.data_dir.path().display().to_string();
         other.environment.clone_from(&self.environment);
-        other.set("HEDGEROW_DATA_DIR", &folder);
+        other.set("HEDGEROW_DATA_DIR", &data_dir);
         other
     }
 
@@ -127,7 +127,7 @@ impl Place {
         command
             .args(arguments)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .current_dir(self.folder.path());
+            .current_dir(self.data_dir.path());
         command
     }
 
@@ -154,7 +154,7 @@ impl Place {
         let Some(address) = process.address() else {
             panic!("the server did not start:\n{}", process.output());
         };
-        Server { process, address, place: self }
+        Server { process, address, instance: self }
     }
 }
 
@@ -204,7 +204,7 @@ impl Process {
 
     /// The first line of output that contains `words`; `None` after the timeout.
     pub fn wait_for(&self, words: &str) -> Option<String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             // When the reader thread has dropped its reference, the stream has ended.
             let ended = [&self.printed, &self.logged].map(Arc::strong_count) == [1, 1];
@@ -222,7 +222,7 @@ impl Process {
 
     /// Waits for its exit and the end of its output.
     pub fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let whole = [&self.printed, &self.logged].map(Arc::strong_count) == [1, 1];
             if let Some(status) = self.child.try_wait().unwrap()
@@ -264,31 +264,31 @@ impl Server {
 
     /// With further or overridden settings.
     pub fn with(store: Store, environment: &[(&str, &str)]) -> Self {
-        let mut place = Place::new(store);
+        let mut instance = Instance::new(store);
         for (name, value) in environment {
-            place.set(name, value);
+            instance.set(name, value);
         }
-        place.serve()
+        instance.serve()
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub fn folder(&self) -> &Path {
-        self.place.folder.path()
+    pub fn data_dir(&self) -> &Path {
+        self.instance.data_dir.path()
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
-        self.folder().join(name)
+        self.data_dir().join(name)
     }
 
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn instance(&self) -> &Instance {
+        &self.instance
     }
 
     /// Standard output and error so far.
@@ -297,54 +297,54 @@ impl Server {
     }
 
     /// Sends SIGTERM, waits for the exit, and returns the instance.
-    pub fn stop(self) -> (ExitStatus, String, Place) {
+    pub fn stop(self) -> (ExitStatus, String, Instance) {
         self.process.signal("TERM");
-        self.ended()
+        self.wait_for_exit()
     }
 
     /// Waits for its exit.
-    pub fn ended(self) -> (ExitStatus, String, Place) {
-        let Self { mut process, place, .. } = self;
+    pub fn wait_for_exit(self) -> (ExitStatus, String, Instance) {
+        let Self { mut process, instance, .. } = self;
         let status = process.wait();
-        (status, process.output(), place)
+        (status, process.output(), instance)
     }
 
     /// Sends SIGKILL and returns the instance.
-    pub fn kill(self) -> Place {
-        let Self { mut process, place, .. } = self;
+    pub fn kill(self) -> Instance {
+        let Self { mut process, instance, .. } = self;
         process.child.kill().unwrap();
         process.wait();
-        place
+        instance
     }
 
     pub fn restart(self) -> Self {
-        let (status, output, place) = self.stop();
+        let (status, output, instance) = self.stop();
         assert!(status.success(), "{output}");
-        place.serve()
+        instance.serve()
     }
 
     /// A request with the key that has scope `*`.
-    pub fn call(&self, method: &str, path: &str) -> Call {
-        Call::new(self.address, method, path).key(PERSONAL_KEY)
+    pub fn call(&self, method: &str, path: &str) -> Request {
+        Request::new(self.address, method, path).key(PERSONAL_KEY)
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> Response {
         self.call("GET", path).send()
     }
 
-    pub fn post(&self, path: &str, body: Value) -> Answer {
+    pub fn post(&self, path: &str, body: Value) -> Response {
         self.call("POST", path).json(body).send()
     }
 
-    pub fn patch(&self, path: &str, body: Value) -> Answer {
+    pub fn patch(&self, path: &str, body: Value) -> Response {
         self.call("PATCH", path).json(body).send()
     }
 
-    pub fn put(&self, path: &str, body: Value) -> Answer {
+    pub fn put(&self, path: &str, body: Value) -> Response {
         self.call("PUT", path).json(body).send()
     }
 
-    pub fn delete(&self, path: &str) -> Answer {
+    pub fn delete(&self, path: &str) -> Response {
         self.call("DELETE", path).send()
     }
 
@@ -352,12 +352,12 @@ impl Server {
     pub fn ingest(&self, events: &[Value]) {
         let body = json!({ "api_key": PROJECT_KEY, "batch": events });
         self.call("POST", "/batch").no_key().json(body).send().expect(200);
-        self.settle();
+        self.wait_until_applied();
     }
 
     /// Waits until the pipeline has applied the whole journal.
-    pub fn settle(&self) {
-        let deadline = Instant::now() + PATIENCE;
+    pub fn wait_until_applied(&self) {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let metrics = self.call("GET", "/metrics").no_key().send().expect(200).text();
             if metrics.lines().any(|line| line == "hedgerow_pipeline_lag_records 0") {
@@ -371,7 +371,7 @@ impl Server {
     /// Polls `path` until `right` holds; fails after the timeout.
     #[track_caller]
     pub fn wait_until(&self, path: &str, right: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let read = self.get(path).expect(200).json();
             if right(&read) {

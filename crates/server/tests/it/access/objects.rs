@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::access::rules::{KINDS, World, ids};
-use crate::harness::{PERSONAL_KEY, Store, both};
+use crate::access::rules::{AccessFixture, KINDS, ids};
+use crate::harness::{PERSONAL_KEY, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     object_access_level_is_enforced,
     access_rules_apply_to_one_resource_kind_only,
     hidden_objects_are_absent_from_lists_and_search,
@@ -26,7 +26,7 @@ fn kinds() -> [(&'static str, &'static str, Value); 4] {
 }
 
 fn object_access_level_is_enforced(store: Store) {
-    let world = World::new(store);
+    let fixture = AccessFixture::new(store);
     // rules -> access level of the member
     let cases: [(&[Rule], &str); 14] = [
         (&[], "editor"),
@@ -46,19 +46,19 @@ fn object_access_level_is_enforced(store: Store) {
     ];
     let changed = json!({ "tags": ["t"] });
     for (kind, collection, made) in kinds() {
-        let object = world.server.post(collection, made).expect(201).json();
+        let object = fixture.server.post(collection, made).expect(201).json();
         let at = format!("{collection}{}/", object["id"]);
         let own_rules = format!("{at}access_controls/");
         for (rules, level) in cases {
             for (of, whom, level) in rules {
                 let path = if *of == "kind" { KINDS } else { &own_rules };
-                world.rule(path, whom, json!({ "access_level": level, "resource": kind }));
+                fixture.rule(path, whom, json!({ "access_level": level, "resource": kind }));
             }
             let case = format!("{kind} {rules:?}");
             let (sees, edits) = (level != "none", level == "editor" || level == "manager");
             let manages = level == "manager";
             let may = |allowed: bool| if allowed { 200 } else { 403 };
-            let read = world.get(&at);
+            let read = fixture.get(&at);
             assert_eq!(read.status, may(sees), "{case}: {}", read.text());
             if sees {
                 let read = read.json();
@@ -73,16 +73,16 @@ fn object_access_level_is_enforced(store: Store) {
                 let detail = "You do not have viewer access to this resource.";
                 assert_eq!(read.json()["detail"], detail, "{case}");
             }
-            let listed = world.get(collection).expect(200).json();
+            let listed = fixture.get(collection).expect(200).json();
             let found = listed["results"].as_array().unwrap();
             let found: Vec<&Value> = found.iter().filter(|one| one["id"] == object["id"]).collect();
             assert_eq!(found.len(), usize::from(sees), "{case}");
             assert_eq!(listed["count"], found.len(), "{case}");
             assert!(found.iter().all(|one| one["user_access_level"] == level), "{case}");
-            let answer = world.call("PATCH", &at, changed.clone());
-            assert_eq!(answer.status, may(edits), "{case}: {}", answer.text());
-            assert_eq!(world.get(&format!("{at}activity/")).status, may(sees), "{case}");
-            let shown = world.get(&own_rules);
+            let response = fixture.call("PATCH", &at, changed.clone());
+            assert_eq!(response.status, may(edits), "{case}: {}", response.text());
+            assert_eq!(fixture.get(&format!("{at}activity/")).status, may(sees), "{case}");
+            let shown = fixture.get(&own_rules);
             assert_eq!(shown.status, may(sees), "{case}");
             if sees {
                 assert_eq!(shown.json()["user_access_level"], level, "{case}");
@@ -93,46 +93,51 @@ fn object_access_level_is_enforced(store: Store) {
             let makes =
                 of_kind.next_back().is_none_or(|level| level == "editor" || level == "manager");
             let body = if kind == "feature_flag" { json!({ "key": "!" }) } else { json!("x") };
-            let answer = world.call("POST", collection, body);
-            assert_eq!(answer.status, if makes { 400 } else { 403 }, "{case}: {}", answer.text());
-            let ruled = json!({ "access_level": "editor", "role": world.role });
-            assert_eq!(world.call("PUT", &own_rules, ruled).status, may(manages), "{case}");
+            let response = fixture.call("POST", collection, body);
+            assert_eq!(
+                response.status,
+                if makes { 400 } else { 403 },
+                "{case}: {}",
+                response.text()
+            );
+            let ruled = json!({ "access_level": "editor", "role": fixture.role });
+            assert_eq!(fixture.call("PUT", &own_rules, ruled).status, may(manages), "{case}");
             // Administrators always have access.
-            let seen = world.server.get(&at).expect(200).json();
+            let seen = fixture.server.get(&at).expect(200).json();
             assert_eq!(seen["user_access_level"], "manager", "{case}");
-            world.clear(&own_rules);
-            world.clear(KINDS);
+            fixture.clear(&own_rules);
+            fixture.clear(KINDS);
         }
         // Creators keep access to their objects.
         let own =
             if kind == "feature_flag" { json!({ "key": "o" }) } else { json!({ "name": "o" }) };
-        let own = world.call("POST", collection, own).expect(201).json();
-        world.rule(KINDS, "everybody", json!({ "access_level": "none", "resource": kind }));
+        let own = fixture.call("POST", collection, own).expect(201).json();
+        fixture.rule(KINDS, "everybody", json!({ "access_level": "none", "resource": kind }));
         let at = format!("{collection}{}/", own["id"]);
-        world.call("PATCH", &at, changed.clone()).expect(200);
-        assert_eq!(ids(&world.get(collection).json()), [own["id"].as_i64().unwrap()]);
+        fixture.call("PATCH", &at, changed.clone()).expect(200);
+        assert_eq!(ids(&fixture.get(collection).json()), [own["id"].as_i64().unwrap()]);
         let expected = if kind == "feature_flag" { "editor" } else { "manager" };
-        assert_eq!(world.get(&at).json()["user_access_level"], expected);
-        world.clear(KINDS);
+        assert_eq!(fixture.get(&at).json()["user_access_level"], expected);
+        fixture.clear(KINDS);
     }
 }
 
 fn access_rules_apply_to_one_resource_kind_only(store: Store) {
-    let world = World::new(store);
+    let fixture = AccessFixture::new(store);
     for (kind, collection, made) in kinds() {
-        let object = world.server.post(collection, made).expect(201).json();
+        let object = fixture.server.post(collection, made).expect(201).json();
         let at = format!("{collection}{}/", object["id"]);
         for (other, ..) in kinds().iter().filter(|(other, ..)| *other != kind) {
-            world.rule(KINDS, "everybody", json!({ "access_level": "none", "resource": other }));
+            fixture.rule(KINDS, "everybody", json!({ "access_level": "none", "resource": other }));
         }
-        assert_eq!(world.get(&at).expect(200).json()["user_access_level"], "editor", "{kind}");
-        world.clear(KINDS);
+        assert_eq!(fixture.get(&at).expect(200).json()["user_access_level"], "editor", "{kind}");
+        fixture.clear(KINDS);
     }
 }
 
 fn hidden_objects_are_absent_from_lists_and_search(store: Store) {
-    let world = World::new(store);
-    let server = &world.server;
+    let fixture = AccessFixture::new(store);
+    let server = &fixture.server;
     let make = |path: &str, body: Value| server.post(path, body).expect(201).json();
     let board = make("/api/projects/1/dashboards/", json!({ "name": "open" }));
     let secret_board = make("/api/projects/1/dashboards/", json!({ "name": "secret board" }));
@@ -152,7 +157,7 @@ fn hidden_objects_are_absent_from_lists_and_search(store: Store) {
         ("feature_flags", &flag),
     ] {
         let path = format!("/api/projects/1/{path}/{}/access_controls/", object["id"]);
-        world.rule(&path, "everybody", json!({ "access_level": "none" }));
+        fixture.rule(&path, "everybody", json!({ "access_level": "none" }));
     }
     let board_at = format!("/api/projects/1/dashboards/{}/", board["id"]);
     let secret_at = format!("/api/projects/1/dashboards/{}/", secret_board["id"]);
@@ -161,7 +166,7 @@ fn hidden_objects_are_absent_from_lists_and_search(store: Store) {
         let tiles = tiles["tiles"].as_array().unwrap().iter();
         tiles.map(|tile| tile["insight"]["name"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(named(&world.get(&board_at).expect(200).json()), ["plain"]);
+    assert_eq!(named(&fixture.get(&board_at).expect(200).json()), ["plain"]);
     assert_eq!(named(&server.get(&board_at).json()).len(), 2);
     for path in [
         format!("{secret_at}collaborators/"),
@@ -173,7 +178,7 @@ fn hidden_objects_are_absent_from_lists_and_search(store: Store) {
         format!("/api/projects/1/feature_flags/{}/role_access/", flag["id"]),
         format!("/api/projects/1/feature_flags/{}/explain/?distinct_id=x", flag["id"]),
     ] {
-        assert_eq!(world.get(&path).status, 403, "{path}");
+        assert_eq!(fixture.get(&path).status, 403, "{path}");
     }
     for path in [
         "/api/projects/1/activity_log/",
@@ -185,16 +190,16 @@ fn hidden_objects_are_absent_from_lists_and_search(store: Store) {
         "/api/projects/1/feature_flags/evaluation_reasons/?distinct_id=x",
         "/api/projects/1/insights/my_last_viewed/",
     ] {
-        let seen = world.get(path).expect(200).text();
+        let seen = fixture.get(path).expect(200).text();
         assert!(!seen.contains("secret"), "{path}: {seen}");
     }
-    let log = world.get("/api/projects/1/activity_log/").text();
+    let log = fixture.get("/api/projects/1/activity_log/").text();
     assert!(log.contains("plain"), "{log}");
     assert!(server.get("/api/projects/1/activity_log/").text().contains("secret"));
     // Copies omit what the caller cannot see.
     let copy = |source: &Value, everything: bool| {
         let body = json!({ "use_dashboard": source["id"], "duplicate_tiles": everything });
-        world.call("POST", "/api/projects/1/dashboards/", body)
+        fixture.call("POST", "/api/projects/1/dashboards/", body)
     };
     let refused = copy(&secret_board, true).expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input use_dashboard");
@@ -206,42 +211,43 @@ fn hidden_objects_are_absent_from_lists_and_search(store: Store) {
     let tile = tiles.iter().find(|tile| tile["insight"]["id"] == hidden["id"]).unwrap();
     let own_at = format!("/api/projects/1/dashboards/{}/", own["id"]);
     let body = json!({ "fromDashboardId": board["id"], "tileId": tile["id"] });
-    world.call("POST", &format!("{own_at}copy_tile/"), body).expect(404);
+    fixture.call("POST", &format!("{own_at}copy_tile/"), body).expect(404);
     let body = json!({ "duplicate_tiles": [{ "id": tile["id"] }] });
-    world.call("PATCH", &board_at, body).expect(400);
+    fixture.call("PATCH", &board_at, body).expect(400);
     // Its short id is not found either.
     let ask = |insight: &Value| {
         let query = json!({ "kind": "SavedInsightNode", "shortId": insight["short_id"] });
-        world.call("POST", "/api/projects/1/query/", json!({ "query": query }))
+        fixture.call("POST", "/api/projects/1/query/", json!({ "query": query }))
     };
     assert_eq!(ask(&shown).expect(200).json()["results"], json!([[42]]));
     ask(&hidden).expect(400);
     let query = json!({ "kind": "SavedInsightNode", "shortId": hidden["short_id"] });
     let through = make("/api/projects/1/insights/", json!({ "query": query }))["id"].clone();
     let through = format!("/api/projects/1/insights/{through}/?refresh=blocking");
-    world.get(&through).expect(400);
-    world.server.call("GET", &through).key(PERSONAL_KEY).send().expect(200);
+    fixture.get(&through).expect(400);
+    fixture.server.call("GET", &through).key(PERSONAL_KEY).send().expect(200);
 }
 
 fn flag_definitions_require_access_to_every_flag(store: Store) {
-    let world = World::new(store);
+    let fixture = AccessFixture::new(store);
     let flag = json!({ "key": "f", "is_remote_configuration": true,
         "filters": { "groups": [{}], "payloads": { "true": "1" } } });
-    let flag = world.server.post("/api/projects/1/feature_flags/", flag).expect(201).json();
+    let flag = fixture.server.post("/api/projects/1/feature_flags/", flag).expect(201).json();
     let definitions = "/api/projects/1/feature_flags/local_evaluation/?token=phc_test";
     let config = format!("/api/projects/1/feature_flags/{}/remote_config/", flag["id"]);
-    world.get(definitions).expect(200);
-    world.get(&config).expect(200);
+    fixture.get(definitions).expect(200);
+    fixture.get(&config).expect(200);
     let rules = format!("/api/projects/1/feature_flags/{}/access_controls/", flag["id"]);
-    world.rule(&rules, "member", json!({ "access_level": "none" }));
-    world.get(definitions).expect(403);
-    world.get("/flags/definitions?token=phc_test").expect(403);
-    world.get(&config).expect(403);
-    world.server.call("GET", definitions).key(PERSONAL_KEY).send().expect(200);
+    fixture.rule(&rules, "member", json!({ "access_level": "none" }));
+    fixture.get(definitions).expect(403);
+    fixture.get("/flags/definitions?token=phc_test").expect(403);
+    fixture.get(&config).expect(403);
+    fixture.server.call("GET", definitions).key(PERSONAL_KEY).send().expect(200);
     // Access rules do not affect evaluation.
     let body = json!({ "token": "phc_test", "distinct_id": "x" });
-    let answer = world.server.call("POST", "/flags/?v=2").no_key().json(body).send().expect(200);
-    assert_eq!(answer.json()["flags"]["f"]["enabled"], true);
-    world.rule(&rules, "member", json!({ "access_level": "viewer" }));
-    world.get(definitions).expect(200);
+    let response =
+        fixture.server.call("POST", "/flags/?v=2").no_key().json(body).send().expect(200);
+    assert_eq!(response.json()["flags"]["f"]["enabled"], true);
+    fixture.rule(&rules, "member", json!({ "access_level": "viewer" }));
+    fixture.get(definitions).expect(200);
 }

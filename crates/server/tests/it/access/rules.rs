@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users;
-use crate::harness::{Answer, Server, Store, both};
+use crate::harness::{Response, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     project_access_rules_exclude_members,
     project_access_control_flag_is_its_default_rule,
     invalid_access_rule_is_rejected_and_changes_nothing,
@@ -18,7 +18,7 @@ pub const KINDS: &str = "/api/projects/1/resource_access_controls/";
 const REFUSED: &str = "You don't have access to the project.";
 
 /// A server with an owner and a member, who has a key and a role.
-pub struct World {
+pub struct AccessFixture {
     pub server: Server,
     key: String,
     member: String,
@@ -26,7 +26,7 @@ pub struct World {
     user: String,
 }
 
-impl World {
+impl AccessFixture {
     pub fn new(store: Store) -> Self {
         let server = Server::start(store);
         let user = test_users::add(&server, "m@example.com", 1);
@@ -37,16 +37,16 @@ impl World {
     }
 
     /// As the member.
-    pub fn call(&self, method: &str, path: &str, body: Value) -> Answer {
+    pub fn call(&self, method: &str, path: &str, body: Value) -> Response {
         self.server.call(method, path).key(&self.key).json(body).send()
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> Response {
         self.server.call("GET", path).key(&self.key).send()
     }
 
     /// As the owner.
-    fn put(&self, path: &str, body: Value) -> Answer {
+    fn put(&self, path: &str, body: Value) -> Response {
         self.server.call("PUT", path).json(body).send()
     }
 
@@ -96,8 +96,8 @@ pub fn ids(listing: &Value) -> Vec<i64> {
 }
 
 fn project_access_rules_exclude_members(store: Store) {
-    let world = World::new(store);
-    let server = &world.server;
+    let fixture = AccessFixture::new(store);
+    let server = &fixture.server;
     let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
     let sibling = sibling["id"].as_i64().unwrap();
     let rules = server.get(PROJECT).expect(200).json();
@@ -107,7 +107,7 @@ fn project_access_rules_exclude_members(store: Store) {
             "default_access_level": "member", "user_access_level": "admin",
             "user_can_edit_access_levels": true })
     );
-    let rules = world.get(PROJECT).expect(200).json();
+    let rules = fixture.get(PROJECT).expect(200).json();
     assert_eq!(rules["user_access_level"], "member");
     assert_eq!(rules["user_can_edit_access_levels"], false);
 
@@ -128,7 +128,7 @@ fn project_access_rules_exclude_members(store: Store) {
     ];
     for (rules, stands) in cases {
         for (whom, level) in rules {
-            world.rule(PROJECT, whom, json!({ "access_level": level }));
+            fixture.rule(PROJECT, whom, json!({ "access_level": level }));
         }
         let (is_in, is_admin) = (stands != "none", stands == "admin");
         let may = |allowed: bool| if allowed { 200 } else { 403 };
@@ -141,71 +141,71 @@ fn project_access_rules_exclude_members(store: Store) {
             "/api/projects/1/persons/",
             PROJECT,
         ] {
-            let answer = world.get(path);
-            assert_eq!(answer.status, may(is_in), "{case} {path}: {}", answer.text());
+            let response = fixture.get(path);
+            assert_eq!(response.status, may(is_in), "{case} {path}: {}", response.text());
             if !is_in {
-                assert_eq!(answer.json()["detail"], REFUSED);
+                assert_eq!(response.json()["detail"], REFUSED);
             }
         }
         let listed: Vec<i64> = if is_in { vec![1, sibling] } else { vec![sibling] };
-        assert_eq!(ids(&world.get("/api/projects/").expect(200).json()), listed, "{case}");
+        assert_eq!(ids(&fixture.get("/api/projects/").expect(200).json()), listed, "{case}");
         let path = "/api/organizations/@current/projects/";
-        assert_eq!(ids(&world.get(path).expect(200).json()), listed, "{case}");
-        let organization = world.get("/api/organizations/@current/").expect(200).json();
+        assert_eq!(ids(&fixture.get(path).expect(200).json()), listed, "{case}");
+        let organization = fixture.get("/api/organizations/@current/").expect(200).json();
         for nested in ["teams", "projects"] {
             let nested = json!({ "results": organization[nested] });
             assert_eq!(ids(&nested), listed, "{case}");
         }
-        let me = world.get("/api/users/@me/").expect(200).json();
+        let me = fixture.get("/api/users/@me/").expect(200).json();
         assert_eq!(me["team"].is_null(), !is_in, "{case}");
         let moving = json!({ "set_current_team": 1 });
-        let moved = world.call("PATCH", "/api/users/@me/", moving);
+        let moved = fixture.call("PATCH", "/api/users/@me/", moving);
         assert_eq!(moved.status, if is_in { 200 } else { 400 }, "{case}");
 
         if is_in {
-            let project = world.get("/api/projects/1/").json();
+            let project = fixture.get("/api/projects/1/").json();
             assert_eq!(project["user_access_level"], stands, "{case}");
             assert_eq!(project["effective_membership_level"], if is_admin { 8 } else { 1 });
-            assert_eq!(world.get(PROJECT).json()["user_access_level"], stands);
+            assert_eq!(fixture.get(PROJECT).json()["user_access_level"], stands);
         }
         // Needs an administrator of the project.
-        let rotated = world.call("PATCH", "/api/projects/1/rotate_secret_token", json!({}));
+        let rotated = fixture.call("PATCH", "/api/projects/1/rotate_secret_token", json!({}));
         assert_eq!(rotated.status, may(is_admin), "{case}");
         let kind = json!({ "access_level": null, "resource": "dashboard" });
         let expected = if is_admin { 204 } else { 403 };
-        assert_eq!(world.call("PUT", KINDS, kind).status, expected, "{case}");
-        let ruled = json!({ "access_level": "member", "role": world.role });
-        assert_eq!(world.call("PUT", PROJECT, ruled).status, may(is_admin), "{case}");
+        assert_eq!(fixture.call("PUT", KINDS, kind).status, expected, "{case}");
+        let ruled = json!({ "access_level": "member", "role": fixture.role });
+        assert_eq!(fixture.call("PUT", PROJECT, ruled).status, may(is_admin), "{case}");
         // The organization and other projects are not affected.
-        world
+        fixture
             .call("POST", "/api/organizations/@current/roles/", json!({ "name": "x" }))
             .expect(403);
         server.get("/api/projects/1/").expect(200);
-        world.get(&format!("/api/projects/{sibling}/")).expect(200);
-        world.clear(PROJECT);
+        fixture.get(&format!("/api/projects/{sibling}/")).expect(200);
+        fixture.clear(PROJECT);
     }
     // Leaving the organization deletes the member's rules.
-    world.rule(PROJECT, "member", json!({ "access_level": "none" }));
-    world.rule(PROJECT, "role", json!({ "access_level": "none" }));
-    server.delete(&format!("{}{}/", test_users::MEMBERS, world.user)).expect(204);
-    server.delete(&format!("/api/organizations/@current/roles/{}/", world.role)).expect(204);
+    fixture.rule(PROJECT, "member", json!({ "access_level": "none" }));
+    fixture.rule(PROJECT, "role", json!({ "access_level": "none" }));
+    server.delete(&format!("{}{}/", test_users::MEMBERS, fixture.user)).expect(204);
+    server.delete(&format!("/api/organizations/@current/roles/{}/", fixture.role)).expect(204);
     assert_eq!(server.get(PROJECT).json()["access_controls"], json!([]));
 }
 
 fn project_access_control_flag_is_its_default_rule(store: Store) {
-    let world = World::new(store);
-    let server = &world.server;
+    let fixture = AccessFixture::new(store);
+    let server = &fixture.server;
     let switched = |on: bool| {
         let shown = server.get("/api/projects/1/").json();
         let listed = server.get("/api/projects/").json();
         assert_eq!(shown["access_control"], on);
         assert_eq!(listed["results"][0]["access_control"], on);
-        assert_eq!(world.get("/api/projects/1/").status, if on { 403 } else { 200 });
+        assert_eq!(fixture.get("/api/projects/1/").status, if on { 403 } else { 200 });
     };
     switched(false);
     let body = json!({ "access_control": true });
-    world.call("PATCH", "/api/projects/1/", body.clone()).expect(403);
-    world.call("PATCH", "/api/projects/1/", json!({ "access_control": false })).expect(200);
+    fixture.call("PATCH", "/api/projects/1/", body.clone()).expect(403);
+    fixture.call("PATCH", "/api/projects/1/", json!({ "access_control": false })).expect(200);
     let shown = server.patch("/api/projects/1/", body).expect(200).json();
     assert_eq!(shown["access_control"], true);
     switched(true);
@@ -219,9 +219,9 @@ fn project_access_control_flag_is_its_default_rule(store: Store) {
     let browser = test_users::log_in(server, "new@example.com", test_users::PASSWORD);
     assert_eq!(browser.get("/api/users/@me/").json()["team"]["id"], sibling["id"]);
     switched(true);
-    world.rule(PROJECT, "everybody", json!({ "access_level": null }));
+    fixture.rule(PROJECT, "everybody", json!({ "access_level": null }));
     switched(false);
-    world.rule(PROJECT, "everybody", json!({ "access_level": "none" }));
+    fixture.rule(PROJECT, "everybody", json!({ "access_level": "none" }));
     switched(true);
     server.patch("/api/projects/1/", json!({ "access_control": false })).expect(200);
     switched(false);
@@ -229,14 +229,15 @@ fn project_access_control_flag_is_its_default_rule(store: Store) {
     let body = json!({ "name": "Three", "access_control": true });
     let third = server.post("/api/projects/", body).expect(201).json();
     assert_eq!(third["access_control"], true);
-    world.get(&format!("/api/projects/{}/", third["id"])).expect(403);
+    fixture.get(&format!("/api/projects/{}/", third["id"])).expect(403);
 }
 
 fn invalid_access_rule_is_rejected_and_changes_nothing(store: Store) {
-    let world = World::new(store);
-    let dashboard = world.server.post("/api/projects/1/dashboards/", json!({})).expect(201).json();
+    let fixture = AccessFixture::new(store);
+    let dashboard =
+        fixture.server.post("/api/projects/1/dashboards/", json!({})).expect(201).json();
     let object = format!("/api/projects/1/dashboards/{}/access_controls/", dashboard["id"]);
-    let (member, role) = (&world.member, &world.role);
+    let (member, role) = (&fixture.member, &fixture.role);
     let nobody = "0192f0c1-2345-7000-8000-000000000000";
     let none = "none";
     for (path, body, error) in [
@@ -257,7 +258,7 @@ fn invalid_access_rule_is_rejected_and_changes_nothing(store: Store) {
         ),
         (
             PROJECT,
-            json!({ "access_level": none, "organization_member": world.user }),
+            json!({ "access_level": none, "organization_member": fixture.user }),
             "does_not_exist organization_member",
         ),
         (
@@ -293,57 +294,57 @@ fn invalid_access_rule_is_rejected_and_changes_nothing(store: Store) {
         ),
         (&object, json!({ "access_level": none, "role": nobody }), "does_not_exist role"),
     ] {
-        let refused = world.put(path, body.clone()).expect(400);
+        let refused = fixture.put(path, body.clone()).expect(400);
         assert_eq!(refused.error(), format!("validation_error {error}"), "{path} {body}");
     }
     for path in [PROJECT, KINDS, &object] {
-        assert_eq!(world.server.get(path).json()["access_controls"], json!([]), "{path}");
+        assert_eq!(fixture.server.get(path).json()["access_controls"], json!([]), "{path}");
     }
     let gone = "/api/projects/1/dashboards/987654/access_controls/";
-    world.server.get(gone).expect(404);
-    world.put(gone, json!({})).expect(404);
+    fixture.server.get(gone).expect(404);
+    fixture.put(gone, json!({})).expect(404);
     // Setting and removing rules is idempotent.
     let body = json!({ "access_level": "viewer", "role": role, "resource": "dashboard" });
-    let first = world.put(&object, body.clone()).expect(200).json();
-    assert_eq!(world.put(&object, body).expect(200).json(), first);
+    let first = fixture.put(&object, body.clone()).expect(200).json();
+    assert_eq!(fixture.put(&object, body).expect(200).json(), first);
     let id = dashboard["id"].to_string();
     assert_eq!((&first["resource"], &first["resource_id"]), (&json!("dashboard"), &json!(id)));
     assert_eq!((&first["role"], &first["organization_member"]), (&json!(role), &json!(null)));
     assert_eq!((&first["created_by"], first["created_at"].is_string()), (&json!(null), true));
     let body = json!({ "access_level": "editor", "role": role });
-    let second = world.put(&object, body).expect(200).json();
+    let second = fixture.put(&object, body).expect(200).json();
     assert_eq!(second["created_at"], first["created_at"]);
-    assert_eq!(world.server.get(&object).json()["access_controls"], json!([second]));
-    world.clear(&object);
-    world.put(&object, json!({ "access_level": null, "role": role })).expect(204);
+    assert_eq!(fixture.server.get(&object).json()["access_controls"], json!([second]));
+    fixture.clear(&object);
+    fixture.put(&object, json!({ "access_level": null, "role": role })).expect(204);
     // Insights have two resource names, and Terraform uses the singular.
-    let insight = world.server.post("/api/projects/1/insights/", json!({})).expect(201).json();
+    let insight = fixture.server.post("/api/projects/1/insights/", json!({})).expect(201).json();
     let short = insight["short_id"].as_str().unwrap();
     let body = json!({ "access_level": "viewer", "resource": "insight", "resource_id": short });
     let path = format!("/api/projects/1/insights/{short}/access_controls/");
-    world.put(&path, body).expect(200);
+    fixture.put(&path, body).expect(200);
     let path = format!("/api/projects/1/insight/{}/access_controls/", insight["id"]);
-    let rules = world.server.get(&path).expect(200).json();
+    let rules = fixture.server.get(&path).expect(200).json();
     assert_eq!(rules["access_controls"][0]["access_level"], "viewer");
     assert_eq!(rules["available_access_levels"], json!(["none", "viewer", "editor", "manager"]));
     assert_eq!(rules["default_access_level"], "editor");
 }
 
 fn access_rules_are_scoped_to_project_and_organization(store: Store) {
-    let world = World::new(store);
-    let server = &world.server;
+    let fixture = AccessFixture::new(store);
+    let server = &fixture.server;
     let two = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
     let at_two = |rest: &str| format!("/api/projects/{}/{rest}", two["id"]);
     let made = server.post(&at_two("dashboards/"), json!({ "name": "d" })).expect(201).json();
     // A dashboard of another project is not found.
     let path = format!("/api/projects/1/dashboards/{}/access_controls/", made["id"]);
     server.get(&path).expect(404);
-    world.put(&path, json!({ "access_level": "none" })).expect(404);
+    fixture.put(&path, json!({ "access_level": "none" })).expect(404);
     for kind in ["action", "dashboard", "feature_flag", "insight"] {
-        world.rule(KINDS, "everybody", json!({ "access_level": "none", "resource": kind }));
+        fixture.rule(KINDS, "everybody", json!({ "access_level": "none", "resource": kind }));
     }
-    world.rule(PROJECT, "everybody", json!({ "access_level": "none" }));
-    let seen = world.get(&at_two(&format!("dashboards/{}/", made["id"]))).expect(200).json();
+    fixture.rule(PROJECT, "everybody", json!({ "access_level": "none" }));
+    let seen = fixture.get(&at_two(&format!("dashboards/{}/", made["id"]))).expect(200).json();
     assert_eq!(seen["user_access_level"], "editor");
     assert_eq!(server.get(&at_two("access_controls/")).json()["access_controls"], json!([]));
     assert_eq!(
@@ -366,27 +367,28 @@ fn access_rules_are_scoped_to_project_and_organization(store: Store) {
             "does_not_exist organization_member",
         ),
     ] {
-        let refused = world.put(&at_two("access_controls/"), body).expect(400);
+        let refused = fixture.put(&at_two("access_controls/"), body).expect(400);
         assert_eq!(refused.error(), format!("validation_error {error}"));
     }
     for path in ["access_controls/", "resource_access_controls/"] {
         let path = format!("/api/projects/{project}/{path}");
         assert_eq!(server.get(&path).expect(403).json()["detail"], REFUSED);
-        world.put(&path, json!({ "access_level": "none" })).expect(403);
+        fixture.put(&path, json!({ "access_level": "none" })).expect(403);
         other.get(&path).expect(200);
     }
 }
 
 fn access_rule_changes_are_in_the_activity_log(store: Store) {
-    let world = World::new(store);
-    let made = world.server.post("/api/projects/1/dashboards/", json!({ "name": "d" })).expect(201);
+    let fixture = AccessFixture::new(store);
+    let made =
+        fixture.server.post("/api/projects/1/dashboards/", json!({ "name": "d" })).expect(201);
     let made = made.json();
     let rules = format!("/api/projects/1/dashboards/{}/access_controls/", made["id"]);
-    world.rule(&rules, "role", json!({ "access_level": "viewer" }));
-    world.rule(&rules, "role", json!({ "access_level": "viewer" }));
-    world.rule(&rules, "role", json!({ "access_level": null }));
-    world.rule(PROJECT, "everybody", json!({ "access_level": "admin" }));
-    let log = world.server.get("/api/projects/1/activity_log/").expect(200).json();
+    fixture.rule(&rules, "role", json!({ "access_level": "viewer" }));
+    fixture.rule(&rules, "role", json!({ "access_level": "viewer" }));
+    fixture.rule(&rules, "role", json!({ "access_level": null }));
+    fixture.rule(PROJECT, "everybody", json!({ "access_level": "admin" }));
+    let log = fixture.server.get("/api/projects/1/activity_log/").expect(200).json();
     let told: Vec<Value> = log["results"]
         .as_array()
         .unwrap()
@@ -405,7 +407,7 @@ fn access_rule_changes_are_in_the_activity_log(store: Store) {
         })
         .collect();
     let id = made["id"].to_string();
-    let project = world.server.get("/api/projects/1/").json()["name"].clone();
+    let project = fixture.server.get("/api/projects/1/").json()["name"].clone();
     assert_eq!(
         told,
         [

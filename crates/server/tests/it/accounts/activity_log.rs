@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     activity_log_is_filtered_by_scope_item_and_user,
     activity_log_cursor_reads_both_directions_without_gaps,
     object_activity_is_paged_by_number,

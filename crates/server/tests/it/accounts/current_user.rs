@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users;
-use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Server, Store, both};
+use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     current_user_has_every_field_that_clients_read,
     current_user_settings_read_back,
     invalid_value_is_named_and_changes_nothing,

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users::{self, MEMBERS, PASSWORD};
-use crate::harness::{ADMIN_EMAIL, Server, Store, both};
+use crate::harness::{ADMIN_EMAIL, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     admin_adds_a_member_who_can_log_in,
     invalid_members_name_their_field,
     existing_account_joins_a_second_organization,
@@ -115,11 +115,11 @@ fn ranks_are_kept(store: Store) {
         (by_owner, member, 1, 200),
     ] {
         let call = server.call("PATCH", &path(uuid)).key(key).json(json!({ "level": level }));
-        let answer = call.send().expect(status);
+        let response = call.send().expect(status);
         match status {
-            200 => assert_eq!(answer.json()["level"], level),
-            403 => assert_eq!(answer.error(), "authentication_error permission_denied -"),
-            _ => assert_eq!(answer.error(), "invalid_request not_found -"),
+            200 => assert_eq!(response.json()["level"], level),
+            403 => assert_eq!(response.error(), "authentication_error permission_denied -"),
+            _ => assert_eq!(response.error(), "invalid_request not_found -"),
         }
     }
     let add = |key: &str, level: i64| {

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users;
-use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Server, Store, both};
+use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     organization_has_every_field_that_clients_read,
     organization_endpoints_enforce_key_scopes,
     key_lookup_order_is_header_body_query,
@@ -107,15 +107,15 @@ fn organization_endpoints_enforce_key_scopes(store: Store) {
         (&other, "OPTIONS", Some("organization:read")),
         (&reader, "OPTIONS", None),
     ] {
-        let answer = server.call(method, ALL).key(key).json(json!({ "name": "Second" })).send();
+        let response = server.call(method, ALL).key(key).json(json!({ "name": "Second" })).send();
         let Some(scope) = missing else {
-            assert!(answer.status < 300, "{method}: {}", answer.text());
+            assert!(response.status < 300, "{method}: {}", response.text());
             continue;
         };
-        let answer = answer.expect(403);
-        assert_eq!(answer.error(), "authentication_error permission_denied -");
+        let response = response.expect(403);
+        assert_eq!(response.error(), "authentication_error permission_denied -");
         let detail = format!("API key missing required scope '{scope}'");
-        assert_eq!(answer.json()["detail"], detail);
+        assert_eq!(response.json()["detail"], detail);
     }
 }
 
@@ -130,14 +130,14 @@ fn key_lookup_order_is_header_body_query(store: Store) {
     bare("GET", &in_query(PERSONAL_KEY)).header("Authorization", "Basic eDp5").send().expect(200);
 
     let good = in_query(PERSONAL_KEY);
-    for (call, place) in [
+    for (call, location) in [
         (bare("POST", &good).key("phx_bad").json(in_body(PERSONAL_KEY)), "Authorization header"),
         (bare("POST", &good).json(in_body("phx_bad")), "body"),
         (bare("GET", &in_query("phx_bad")), "query string"),
     ] {
         let refused = call.send().expect(401);
         assert_eq!(refused.error(), "authentication_error invalid_personal_api_key -");
-        let detail = format!("Personal API key found in request {place} is invalid.");
+        let detail = format!("Personal API key found in request {location} is invalid.");
         assert_eq!(refused.json()["detail"], detail);
     }
     for elsewhere in ["phs_abc", "pha_abc"] {
@@ -156,8 +156,8 @@ fn admins_change_organizations_and_owners_delete_them(store: Store) {
     let insufficient = "Your organization access level is insufficient.";
     for (method, key) in [("PATCH", member), ("PUT", member), ("DELETE", member), ("DELETE", admin)]
     {
-        let answer = server.call(method, OWN).key(key).json(json!({ "name": 5 })).send();
-        assert_eq!(answer.expect(403).json()["detail"], insufficient, "{method}");
+        let response = server.call(method, OWN).key(key).json(json!({ "name": 5 })).send();
+        assert_eq!(response.expect(403).json()["detail"], insufficient, "{method}");
     }
     let before = server.get(OWN).json();
     assert_eq!(before["member_count"], 3);
@@ -259,8 +259,8 @@ fn organization_is_not_found_for_non_members(store: Store) {
         format!("{ALL}00000000-0000-4000-8000-000000000000"),
     ] {
         for method in ["GET", "OPTIONS"] {
-            let answer = guest(method, &path).send().expect(404);
-            assert_eq!(answer.json()["detail"], "Organization not found.", "{method} {path}");
+            let response = guest(method, &path).send().expect(404);
+            assert_eq!(response.json()["detail"], "Organization not found.", "{method} {path}");
         }
     }
     let listed = guest("GET", ALL).send().json();

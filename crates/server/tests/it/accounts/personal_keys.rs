@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users;
-use crate::harness::{PERSONAL_KEY, Server, Store, both};
+use crate::harness::{PERSONAL_KEY, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     personal_key_is_shown_once_then_masked,
     invalid_personal_keys_name_their_field,
     personal_key_is_changed_rolled_and_deleted,

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users::{self, MEMBERS, PASSWORD, log_in, try_log_in};
-use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, PERSONAL_KEY, Server, Store, both};
+use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, PERSONAL_KEY, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     only_staff_create_organizations,
     email_addresses_cannot_be_claimed_in_advance,
     only_staff_add_accounts_of_other_organizations,
@@ -28,8 +28,8 @@ fn members_of(organization: &Value) -> String {
 }
 
 fn operator(server: &Server, command: &str, email: &str) {
-    let (ok, printed, complaint) = server.place().run(&["admin", command, "--email", email]);
-    assert!(ok && printed.contains(email), "{printed}{complaint}");
+    let (ok, printed, stderr) = server.instance().run(&["admin", command, "--email", email]);
+    assert!(ok && printed.contains(email), "{printed}{stderr}");
 }
 
 fn only_staff_create_organizations(store: Store) {

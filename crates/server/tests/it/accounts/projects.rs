@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users;
-use crate::harness::{PROJECT_KEY, Server, Store, both};
+use crate::harness::{PROJECT_KEY, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     project_has_every_field_at_its_default,
     project_settings_read_back_and_are_logged_once,
     invalid_value_is_named_and_changes_nothing,
@@ -189,7 +189,7 @@ fn test_account_filters_must_be_queryable(store: Store) {
     // Older releases stored any list of objects.
     let wrong = json!([{ "key": "a", "type": "planet", "value": 1 }]);
     let settings = json!({ FILTERS: wrong });
-    server.place().write(&format!("UPDATE projects SET settings = '{settings}' WHERE id = 1"));
+    server.instance().write(&format!("UPDATE projects SET settings = '{settings}' WHERE id = 1"));
     assert_eq!((ask(false), ask(true)), ([200, 200], [400, 400]));
     let same = json!({ "name": "n", FILTERS: wrong });
     assert_eq!(server.patch("/api/projects/1/", same.clone()).expect(200).json()["name"], "n");
@@ -387,8 +387,8 @@ fn project_key_opens_no_other_project(store: Store) {
     let made = server.post("/api/personal_api_keys", body).expect(201).json();
     let key = made["value"].as_str().unwrap();
     let detail = |method: &str, path: &str, status| {
-        let answer = server.call(method, path).key(key).send().expect(status);
-        answer.json()["detail"].as_str().unwrap_or_default().to_owned()
+        let response = server.call(method, path).key(key).send().expect(status);
+        response.json()["detail"].as_str().unwrap_or_default().to_owned()
     };
     detail("GET", "/api/projects/1", 200);
     detail("GET", "/api/organizations/@current/projects/1", 200);

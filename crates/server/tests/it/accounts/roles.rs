@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users;
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     role_is_created_renamed_and_hard_deleted,
     invalid_roles_name_their_field,
     members_join_and_leave_roles,
@@ -72,8 +72,8 @@ fn invalid_roles_name_their_field(store: Store) {
         assert_eq!(server.post(ROLES, body.clone()).expect(400).error(), error, "{body}");
         assert_eq!(server.patch(&path(&role), body.clone()).expect(400).error(), error, "{body}");
     }
-    for answer in [server.post(ROLES, json!({})), server.put(&path(&role), json!({}))] {
-        assert_eq!(answer.expect(400).error(), "validation_error required name");
+    for response in [server.post(ROLES, json!({})), server.put(&path(&role), json!({}))] {
+        assert_eq!(response.expect(400).error(), "validation_error required name");
     }
     server.get(&format!("{ROLES}not-a-uuid/")).expect(404);
     server.patch(&format!("{ROLES}{NOBODY}"), json!({ "name": "" })).expect(404);
@@ -105,12 +105,12 @@ fn members_join_and_leave_roles(store: Store) {
     assert_eq!(server.get(ROLES).json()["results"][0]["members"], json!([joined]));
 
     let elsewhere = format!("{ROLES}{NOBODY}/role_memberships/");
-    for (answer, detail) in [
+    for (response, detail) in [
         (join(&uuid), "User is already part of the role."),
         (join(NOBODY), "User does not exist."),
         (server.post(&elsewhere, json!({ "user_uuid": uuid })), "Role does not exist."),
     ] {
-        let refused = answer.expect(400);
+        let refused = response.expect(400);
         assert_eq!(refused.error(), "validation_error invalid_input -");
         assert_eq!(refused.json()["detail"], detail);
     }

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users::{self, PASSWORD, log_in, set_cookie, try_log_in};
-use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Server, Store, both};
+use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     session_login_and_logout,
     session_cookies_have_security_attributes,
     login_does_not_reveal_existing_addresses,
@@ -61,8 +61,8 @@ fn login_does_not_reveal_existing_addresses(store: Store) {
     let unknown = try_log_in(&server, "nobody@example.com", ADMIN_PASSWORD).expect(400);
     assert_eq!(wrong.error(), "validation_error invalid_input -");
     assert_eq!(wrong.text(), unknown.text());
-    for answer in [&wrong, &unknown] {
-        assert!(answer.header("set-cookie").is_none());
+    for response in [&wrong, &unknown] {
+        assert!(response.header("set-cookie").is_none());
     }
     for (body, error) in [
         (json!({ "email": ADMIN_EMAIL }), "required password"),
@@ -200,9 +200,9 @@ fn deactivated_user_loses_sessions_immediately(store: Store) {
 fn login_secrets_are_not_logged(store: Store) {
     let server = Server::with(store, &[("HEDGEROW_LOG_LEVEL", "trace")]);
     test_users::add(&server, "m@example.com", 1);
-    let answer = try_log_in(&server, "m@example.com", PASSWORD).expect(200);
+    let response = try_log_in(&server, "m@example.com", PASSWORD).expect(200);
     try_log_in(&server, "m@example.com", "almost right").expect(400);
-    let session = test_users::cookie(&answer, "hedgerow_session");
+    let session = test_users::cookie(&response, "hedgerow_session");
     let key = server.key(&["organization:read"]);
     let by_query = format!("/api/organizations/?personal_api_key={key}");
     server.call("GET", &by_query).no_key().send().expect(200);

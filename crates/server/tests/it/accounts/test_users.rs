@@ -4,7 +4,7 @@ use catalog::{Catalog, Location, Secret, Vault};
 use model::Clock;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Call, Server};
+use crate::harness::{Request, Response, Server};
 
 pub const PASSWORD: &str = "mild steel teapot";
 pub const MEMBERS: &str = "/api/organizations/@current/members/";
@@ -24,15 +24,16 @@ pub fn add(server: &Server, email: &str, level: i64) -> String {
     made["user"]["uuid"].as_str().unwrap().to_owned()
 }
 
-pub fn try_log_in(server: &Server, email: &str, password: &str) -> Answer {
+pub fn try_log_in(server: &Server, email: &str, password: &str) -> Response {
     let body = json!({ "email": email, "password": password });
     server.call("POST", "/api/login").no_key().json(body).send()
 }
 
 #[track_caller]
 pub fn log_in<'a>(server: &'a Server, email: &str, password: &str) -> Browser<'a> {
-    let answer = try_log_in(server, email, password).expect(200);
-    let (session, csrf) = (cookie(&answer, "hedgerow_session"), cookie(&answer, "hedgerow_csrf"));
+    let response = try_log_in(server, email, password).expect(200);
+    let (session, csrf) =
+        (cookie(&response, "hedgerow_session"), cookie(&response, "hedgerow_csrf"));
     Browser {
         server,
         cookies: format!("other=1; hedgerow_session={session}; hedgerow_csrf={csrf}"),
@@ -43,7 +44,7 @@ pub fn log_in<'a>(server: &'a Server, email: &str, password: &str) -> Browser<'a
 /// The API cannot deactivate users, so this writes to the catalog.
 pub fn set_active(server: &Server, email: &str, active: bool) {
     let set = |name: &str| {
-        let known = server.place().environment.iter().find(|(known, _)| known == name);
+        let known = server.instance().environment.iter().find(|(known, _)| known == name);
         known.map(|(_, value)| value.clone())
     };
     let (url, file) = (set("HEDGEROW_CATALOG_URL"), server.file("catalog.sqlite"));
@@ -80,36 +81,36 @@ pub fn key_of(server: &Server, email: &str, scopes: &[&str]) -> String {
 }
 
 #[track_caller]
-pub fn cookie(answer: &Answer, name: &str) -> String {
-    let line = set_cookie(answer, name);
+pub fn cookie(response: &Response, name: &str) -> String {
+    let line = set_cookie(response, name);
     let value = line.split(';').next().unwrap().split_once('=').unwrap().1;
     value.to_owned()
 }
 
 /// The `Set-Cookie` header of one cookie.
 #[track_caller]
-pub fn set_cookie<'a>(answer: &'a Answer, name: &str) -> &'a str {
-    let lines = answer.headers.iter().filter(|(header, _)| header == "set-cookie");
+pub fn set_cookie<'a>(response: &'a Response, name: &str) -> &'a str {
+    let lines = response.headers.iter().filter(|(header, _)| header == "set-cookie");
     let mut named = lines.filter(|(_, line)| line.starts_with(&format!("{name}=")));
     &named.next().unwrap_or_else(|| panic!("no cookie {name}")).1
 }
 
 impl Browser<'_> {
     /// A request with cookies only.
-    pub fn call(&self, method: &str, path: &str) -> Call {
+    pub fn call(&self, method: &str, path: &str) -> Request {
         self.server.call(method, path).no_key().header("Cookie", &self.cookies)
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> Response {
         self.call("GET", path).send()
     }
 
     /// A request as our own pages send it.
-    pub fn write(&self, method: &str, path: &str, body: Value) -> Answer {
+    pub fn write(&self, method: &str, path: &str, body: Value) -> Response {
         self.with_token(method, path).json(body).send()
     }
 
-    pub fn with_token(&self, method: &str, path: &str) -> Call {
+    pub fn with_token(&self, method: &str, path: &str) -> Request {
         self.call(method, path).header("X-CSRFToken", &self.csrf)
     }
 }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::flags::sdk_agreement::test_deps;
-use crate::harness::{Place, Server, Store};
+use crate::harness::{Instance, Server, Store};
 
 /// How the website includes the SDK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ fn serves_the_script(server: &Server) -> bool {
 
 /// All events, by name, the latest first.
 fn listed(server: &Server) -> BTreeMap<String, Vec<Value>> {
-    server.settle();
+    server.wait_until_applied();
     let listing = server.get("/api/projects/1/events/?limit=1000").expect(200).json();
     let mut events = BTreeMap::<String, Vec<Value>>::new();
     for event in listing["results"].as_array().unwrap() {
@@ -99,9 +99,9 @@ fn becomes_facts(sdk: Sdk, journey: &str, sent: &[&str]) {
     if sdk == Sdk::Snippet && !serves_the_script(&server) {
         return;
     }
-    let answer = sdk.travel(&server, journey);
-    assert_eq!(answer["known"], json!({ "id": "anna", "seen": 1 }), "{sdk:?} {journey}");
-    let used = answer["sent"].as_array().unwrap();
+    let response = sdk.travel(&server, journey);
+    assert_eq!(response["known"], json!({ "id": "anna", "seen": 1 }), "{sdk:?} {journey}");
+    let used = response["sent"].as_array().unwrap();
     for request in sent {
         assert!(used.contains(&json!(request)), "{sdk:?} {journey}: {request} not in {used:?}");
     }
@@ -130,7 +130,7 @@ fn becomes_facts(sdk: Sdk, journey: &str, sent: &[&str]) {
     assert_eq!(landing["$lib"], "web", "{sdk:?} {journey}");
     assert_eq!(landing["$browser"], "Chrome", "{sdk:?} {journey}");
     assert_eq!(landing["utm_source"], "letter", "{sdk:?} {journey}");
-    assert_eq!(events["looked"][0]["distinct_id"], answer["anonymous"], "{sdk:?} {journey}");
+    assert_eq!(events["looked"][0]["distinct_id"], response["anonymous"], "{sdk:?} {journey}");
     assert_eq!(first("looked")["page"], "/", "{sdk:?} {journey}");
     assert_eq!(first("looked").get("theme"), None, "{sdk:?} {journey}");
     assert_eq!(first("themed")["theme"], "dark", "{sdk:?} {journey}");
@@ -158,7 +158,7 @@ fn becomes_facts(sdk: Sdk, journey: &str, sent: &[&str]) {
     let [person] = &persons["results"].as_array().unwrap()[..] else { panic!("{persons}") };
     let ids = person["distinct_ids"].as_array().unwrap();
     assert_eq!(ids.len(), 3, "{sdk:?} {journey}: {person}");
-    for id in [&answer["anonymous"], &json!("anna"), &json!("laptop")] {
+    for id in [&response["anonymous"], &json!("anna"), &json!("laptop")] {
         assert!(ids.contains(id), "{sdk:?} {journey}: {id} not in {ids:?}");
     }
     let known = &person["properties"];
@@ -240,7 +240,7 @@ fn browser_script_and_package_have_one_version() {
     };
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let [served, tested] = ["assets/npm", "tools/sdks"]
-        .map(|folder| read(root.join(folder).join("package.json"))["dependencies"].clone());
+        .map(|dir| read(root.join(dir).join("package.json"))["dependencies"].clone());
     assert_eq!(served["posthog-js"], tested["posthog-js"]);
 }
 
@@ -292,10 +292,10 @@ fn decides_flags(sdk: Sdk) {
         return;
     }
     create_flags(&server);
-    let answer = sdk.travel(&server, "flags");
+    let response = sdk.travel(&server, "flags");
     let stages = ["anonymous", "joined", "known", "member", "later"];
     for stage in stages {
-        let read = &answer[stage];
+        let read = &response[stage];
         let colour = read["colour"].as_str().unwrap();
         let hex = if colour == "red" { "f00" } else { "00f" };
         assert_eq!(read["again"], colour, "{sdk:?} {stage}");
@@ -303,7 +303,7 @@ fn decides_flags(sdk: Sdk) {
         assert_eq!(read["everybody"], true, "{sdk:?} {stage}");
         assert_eq!(read["nobody"], false, "{sdk:?} {stage}");
     }
-    let over_time = |key: &str| stages.map(|stage| answer[stage][key].clone());
+    let over_time = |key: &str| stages.map(|stage| response[stage][key].clone());
     let mut pro = over_time("pro");
     if sdk == Sdk::Npm57 {
         // It requests flags before the identify event has arrived.
@@ -317,9 +317,9 @@ fn decides_flags(sdk: Sdk) {
         // The current SDK creates no person before the login, so experience continuity cannot apply.
         assert!(steady.iter().all(|variant| *variant == steady[0]), "{sdk:?}: {steady:?}");
     }
-    let heard = &answer["heard"];
+    let heard = &response["heard"];
     assert_eq!(heard["names"], json!(["colour", "everybody", "steady"]), "{sdk:?}");
-    assert_eq!(heard["variants"]["colour"], answer["anonymous"]["colour"], "{sdk:?}");
+    assert_eq!(heard["variants"]["colour"], response["anonymous"]["colour"], "{sdk:?}");
     assert_eq!(heard["variants"]["everybody"], true, "{sdk:?}");
 
     let events = listed(&server);
@@ -331,7 +331,7 @@ fn decides_flags(sdk: Sdk) {
         .map(|told| format!("{} {}", told["$feature_flag"], told["$feature_flag_response"]))
         .collect();
     called.sort_unstable();
-    let colour = format!("\"colour\" {}", answer["anonymous"]["colour"]);
+    let colour = format!("\"colour\" {}", response["anonymous"]["colour"]);
     assert_eq!(called, [colour, "\"everybody\" true".to_owned()], "{sdk:?}");
 }
 
@@ -359,11 +359,11 @@ fn keeps_quiet(sdk: Sdk) {
     if sdk == Sdk::Snippet && !serves_the_script(&server) {
         return;
     }
-    let answer = sdk.travel(&server, "consent");
+    let response = sdk.travel(&server, "consent");
     // The current SDK treats no decision as consent.
-    assert_eq!(answer["before"], json!([sdk.is_current(), false]), "{sdk:?}");
-    assert_eq!(answer["out"], json!([false, true]), "{sdk:?}");
-    assert_eq!(answer["into"], json!([true, false]), "{sdk:?}");
+    assert_eq!(response["before"], json!([sdk.is_current(), false]), "{sdk:?}");
+    assert_eq!(response["out"], json!([false, true]), "{sdk:?}");
+    assert_eq!(response["into"], json!([true, false]), "{sdk:?}");
     let events = listed(&server);
     // The current SDK then sends the pageview it withheld.
     let pageviews = if sdk.is_current() { 2 } else { 1 };
@@ -386,9 +386,9 @@ fn browser_opt_out_stops_events_until_opt_in() {
 /// The server is killed and restarted repeatedly; finally one response is lost.
 fn survives_kills(sdk: Sdk) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut place = Place::new(Store::Sqlite);
-    place.set("HEDGEROW_LISTEN", &port.to_string());
-    let server = place.serve();
+    let mut instance = Instance::new(Store::Sqlite);
+    instance.set("HEDGEROW_LISTEN", &port.to_string());
+    let server = instance.serve();
     if sdk == Sdk::Snippet && !serves_the_script(&server) {
         return;
     }
@@ -400,7 +400,7 @@ fn survives_kills(sdk: Sdk) {
         last = line.unwrap();
         match last.as_str() {
             "kill" => down = running.take().map(Server::kill),
-            "start" => running = down.take().map(Place::serve),
+            "start" => running = down.take().map(Instance::serve),
             _ => continue,
         }
         answers.write_all(b"done\n").unwrap();
@@ -409,15 +409,15 @@ fn survives_kills(sdk: Sdk) {
     let logged = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{sdk:?}: {logged}");
     let said = sdk.undisturbed(&last);
-    let answer = &said["answer"];
-    assert_eq!(answer["lost"], 200, "{sdk:?}: {said}");
+    let response = &said["answer"];
+    assert_eq!(response["lost"], 200, "{sdk:?}: {said}");
     // One per outage, one for the lost response.
-    assert!(answer["retries"].as_u64().unwrap() >= 3, "{sdk:?}: {said}");
+    assert!(response["retries"].as_u64().unwrap() >= 3, "{sdk:?}: {said}");
     let events = listed(&running.unwrap());
     let mut numbers: Vec<u64> =
         events["counted"].iter().map(|one| one["properties"]["number"].as_u64().unwrap()).collect();
     numbers.sort_unstable();
-    let expected: Vec<u64> = (0..answer["counted"].as_u64().unwrap()).collect();
+    let expected: Vec<u64> = (0..response["counted"].as_u64().unwrap()).collect();
     assert_eq!(numbers, expected, "{sdk:?}: {said}");
 }
 

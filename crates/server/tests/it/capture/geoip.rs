@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     geoip_properties_come_from_the_client_address,
     anonymize_ips_keeps_geoip_properties,
 }

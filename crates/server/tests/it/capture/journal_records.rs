@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::harness::{Answer, Call, Server};
+use crate::harness::{Request, Response, Server};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
@@ -83,8 +83,8 @@ pub struct Recording {
 
 impl Recording {
     /// Replays it without connection headers.
-    pub fn send(&self, server: &Server) -> Answer {
-        let call = Call::new(server.address(), &self.method, &self.path);
+    pub fn send(&self, server: &Server) -> Response {
+        let call = Request::new(server.address(), &self.method, &self.path);
         let ours = ["host", "connection", "content-length", "transfer-encoding"];
         let kept = self
             .headers

@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 
 use crate::capture::journal_records::told;
-use crate::harness::{Answer, PROJECT_KEY, Server, Store};
+use crate::harness::{PROJECT_KEY, Response, Server, Store};
 
 const MIB: usize = 1 << 20;
 const BODY_BYTES_MAX: usize = 20 * MIB;
@@ -19,7 +19,7 @@ const BODY_BYTES_MAX: usize = 20 * MIB;
 const COST_BYTES_MAX: usize = 100 * MIB;
 /// The bound for 64 concurrent uploads of 20 MB.
 const PEAK_BYTES_MAX: usize = 384 * MIB;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The server's peak resident memory.
 fn peak_bytes(server: &Server) -> usize {
@@ -34,7 +34,7 @@ fn is_well(server: &Server) {
     let event = json!({ "api_key": PROJECT_KEY, "event": "well", "distinct_id": "d" });
     server.call("POST", "/e").no_key().json(event).send().expect(200);
     assert_eq!(told(server).last().unwrap(), "well d");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let metrics = server.get("/metrics").expect(200).text();
         if metrics.lines().any(|line| line == "hedgerow_capture_in_flight_bytes 0") {
@@ -45,12 +45,12 @@ fn is_well(server: &Server) {
     }
 }
 
-fn post(server: &Server, body: Vec<u8>) -> Answer {
+fn post(server: &Server, body: Vec<u8>) -> Response {
     server.call("POST", "/batch/").no_key().header("Content-Type", "text/plain").bytes(body).send()
 }
 
-fn code(answer: &Answer) -> String {
-    format!("{} {}", answer.status, answer.json()["code"].as_str().unwrap())
+fn code(response: &Response) -> String {
+    format!("{} {}", response.status, response.json()["code"].as_str().unwrap())
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -61,15 +61,15 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
-fn read_answer(mut stream: TcpStream, what: &str) -> Answer {
+fn read_answer(mut stream: TcpStream, what: &str) -> Response {
     let mut received = Vec::new();
     let _ = stream.read_to_end(&mut received);
-    Answer::parse(&received, what)
+    Response::parse(&received, what)
 }
 
 // contract: ingestion 44, 46
@@ -135,9 +135,9 @@ fn slow_and_disconnected_clients_hold_no_memory() {
     let head = "POST /e HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{\"api";
     let mut silent = connect(&server);
     silent.write_all(head.as_bytes()).unwrap();
-    let answer = read_answer(silent, "a silent sender");
-    assert_eq!(code(&answer), "408 request_timeout");
-    assert_eq!(answer.json().get("attr"), None);
+    let response = read_answer(silent, "a silent sender");
+    assert_eq!(code(&response), "408 request_timeout");
+    assert_eq!(response.json().get("attr"), None);
 
     let mut dripping = connect(&server);
     dripping.write_all(head.as_bytes()).unwrap();

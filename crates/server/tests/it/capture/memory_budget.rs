@@ -10,14 +10,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, PROJECT_KEY, Server, Store, both};
+use crate::harness::{PROJECT_KEY, Response, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     nul_bytes_in_paths_and_queries_are_handled,
 }
 
 const MIB: usize = 1 << 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Memory that an attack may add to an idle server with a budget of 16 MiB: the budget, and
 /// slack for connections, threads and the allocator.
 const COST_BYTES_MAX: usize = 96 * MIB;
@@ -42,7 +42,7 @@ fn metric(server: &Server, name: &str) -> u64 {
 
 #[track_caller]
 fn wait_for_metric(server: &Server, name: &str, right: impl Fn(u64) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !right(metric(server, name)) {
         assert!(Instant::now() < deadline, "{name} is {}", metric(server, name));
         thread::sleep(Duration::from_millis(10));
@@ -51,15 +51,15 @@ fn wait_for_metric(server: &Server, name: &str, right: impl Fn(u64) -> bool) {
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
-fn read_answer(mut stream: TcpStream, what: &str) -> Answer {
+fn read_answer(mut stream: TcpStream, what: &str) -> Response {
     let mut received = Vec::new();
     let _ = stream.read_to_end(&mut received);
-    Answer::parse(&received, what)
+    Response::parse(&received, what)
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -71,11 +71,11 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 /// Sends an event as an SDK does: retries on 503.
 fn takes_events(server: &Server) {
     let event = json!({ "api_key": PROJECT_KEY, "event": "well", "distinct_id": "d" });
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
-        let answer = server.call("POST", "/e").no_key().json(event.clone()).send();
-        if answer.status != 503 {
-            answer.expect(200);
+        let response = server.call("POST", "/e").no_key().json(event.clone()).send();
+        if response.status != 503 {
+            response.expect(200);
             return;
         }
         assert!(Instant::now() < deadline, "no event is taken");
@@ -205,12 +205,12 @@ fn unauthenticated_bodies_do_not_block_members() {
     let note = json!({ "content": "x".repeat(4_000) });
     server.post("/api/projects/1/annotations/", note).expect(201);
     for stream in half {
-        let answer = read_answer(stream, "a stranger");
-        if answer.status == 503 {
-            assert_eq!(answer.error(), "server_error service_unavailable -");
-            assert!(answer.header("retry-after").is_some());
+        let response = read_answer(stream, "a stranger");
+        if response.status == 503 {
+            assert_eq!(response.error(), "server_error service_unavailable -");
+            assert!(response.header("retry-after").is_some());
         } else {
-            assert_eq!(answer.error(), "invalid_request request_timeout -");
+            assert_eq!(response.error(), "invalid_request request_timeout -");
         }
     }
     wait_for_metric(&server, "hedgerow_capture_in_flight_bytes", |bytes| bytes == 0);
@@ -299,8 +299,8 @@ fn nul_bytes_in_paths_and_queries_are_handled(store: Store) {
             continue;
         };
         let parameters = get["parameters"].as_array().unwrap();
-        let names = |place: &str| -> Vec<String> {
-            let found = parameters.iter().filter(|parameter| parameter["in"] == place);
+        let names = |location: &str| -> Vec<String> {
+            let found = parameters.iter().filter(|parameter| parameter["in"] == location);
             found.map(|parameter| parameter["name"].as_str().unwrap().to_owned()).collect()
         };
         let filled = |nul: Option<&str>| {
@@ -322,8 +322,8 @@ fn nul_bytes_in_paths_and_queries_are_handled(store: Store) {
             names("query").into_iter().map(|name| format!("{}?{name}=%00", filled(None)));
         for path in by_path.chain(by_query) {
             for call in [server.call("GET", &path), server.call("GET", &path).no_key()] {
-                let answer = call.send();
-                assert!(answer.status < 500, "{path}: {} {}", answer.status, answer.text());
+                let response = call.send();
+                assert!(response.status < 500, "{path}: {} {}", response.status, response.text());
                 asked += 1;
             }
         }
@@ -338,8 +338,8 @@ fn nul_bytes_in_paths_and_queries_are_handled(store: Store) {
         json!({ "token": "a\u{0}b", "distinct_id": "d" }),
         json!({ "token": PROJECT_KEY, "distinct_id": "a\u{0}b", "groups": { "a\u{0}": "b\u{0}" } }),
     ] {
-        let answer = server.call("POST", "/flags/?v=2").no_key().json(body).send();
-        assert!(answer.status < 500, "{}", answer.text());
+        let response = server.call("POST", "/flags/?v=2").no_key().json(body).send();
+        assert!(response.status < 500, "{}", response.text());
     }
     let events: Value = json!({ "api_key": "a\u{0}", "event": "e\u{0}", "distinct_id": "d" });
     server.call("POST", "/e").no_key().json(events).send().expect(401);

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROJECT_KEY, Server, Store, both};
+use crate::harness::{PROJECT_KEY, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     remote_config_follows_project_settings,
 }
 
@@ -33,8 +33,8 @@ fn remote_config_follows_project_settings(store: Store) {
     });
     assert_eq!(config(&server), silent);
     for path in ["/array/bad/config", "/array/bad/config.js", "/array/bad/array.js"] {
-        let answer = server.call("GET", path).no_key().send().expect(404);
-        let error = answer.json();
+        let response = server.call("GET", path).no_key().send().expect(404);
+        let error = response.json();
         assert_eq!(error["code"], "not_found", "{path}");
         assert_eq!(error.get("attr"), None, "{path}");
     }
@@ -61,11 +61,11 @@ fn remote_config_follows_project_settings(store: Store) {
 fn remote_config_script_sets_the_sdk_global() {
     let server = Server::start(Store::Sqlite);
     let path = format!("/array/{PROJECT_KEY}/config.js");
-    let answer = server.call("GET", &path).no_key().header("Origin", "https://a.example").send();
-    let answer = answer.expect(200);
-    assert!(answer.header("content-type").unwrap().starts_with("application/javascript"));
-    assert_eq!(answer.header("access-control-allow-origin"), Some("https://a.example"));
-    let script = answer.text();
+    let response = server.call("GET", &path).no_key().header("Origin", "https://a.example").send();
+    let response = response.expect(200);
+    assert!(response.header("content-type").unwrap().starts_with("application/javascript"));
+    assert_eq!(response.header("access-control-allow-origin"), Some("https://a.example"));
+    let script = response.text();
     assert!(script.contains("window._POSTHOG_REMOTE_CONFIG"), "{script}");
     let (_, rest) = script.split_once(&format!("[\"{PROJECT_KEY}\"] = {{ config: ")).unwrap();
     let (found, _) = rest.split_once(", siteApps: [] }").unwrap();

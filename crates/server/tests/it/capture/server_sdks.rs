@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::flags::sdk_agreement::test_deps;
-use crate::harness::{Place, Server, Store};
+use crate::harness::{Instance, Server, Store};
 
 #[derive(Clone, Copy, Debug)]
 enum Sdk {
@@ -76,7 +76,7 @@ impl Sdk {
 
 /// All events, by name.
 fn listed(server: &Server) -> BTreeMap<String, Vec<Value>> {
-    server.settle();
+    server.wait_until_applied();
     let listing = server.get("/api/projects/1/events/?limit=1000").expect(200).json();
     let mut events = BTreeMap::<String, Vec<Value>>::new();
     for event in listing["results"].as_array().unwrap() {
@@ -152,9 +152,9 @@ fn posthog_rs_events_are_ingested() {
 /// The server is killed and restarted between two batches, while the SDK keeps sending.
 fn survives_kills(sdk: Sdk) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut place = Place::new(Store::Sqlite);
-    place.set("HEDGEROW_LISTEN", &port.to_string());
-    let mut server = place.serve();
+    let mut instance = Instance::new(Store::Sqlite);
+    instance.set("HEDGEROW_LISTEN", &port.to_string());
+    let mut server = instance.serve();
     let mut child = sdk.begin(server.address(), "many");
     let mut answers = child.stdin.take().unwrap();
     let printed = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -162,9 +162,9 @@ fn survives_kills(sdk: Sdk) {
     for line in printed {
         last = line.unwrap();
         if last.parse::<u32>().is_ok() {
-            let place = server.kill();
+            let instance = server.kill();
             answers.write_all(b"go on\n").unwrap();
-            server = place.serve();
+            server = instance.serve();
         }
     }
     let output = child.wait_with_output().unwrap();
@@ -218,14 +218,17 @@ fn agrees_about_flags(sdk: Sdk) {
         let flag = json!({ "key": key, "name": key, "active": true, "filters": filters });
         server.post("/api/projects/1/feature_flags/", flag).expect(201);
     }
-    let answer = sdk.finish(sdk.begin(server.address(), "flags"));
-    let remote = &answer["remote"];
-    assert_eq!(remote, &answer["local"], "{sdk:?}");
+    let response = sdk.finish(sdk.begin(server.address(), "flags"));
+    let remote = &response["remote"];
+    assert_eq!(remote, &response["local"], "{sdk:?}");
     let (everybody, nobody, pro) = (&remote["everybody"], &remote["nobody"], &remote["pro"]);
     assert_eq!([everybody, nobody, pro], [&json!(true), &json!(false), &json!(true)], "{sdk:?}");
     let colour = remote["colour"].as_str().unwrap();
     let hex = if colour == "red" { "f00" } else { "00f" };
-    assert_eq!((&answer["called"], &answer["payload"]), (&json!(colour), &json!({ "hex": hex })));
+    assert_eq!(
+        (&response["called"], &response["payload"]),
+        (&json!(colour), &json!({ "hex": hex }))
+    );
     let events = listed(&server);
     let [called] = &events["$feature_flag_called"][..] else { panic!("{sdk:?}: {events:?}") };
     assert_eq!(called["properties"]["$feature_flag"], "colour", "{sdk:?}");

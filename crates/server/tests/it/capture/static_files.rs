@@ -3,9 +3,9 @@
 
 use std::io::Read as _;
 
-use crate::harness::{Answer, PROJECT_KEY, Server, Store};
+use crate::harness::{PROJECT_KEY, Response, Server, Store};
 
-fn get(server: &Server, path: &str, encoding: &str) -> Answer {
+fn get(server: &Server, path: &str, encoding: &str) -> Response {
     server.call("GET", path).no_key().header("Accept-Encoding", encoding).send()
 }
 

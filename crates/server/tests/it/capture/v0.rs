@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 
 use crate::capture::journal_records::{Recording, fixture, stored, told};
-use crate::harness::{Answer, PERSONAL_KEY, PROJECT_KEY, Place, Relay, Server, Store, both};
+use crate::harness::{
+    Instance, PERSONAL_KEY, PROJECT_KEY, Relay, Response, Server, Store, on_both_stores,
+};
 
-both! {
+on_both_stores! {
     every_capture_path_stores_an_event,
     invalid_capture_requests_have_the_capture_error_shape,
     capture_token_is_found_in_every_location,
@@ -20,14 +22,14 @@ fn event() -> Value {
     json!({ "api_key": PROJECT_KEY, "event": "e", "distinct_id": "d" })
 }
 
-fn send(server: &Server, path: &str, body: Value) -> Answer {
+fn send(server: &Server, path: &str, body: Value) -> Response {
     server.call("POST", path).no_key().json(body).send()
 }
 
-fn is_captured(answer: Answer) {
-    let answer = answer.expect(200);
-    assert_eq!(answer.text(), "{\"status\":1}");
-    assert_eq!(answer.header("content-type"), Some("application/json"));
+fn is_captured(response: Response) {
+    let response = response.expect(200);
+    assert_eq!(response.text(), "{\"status\":1}");
+    assert_eq!(response.header("content-type"), Some("application/json"));
 }
 
 // contract: ingestion 1-3
@@ -79,9 +81,9 @@ fn invalid_capture_requests_have_the_capture_error_shape(store: Store) {
         assert_eq!(refused(&sent.bytes(body.into()).send()), expected, "{body}");
     }
     for (path, method) in [("/capture/", "PUT"), ("/e", "DELETE"), ("/batch", "PATCH")] {
-        let answer = server.call(method, path).no_key().send();
-        assert_eq!(refused(&answer), "405 invalid_request method_not_allowed absent");
-        assert_eq!(answer.header("allow"), Some("GET, POST, OPTIONS"));
+        let response = server.call(method, path).no_key().send();
+        assert_eq!(refused(&response), "405 invalid_request method_not_allowed absent");
+        assert_eq!(response.header("allow"), Some("GET, POST, OPTIONS"));
     }
     assert_eq!(server.call("HEAD", "/e/").no_key().send().expect(405).body, b"");
     assert_eq!(told(&server), [""; 0]);
@@ -90,8 +92,8 @@ fn invalid_capture_requests_have_the_capture_error_shape(store: Store) {
 }
 
 /// `status type code attr` of a public error, where the member `attr` may be absent.
-fn refused(answer: &Answer) -> String {
-    let body = answer.json();
+fn refused(response: &Response) -> String {
+    let body = response.json();
     assert!(!body["detail"].as_str().unwrap().is_empty());
     let attr = match body.get("attr") {
         None => "absent",
@@ -101,7 +103,7 @@ fn refused(answer: &Answer) -> String {
     let known = body.as_object().unwrap().len() - usize::from(attr != "absent");
     assert_eq!(known, 3, "{body}");
     let word = |name: &str| body[name].as_str().unwrap().to_owned();
-    format!("{} {} {} {attr}", answer.status, word("type"), word("code"))
+    format!("{} {} {} {attr}", response.status, word("type"), word("code"))
 }
 
 // contract: ingestion 12, 16-19
@@ -263,8 +265,8 @@ fn capture_allows_cors_from_any_origin() {
         ("GET", "/api/conversations/v1/widget/messages", Value::Null, 404),
     ] {
         let call = server.call(method, path).no_key().header("Origin", origin);
-        let answer = call.json(body).send().expect(status);
-        assert_eq!(answer.header("access-control-allow-origin"), Some(origin), "{path}");
+        let response = call.json(body).send().expect(status);
+        assert_eq!(response.header("access-control-allow-origin"), Some(origin), "{path}");
     }
     let managed = server.call("GET", "/api/users/@me/").header("Origin", origin).send();
     assert_eq!(managed.header("access-control-allow-origin"), None);
@@ -295,15 +297,17 @@ fn every_body_encoding_stores_the_same_event() {
     for encoding in fixture::<Encoding>("capture/encodings.jsonl") {
         let Encoding { name, method, path, headers, body_b64, expect } = encoding;
         let headers = headers.into_iter().collect();
-        let answer =
+        let response =
             Recording { scenario: name.clone(), method, path, headers, body_b64 }.send(&server);
         match expect.as_str() {
             "stored" => {
-                is_captured(answer);
+                is_captured(response);
                 names.push(name);
             }
-            "stored as $identify" => is_captured(answer),
-            status => assert_eq!(answer.status.to_string(), status, "{name}: {}", answer.text()),
+            "stored as $identify" => is_captured(response),
+            status => {
+                assert_eq!(response.status.to_string(), status, "{name}: {}", response.text())
+            }
         }
     }
     assert_eq!(names.len(), 21);
@@ -331,14 +335,14 @@ fn recorded_sdk_requests_are_accepted() {
     for expected in fixture::<Expected>("capture/sdk_wire_events.jsonl") {
         let recordings: Vec<Recording> = fixture(&format!("sdk_wire/{}", expected.file));
         let recording = &recordings[expected.line - 1];
-        let answer = recording.send(&server);
+        let response = recording.send(&server);
         let status = if recording.path.contains("beacon=1") { 204 } else { 200 };
-        let answer = answer.expect(status);
+        let response = response.expect(status);
         if recording.path.starts_with("/i/v1") {
-            let results = answer.json()["results"].as_object().unwrap().clone();
+            let results = response.json()["results"].as_object().unwrap().clone();
             assert!(results.values().all(|one| *one == json!({ "result": "ok" })), "{results:?}");
         } else if status == 200 {
-            assert_eq!(answer.text(), "{\"status\":1}");
+            assert_eq!(response.text(), "{\"status\":1}");
         }
         expected_events
             .extend(expected.events.into_iter().map(|(name, id, _)| format!("{name} {id}")));
@@ -355,7 +359,7 @@ fn python_sdk_alias_keeps_the_person() {
         { "event": "e", "distinct_id": "user_1" }, { "event": "e", "distinct_id": "anon_1" }
     ] });
     is_captured(server.call("POST", "/batch").no_key().json(body).send());
-    server.settle();
+    server.wait_until_applied();
     let person = |id: &str| {
         let found = server.get(&format!("/api/projects/1/persons/?distinct_id={id}")).json();
         found["results"][0]["uuid"].clone()
@@ -365,7 +369,7 @@ fn python_sdk_alias_keeps_the_person() {
     let recordings: Vec<Recording> = fixture("sdk_wire/posthog_python_7_79_0.jsonl");
     let alias = recordings.iter().find(|one| one.scenario == "alias").unwrap();
     is_captured(alias.send(&server));
-    server.settle();
+    server.wait_until_applied();
     assert_eq!([person("user_1"), person("anon_1")], [anonymous.clone(), anonymous]);
 }
 
@@ -393,16 +397,17 @@ fn client_ip_comes_from_trusted_proxies() {
 // contract: ingestion 25
 #[test]
 fn cached_tokens_are_accepted_while_the_catalog_is_unavailable() {
-    if !Store::postgres_is_here() {
+    if !Store::postgres_available() {
         return;
     }
-    let mut place = Place::new(Store::Postgres);
-    let url = place.get("HEDGEROW_CATALOG_URL");
+    let mut instance = Instance::new(Store::Postgres);
+    let url = instance.get("HEDGEROW_CATALOG_URL");
     let (_, rest) = url.split_once('@').unwrap();
     let (host, database) = rest.split_once('/').unwrap();
     let relay = Relay::to(host.parse().unwrap());
-    place.set("HEDGEROW_CATALOG_URL", &format!("postgres://postgres@{}/{database}", relay.address));
-    let server = place.serve();
+    instance
+        .set("HEDGEROW_CATALOG_URL", &format!("postgres://postgres@{}/{database}", relay.address));
+    let server = instance.serve();
     is_captured(send(&server, "/e", event()));
     let stranger = || send(&server, "/e", json!({ "token": "phc_x", "event": "e" }));
     relay.cut();
@@ -410,10 +415,10 @@ fn cached_tokens_are_accepted_while_the_catalog_is_unavailable() {
     is_captured(send(&server, "/e", event()));
     let config = server.call("GET", "/array/phc_test/config").no_key().send();
     assert_eq!(config.expect(200).json()["token"], PROJECT_KEY);
-    let answer = stranger();
-    assert_eq!(refused(&answer), "503 server_error fetch_team_fail absent");
-    assert_eq!(answer.header("retry-after"), Some("1"));
-    relay.mend();
+    let response = stranger();
+    assert_eq!(refused(&response), "503 server_error fetch_team_fail absent");
+    assert_eq!(response.header("retry-after"), Some("1"));
+    relay.restore();
     assert_eq!(refused(&stranger()), "401 authentication_error invalid_api_key absent");
     assert_eq!(told(&server), ["e d", "e d"]);
 }
@@ -431,11 +436,11 @@ fn full_journal_rejects_events_and_keeps_acknowledged_ones() {
     let mut event = event();
     event["properties"] = json!({ "filler": "x".repeat(900_000) });
     let answers = (0..40).map(|_| send(&server, "/e", event.clone()));
-    let (taken, refusals): (Vec<_>, Vec<_>) = answers.partition(|answer| answer.status == 200);
+    let (taken, refusals): (Vec<_>, Vec<_>) = answers.partition(|response| response.status == 200);
     assert!(taken.len() > 10 && refusals.len() > 5, "{} {}", taken.len(), refusals.len());
-    for answer in refusals {
-        assert_eq!(refused(&answer), "503 server_error fetch_team_fail absent");
-        assert_eq!(answer.header("retry-after"), Some("1"));
+    for response in refusals {
+        assert_eq!(refused(&response), "503 server_error fetch_team_fail absent");
+        assert_eq!(response.header("retry-after"), Some("1"));
     }
     assert_eq!(told(&server).len(), taken.len());
 }

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::capture::journal_records::{stored, told};
-use crate::harness::{Answer, Call, PROJECT_KEY, Server, Store};
+use crate::harness::{PROJECT_KEY, Request, Response, Server, Store};
 
 const REQUEST_ID: &str = "0190f1f2-0000-7000-8000-0000000000ff";
 
-fn call(server: &Server) -> Call {
+fn call(server: &Server) -> Request {
     server
         .call("POST", "/i/v1/analytics/events")
         .key(PROJECT_KEY)
@@ -17,7 +17,7 @@ fn call(server: &Server) -> Call {
         .header("PostHog-Request-Timestamp", "2026-01-02T03:04:05Z")
 }
 
-fn send(server: &Server, events: Value) -> Answer {
+fn send(server: &Server, events: Value) -> Response {
     call(server).header("PostHog-Attempt", "1").json(batch(events)).send()
 }
 
@@ -50,15 +50,15 @@ fn with(number: u8, name: &str, value: Value) -> Value {
 #[test]
 fn v1_returns_a_result_per_uuid_in_order() {
     let server = Server::start(Store::Sqlite);
-    let answer = send(&server, json!([event(2), event(1)])).expect(200);
+    let response = send(&server, json!([event(2), event(1)])).expect(200);
     let expected = format!(
         r#"{{"results":{{"{}":{{"result":"ok"}},"{}":{{"result":"ok"}}}}}}"#,
         uuid(2),
         uuid(1)
     );
-    assert_eq!(answer.text(), expected);
-    assert_eq!(answer.header("posthog-request-id"), Some(REQUEST_ID));
-    assert_eq!(answer.header("retry-after"), None);
+    assert_eq!(response.text(), expected);
+    assert_eq!(response.header("posthog-request-id"), Some(REQUEST_ID));
+    assert_eq!(response.header("retry-after"), None);
     let alias = server.call("POST", "/i/v1/general/events/").key(PROJECT_KEY).send();
     assert_eq!(refused(&alias), "400 missing_required_headers -");
 
@@ -72,7 +72,7 @@ fn v1_returns_a_result_per_uuid_in_order() {
 #[test]
 fn invalid_v1_events_are_dropped_or_warned_about() {
     let server = Server::start(Store::Sqlite);
-    let answer = send(
+    let response = send(
         &server,
         json!([
             event(1),
@@ -83,7 +83,7 @@ fn invalid_v1_events_are_dropped_or_warned_about() {
             with(6, "event", json!("")),
         ]),
     );
-    let results = answer.expect(200).json()["results"].clone();
+    let results = response.expect(200).json()["results"].clone();
     for (number, expected) in [
         (1, json!({ "result": "ok" })),
         (2, json!({ "result": "drop", "details": "invalid_event_timestamp" })),
@@ -101,13 +101,13 @@ fn invalid_v1_events_are_dropped_or_warned_about() {
 }
 
 /// `status error retry-after` of a v1 failure.
-fn refused(answer: &Answer) -> String {
-    let body = answer.json();
+fn refused(response: &Response) -> String {
+    let body = response.json();
     assert_eq!(body.as_object().unwrap().len(), 3, "{body}");
     assert!(!body["error_description"].as_str().unwrap().is_empty());
     assert!(!body["error_uri"].as_str().unwrap().is_empty());
-    let again = answer.header("retry-after").unwrap_or("-");
-    format!("{} {} {again}", answer.status, body["error"].as_str().unwrap())
+    let again = response.header("retry-after").unwrap_or("-");
+    format!("{} {} {again}", response.status, body["error"].as_str().unwrap())
 }
 
 // contract: ingestion 142, 143, 148, 149

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
 pub const DASHBOARDS: &str = "/api/projects/1/dashboards/";
 pub const INSIGHTS: &str = "/api/projects/1/insights/";
 
-both! {
+on_both_stores! {
     dashboard_has_every_field_that_clients_read,
     dashboard_list_is_ordered_by_pin_and_name_without_tiles,
     dashboard_list_is_filtered,

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::accounts::test_users;
 use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, insight_on, path};
-use crate::harness::{PERSONAL_KEY, Server, Store, both};
+use crate::harness::{PERSONAL_KEY, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     effective_privilege_level_is_enforced,
     collaborator_validation_order,
     collaborators_edit_what_others_only_see,
@@ -16,7 +16,7 @@ both! {
     restoring_an_insight_requires_edit_access_to_its_dashboards,
 }
 
-struct People {
+struct PermissionsFixture {
     server: Server,
     /// Keys by role: owner, admin, author, member, collaborator, outsider.
     keys: Vec<(&'static str, String)>,
@@ -24,7 +24,7 @@ struct People {
     other: String,
 }
 
-impl People {
+impl PermissionsFixture {
     fn new(store: Store) -> Self {
         let server = Server::start(store);
         test_users::add(&server, "admin2@example.com", 8);
@@ -47,7 +47,7 @@ impl People {
         &self.keys.iter().find(|(known, _)| *known == name).unwrap().1
     }
 
-    fn send(&self, who: &str, method: &str, path: &str, body: Value) -> crate::harness::Answer {
+    fn send(&self, who: &str, method: &str, path: &str, body: Value) -> crate::harness::Response {
         self.server.call(method, path).key(self.key(who)).json(body).send()
     }
 
@@ -68,7 +68,7 @@ impl People {
 
 // contract: management 57-59
 fn effective_privilege_level_is_enforced(store: Store) {
-    let world = People::new(store);
+    let fixture = PermissionsFixture::new(store);
     // caller, level -> may edit, may restrict, privilege level
     for (who, level, edits, restricts, access) in [
         ("owner", 21, true, true, "manager"),
@@ -83,12 +83,12 @@ fn effective_privilege_level_is_enforced(store: Store) {
         ("collaborator", 37, true, false, "editor"),
     ] {
         let case = format!("{who} {level}");
-        let made = world.dashboard(level);
+        let made = fixture.dashboard(level);
         let at = path(&made);
-        let insight = insight_on(&world.server, "i", &[&made]);
+        let insight = insight_on(&fixture.server, "i", &[&made]);
         let insight_at = format!("/api/projects/1/insights/{}", insight["id"]);
         let read = |path: &str| {
-            world.server.call("GET", path).key(world.key(who)).send().expect(200).json()
+            fixture.server.call("GET", path).key(fixture.key(who)).send().expect(200).json()
         };
         let (shown, shown_insight) = (read(&at), read(&insight_at));
         let listing = read(DASHBOARDS);
@@ -125,19 +125,25 @@ fn effective_privilege_level_is_enforced(store: Store) {
             ("PATCH", insight_at.clone(), json!({ "dashboards": [] }), may(edits)),
             ("PATCH", at.clone(), json!({ "restriction_level": 58 - level }), may(restricts)),
         ] {
-            let answer = world.send(who, method, &at, body.clone());
-            assert_eq!(answer.status, expected, "{case}: {method} {at} {body}: {}", answer.text());
+            let response = fixture.send(who, method, &at, body.clone());
+            assert_eq!(
+                response.status,
+                expected,
+                "{case}: {method} {at} {body}: {}",
+                response.text()
+            );
         }
-        let after = world.server.get(&at).json();
+        let after = fixture.server.get(&at).json();
         assert_eq!(after["name"], if edits { json!(case) } else { json!("d") });
         assert_eq!(after["restriction_level"], if restricts { 58 - level } else { level });
     }
-    let made = world.dashboard(37);
-    let refused = world.send("member", "PATCH", &path(&made), json!({ "name": "x" })).expect(403);
+    let made = fixture.dashboard(37);
+    let refused = fixture.send("member", "PATCH", &path(&made), json!({ "name": "x" })).expect(403);
     assert_eq!(refused.json()["detail"], "You don't have edit permissions for this dashboard.");
-    let made = world.dashboard(21);
-    let refused =
-        world.send("member", "PATCH", &path(&made), json!({ "restriction_level": 37 })).expect(403);
+    let made = fixture.dashboard(21);
+    let refused = fixture
+        .send("member", "PATCH", &path(&made), json!({ "restriction_level": 37 }))
+        .expect(403);
     let detail = "Only the dashboard owner and project admins have the restriction rights required \
                   to change the dashboard's restriction level.";
     assert_eq!(refused.json()["detail"], detail);
@@ -145,11 +151,12 @@ fn effective_privilege_level_is_enforced(store: Store) {
 
 // contract: management 60-65
 fn collaborator_validation_order(store: Store) {
-    let world = People::new(store);
-    let author = world.server.call("GET", "/api/users/@me/").key(world.key("author")).send().json();
-    let owner = world.server.get("/api/users/@me/").json();
-    let open = world.dashboard(21);
-    let closed = world.dashboard(37);
+    let fixture = PermissionsFixture::new(store);
+    let author =
+        fixture.server.call("GET", "/api/users/@me/").key(fixture.key("author")).send().json();
+    let owner = fixture.server.get("/api/users/@me/").json();
+    let open = fixture.dashboard(21);
+    let closed = fixture.dashboard(37);
     let unknown = "0192f0c1-2345-7000-8000-000000000000";
     let inherent = "Cannot add collaborators that already have inherent access \
                     (the dashboard owner or a project admins).";
@@ -158,19 +165,19 @@ fn collaborator_validation_order(store: Store) {
         (&closed, json!({ "user_uuid": "x" }), "invalid_input user_uuid", "Must be a valid UUID."),
         (
             &open,
-            json!({ "user_uuid": world.member }),
+            json!({ "user_uuid": fixture.member }),
             "invalid_input -",
             "Cannot add collaborators to a dashboard on the lowest restriction level.",
         ),
         (
             &closed,
-            json!({ "user_uuid": world.member, "level": 21 }),
+            json!({ "user_uuid": fixture.member, "level": 21 }),
             "invalid_input -",
             "Only edit access can be explicitly specified currently.",
         ),
         (
             &closed,
-            json!({ "user_uuid": world.member, "level": 5 }),
+            json!({ "user_uuid": fixture.member, "level": 5 }),
             "invalid_choice level",
             "\"5\" is not a valid choice.",
         ),
@@ -179,136 +186,136 @@ fn collaborator_validation_order(store: Store) {
         (&closed, json!({ "user_uuid": owner["uuid"] }), "invalid_input -", inherent),
         (
             &closed,
-            json!({ "user_uuid": world.other, "level": 37 }),
+            json!({ "user_uuid": fixture.other, "level": 37 }),
             "invalid_input -",
             "User already is a collaborator.",
         ),
     ] {
         let refused =
-            world.send("author", "POST", &format!("{}collaborators", path(dashboard)), body);
+            fixture.send("author", "POST", &format!("{}collaborators", path(dashboard)), body);
         let refused = refused.expect(400);
         assert_eq!(refused.error(), format!("validation_error {expected}"));
         assert_eq!(refused.json()["detail"], detail);
     }
-    let nowhere = world.server.post("/api/projects/1/dashboards/999999/collaborators", json!({}));
+    let nowhere = fixture.server.post("/api/projects/1/dashboards/999999/collaborators", json!({}));
     assert_eq!(nowhere.expect(404).json()["detail"], "Dashboard not found.");
-    let body = json!({ "user_uuid": world.member });
-    world.send("member", "POST", &format!("{}collaborators", path(&closed)), body).expect(403);
+    let body = json!({ "user_uuid": fixture.member });
+    fixture.send("member", "POST", &format!("{}collaborators", path(&closed)), body).expect(403);
 }
 
 // contract: management 61, 66-68
 fn collaborators_edit_what_others_only_see(store: Store) {
-    let world = People::new(store);
-    let made = create(&world.server, json!({ "restriction_level": 37 }));
+    let fixture = PermissionsFixture::new(store);
+    let made = create(&fixture.server, json!({ "restriction_level": 37 }));
     let at = format!("{}collaborators", path(&made));
-    let added = world
+    let added = fixture
         .server
-        .post(&at, json!({ "user_uuid": world.member, "level": 37 }))
+        .post(&at, json!({ "user_uuid": fixture.member, "level": 37 }))
         .expect(201)
         .json();
     assert_eq!((&added["level"], &added["dashboard_id"]), (&json!(37), &made["id"]));
     assert_eq!(
         (&added["user_uuid"], &added["user"]["uuid"]),
-        (&json!(world.member), &json!(world.member))
+        (&json!(fixture.member), &json!(fixture.member))
     );
     assert!(
         added["id"].is_string() && added["added_at"].is_string() && added["updated_at"].is_string()
     );
-    assert_eq!(world.server.get(&at).expect(200).json(), json!([added]));
-    let named = || world.send("member", "PATCH", &path(&made), json!({ "name": "x" })).status;
+    assert_eq!(fixture.server.get(&at).expect(200).json(), json!([added]));
+    let named = || fixture.send("member", "PATCH", &path(&made), json!({ "name": "x" })).status;
     assert_eq!(named(), 200);
     // Lowering and raising the level keeps the collaborators.
     let level = |level: i64| {
-        world.server.patch(&path(&made), json!({ "restriction_level": level })).expect(200)
+        fixture.server.patch(&path(&made), json!({ "restriction_level": level })).expect(200)
     };
-    let own = format!("{at}/{}", world.member);
+    let own = format!("{at}/{}", fixture.member);
     level(21);
-    let refused = world.server.delete(&own).expect(400);
+    let refused = fixture.server.delete(&own).expect(400);
     let detail = "Cannot remove collaborators from a dashboard on the lowest restriction level.";
     assert_eq!(refused.json()["detail"], detail);
     level(37);
     assert_eq!(named(), 200);
-    test_users::set_active(&world.server, "member@example.com", false);
-    assert_eq!(world.server.get(&at).expect(200).json(), json!([]), "nobody who is gone");
-    test_users::set_active(&world.server, "member@example.com", true);
-    assert_eq!(world.server.delete(&own).expect(204).text(), "");
-    world.server.delete(&own).expect(404);
+    test_users::set_active(&fixture.server, "member@example.com", false);
+    assert_eq!(fixture.server.get(&at).expect(200).json(), json!([]), "nobody who is gone");
+    test_users::set_active(&fixture.server, "member@example.com", true);
+    assert_eq!(fixture.server.delete(&own).expect(204).text(), "");
+    fixture.server.delete(&own).expect(404);
     assert_eq!(named(), 403);
-    let log = world.server.get(&format!("{}activity", path(&made))).json();
+    let log = fixture.server.get(&format!("{}activity", path(&made))).json();
     assert_eq!(log["results"][0]["detail"]["changes"][0]["field"], "collaborators");
     // A member who rejoins must be invited again.
-    world.server.post(&at, json!({ "user_uuid": world.member })).expect(201);
-    let members = format!("/api/organizations/@current/members/{}/", world.member);
-    world.server.delete(&members).expect(204);
-    assert_eq!(world.server.get(&at).expect(200).json(), json!([]));
+    fixture.server.post(&at, json!({ "user_uuid": fixture.member })).expect(201);
+    let members = format!("/api/organizations/@current/members/{}/", fixture.member);
+    fixture.server.delete(&members).expect(204);
+    assert_eq!(fixture.server.get(&at).expect(200).json(), json!([]));
     let again = json!({ "email": "member@example.com", "level": 1 });
-    world.server.post(test_users::MEMBERS, again).expect(201);
+    fixture.server.post(test_users::MEMBERS, again).expect(201);
     assert_eq!(named(), 403);
 }
 
 fn dashboard_copy_grants_no_edit_access_to_the_original(store: Store) {
-    let world = People::new(store);
-    let closed = world.dashboard(37);
+    let fixture = PermissionsFixture::new(store);
+    let closed = fixture.dashboard(37);
     let tiles = json!({ "tiles": [{ "text": { "body": "as it was" } }] });
-    world.send("author", "PATCH", &path(&closed), tiles).expect(200);
+    fixture.send("author", "PATCH", &path(&closed), tiles).expect(200);
     let body = json!({ "name": "i", "dashboards": [closed["id"]] });
-    let insight = world.send("author", "POST", INSIGHTS, body).expect(201).json();
+    let insight = fixture.send("author", "POST", INSIGHTS, body).expect(201).json();
 
     let mut body = json!({ "name": "copy", "use_dashboard": closed["id"] });
-    world.send("member", "POST", DASHBOARDS, body.clone()).expect(403);
+    fixture.send("member", "POST", DASHBOARDS, body.clone()).expect(403);
     body["duplicate_tiles"] = json!(true);
-    let copy = world.send("member", "POST", DASHBOARDS, body).expect(201).json();
+    let copy = fixture.send("member", "POST", DASHBOARDS, body).expect(201).json();
     let note = copy["tiles"].as_array().unwrap().iter().find(|tile| !tile["text"].is_null());
     let note = note.unwrap();
     let text = json!({ "id": note["text"]["id"], "body": "another" });
     let tiles = json!({ "tiles": [{ "id": note["id"], "text": text }] });
-    world.send("member", "PATCH", &path(&copy), tiles).expect(200);
+    fixture.send("member", "PATCH", &path(&copy), tiles).expect(200);
     let insight = format!("{}{}", INSIGHTS, insight["id"]);
-    world.send("member", "PATCH", &insight, json!({ "deleted": true })).expect(403);
+    fixture.send("member", "PATCH", &insight, json!({ "deleted": true })).expect(403);
 
-    let after = world.send("author", "GET", &path(&closed), json!({})).expect(200).json();
+    let after = fixture.send("author", "GET", &path(&closed), json!({})).expect(200).json();
     let tiles = after["tiles"].as_array().unwrap();
     assert_eq!(tiles.len(), 2);
     assert!(tiles.iter().any(|tile| tile["text"]["body"] == "as it was"), "{after}");
 }
 
 fn adding_an_insight_requires_edit_access_to_the_dashboard(store: Store) {
-    let world = People::new(store);
-    let closed = world.dashboard(37);
-    let own = world.own("member");
+    let fixture = PermissionsFixture::new(store);
+    let closed = fixture.dashboard(37);
+    let own = fixture.own("member");
     let body = json!({ "name": "i", "dashboards": [closed["id"]] });
-    let insight = world.send("author", "POST", INSIGHTS, body).expect(201).json();
+    let insight = fixture.send("author", "POST", INSIGHTS, body).expect(201).json();
     let at = format!("{INSIGHTS}{}/", insight["id"]);
     let both = json!({ "dashboards": [closed["id"], own["id"]] });
-    let member = |method: &str, path: &str, body: Value| world.send("member", method, path, body);
+    let member = |method: &str, path: &str, body: Value| fixture.send("member", method, path, body);
     let refused = member("PATCH", &at, both.clone()).expect(403).json();
-    let tile = world.server.get(&path(&closed)).json()["tiles"][0]["id"].clone();
+    let tile = fixture.server.get(&path(&closed)).json()["tiles"][0]["id"].clone();
     let copy = json!({ "fromDashboardId": closed["id"], "tileId": tile });
     let copies = format!("{}copy_tile/", path(&own));
-    for answer in [
+    for response in [
         member("POST", &copies, copy.clone()),
         member("POST", DASHBOARDS, json!({ "use_dashboard": closed["id"] })),
     ] {
-        assert_eq!(answer.expect(403).json(), refused);
+        assert_eq!(response.expect(403).json(), refused);
     }
 
     // Nor through a tile that was added while they had access.
     let restrict = |level: i64| {
         let body = json!({ "restriction_level": level });
-        world.send("author", "PATCH", &path(&closed), body).expect(200);
+        fixture.send("author", "PATCH", &path(&closed), body).expect(200);
     };
     restrict(21);
     member("PATCH", &at, both).expect(200);
-    let old = world.server.get(&path(&own)).json()["tiles"][0]["id"].clone();
+    let old = fixture.server.get(&path(&own)).json()["tiles"][0]["id"].clone();
     member("PATCH", &path(&own), json!({ "tiles": [{ "id": old, "deleted": true }] })).expect(200);
     restrict(37);
     let back = json!([{ "id": old, "deleted": false }]);
-    let answer = member("PATCH", &path(&own), json!({ "tiles": back }));
-    assert_eq!(answer.expect(403).json(), refused);
+    let response = member("PATCH", &path(&own), json!({ "tiles": back }));
+    assert_eq!(response.expect(403).json(), refused);
     assert_eq!(member("POST", &copies, copy.clone()).expect(403).json(), refused);
     member("PATCH", &path(&own), json!({ "deleted": true })).expect(200);
-    let answer = member("PATCH", &path(&own), json!({ "deleted": false, "tiles": back }));
-    assert_eq!(answer.expect(403).json(), refused);
+    let response = member("PATCH", &path(&own), json!({ "deleted": false, "tiles": back }));
+    assert_eq!(response.expect(403).json(), refused);
     let restored = member("PATCH", &path(&own), json!({ "deleted": false })).expect(200).json();
     assert_eq!(restored["tiles"], json!([]));
     let read = member("GET", &at, json!({})).expect(200).json();
@@ -316,63 +323,63 @@ fn adding_an_insight_requires_edit_access_to_the_dashboard(store: Store) {
     assert_eq!(read["effective_privilege_level"], 21);
     assert_eq!(member("PATCH", &at, json!({ "name": "mine" })).expect(403).json(), refused);
 
-    let own = world.own("collaborator");
+    let own = fixture.own("collaborator");
     let copies = format!("{}copy_tile/", path(&own));
-    world.send("collaborator", "POST", &copies, copy).expect(200);
+    fixture.send("collaborator", "POST", &copies, copy).expect(200);
     let body = json!({ "use_dashboard": closed["id"] });
-    world.send("collaborator", "POST", DASHBOARDS, body).expect(201);
+    fixture.send("collaborator", "POST", DASHBOARDS, body).expect(201);
 }
 
 fn restored_dashboard_shows_its_tiles(store: Store) {
-    let world = People::new(store);
-    let (open, closed) = (world.dashboard(21), world.dashboard(37));
+    let fixture = PermissionsFixture::new(store);
+    let (open, closed) = (fixture.dashboard(21), fixture.dashboard(37));
     let [kept, off] =
-        ["kept", "off"].map(|name| insight_on(&world.server, name, &[&open, &closed]));
-    let tiles = || world.server.get(&path(&open)).expect(200).json()["tiles"].clone();
+        ["kept", "off"].map(|name| insight_on(&fixture.server, name, &[&open, &closed]));
+    let tiles = || fixture.server.get(&path(&open)).expect(200).json()["tiles"].clone();
     let tile =
         tiles().as_array().unwrap().iter().find(|tile| tile["insight"]["id"] == off["id"]).unwrap()
             ["id"]
             .clone();
     let body = json!({ "tiles": [{ "id": tile, "deleted": true }] });
-    world.send("member", "PATCH", &path(&open), body).expect(200);
+    fixture.send("member", "PATCH", &path(&open), body).expect(200);
     let before = tiles();
     assert_eq!(before.as_array().unwrap().len(), 1);
-    let gone = world.send("member", "PATCH", &path(&open), json!({ "deleted": true }));
+    let gone = fixture.send("member", "PATCH", &path(&open), json!({ "deleted": true }));
     assert_eq!(gone.expect(200).json()["tiles"], json!([]));
     let at = format!("{INSIGHTS}{}/", kept["id"]);
-    assert_eq!(world.server.get(&at).json()["dashboards"], json!([closed["id"]]));
-    world.send("member", "PATCH", &path(&open), json!({ "deleted": false })).expect(200);
+    assert_eq!(fixture.server.get(&at).json()["dashboards"], json!([closed["id"]]));
+    fixture.send("member", "PATCH", &path(&open), json!({ "deleted": false })).expect(200);
     assert_eq!(tiles()[0]["id"], before[0]["id"]);
     assert_eq!(tiles().as_array().unwrap().len(), 1);
 }
 
 /// Restoring an insight, or another dashboard with it, changes what a dashboard shows.
 fn restoring_an_insight_requires_edit_access_to_its_dashboards(store: Store) {
-    let world = People::new(store);
-    let (closed, open) = (world.dashboard(37), world.dashboard(21));
-    let insight = insight_on(&world.server, "i", &[&closed, &open]);
+    let fixture = PermissionsFixture::new(store);
+    let (closed, open) = (fixture.dashboard(37), fixture.dashboard(21));
+    let insight = insight_on(&fixture.server, "i", &[&closed, &open]);
     let at = format!("{}{}/", INSIGHTS, insight["id"]);
     let shown = |dashboard: &Value| {
-        let read = world.server.get(&path(dashboard)).expect(200).json();
+        let read = fixture.server.get(&path(dashboard)).expect(200).json();
         read["tiles"].as_array().unwrap().len()
     };
     let (delete, restore) = (json!({ "deleted": true }), json!({ "deleted": false }));
-    world.send("owner", "PATCH", &at, delete.clone()).expect(200);
+    fixture.send("owner", "PATCH", &at, delete.clone()).expect(200);
     assert_eq!((shown(&closed), shown(&open)), (0, 0));
-    let refused = world.send("member", "PATCH", &at, restore.clone()).expect(403).json();
+    let refused = fixture.send("member", "PATCH", &at, restore.clone()).expect(403).json();
     let told = "You don't have permission to add insights to this dashboard.";
     assert_eq!(refused["detail"], told);
     let both = json!({ "deleted": false, "dashboards": [open["id"]] });
-    world.send("member", "PATCH", &at, both).expect(403);
+    fixture.send("member", "PATCH", &at, both).expect(403);
     assert_eq!((shown(&closed), shown(&open)), (0, 0));
-    world.send("collaborator", "PATCH", &at, restore.clone()).expect(200);
+    fixture.send("collaborator", "PATCH", &at, restore.clone()).expect(200);
     assert_eq!((shown(&closed), shown(&open)), (1, 1));
 
     // Restoring a dashboard restores its insights on this dashboard only.
-    world.send("owner", "PATCH", &at, delete.clone()).expect(200);
-    world.send("member", "PATCH", &path(&open), delete).expect(200);
-    world.send("member", "PATCH", &path(&open), restore).expect(200);
+    fixture.send("owner", "PATCH", &at, delete.clone()).expect(200);
+    fixture.send("member", "PATCH", &path(&open), delete).expect(200);
+    fixture.send("member", "PATCH", &path(&open), restore).expect(200);
     assert_eq!((shown(&closed), shown(&open)), (0, 1));
-    let read = world.server.get(&at).expect(200).json();
+    let read = fixture.server.get(&at).expect(200).json();
     assert_eq!(read["dashboards"], json!([open["id"]]));
 }

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::dashboards::crud::{create, insight_on, path};
-use crate::harness::{Answer, Server, Store, both};
+use crate::harness::{Response, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     sharing_token_is_stable,
     shared_link_shows_only_its_dashboard,
     shared_pages_have_csp_and_only_embedded_is_framed,
@@ -16,7 +16,7 @@ both! {
     settings_are_checked,
 }
 
-fn open(server: &Server, path: &str) -> Answer {
+fn open(server: &Server, path: &str) -> Response {
     server.call("GET", path).no_key().send()
 }
 
@@ -59,8 +59,8 @@ fn shared_link_shows_only_its_dashboard(store: Store) {
     let token = shared(&server, &made);
     assert_eq!(server.get(&path(&made)).json()["is_shared"], json!(true));
     assert_eq!(server.get(&path(&other)).json()["is_shared"], json!(false));
-    let answer = open(&server, &format!("/shared/{token}.json")).expect(200);
-    let shown = answer.json();
+    let response = open(&server, &format!("/shared/{token}.json")).expect(200);
+    let shown = response.json();
     assert_eq!((&shown["type"], &shown["accessToken"]), (&json!("scene"), &json!(token)));
     let dashboard = &shown["dashboard"];
     assert_eq!((&dashboard["id"], &dashboard["name"]), (&made["id"], &json!("Ours")));
@@ -72,7 +72,7 @@ fn shared_link_shows_only_its_dashboard(store: Store) {
         assert!(insight.is_null() || insight["dashboards"] == json!([made["id"]]), "{insight}");
     }
     let page = open(&server, &format!("/shared/{token}")).expect(200);
-    for text in [answer.text(), page.text()] {
+    for text in [response.text(), page.text()] {
         assert!(!text.contains('@') && !text.contains("Secret"), "{text}");
         assert!(text.contains("numbers") && text.contains("a note"));
     }
@@ -271,8 +271,8 @@ fn sharing_token_reads_only_its_insights(store: Store) {
     let short = format!("{INSIGHTS}?short_id={}", hidden["short_id"].as_str().unwrap());
     assert_eq!(get(&short).expect(200).json()["count"], 0);
     for path in [INSIGHTS.to_owned(), one(&both), "/api/projects/@current/insights/".into()] {
-        let answer = get(&path).expect(200);
-        assert!(!answer.text().contains('@'), "nobody's name: {}", answer.text());
+        let response = get(&path).expect(200);
+        assert!(!response.text().contains('@'), "nobody's name: {}", response.text());
         assert_eq!(ask("HEAD", &path, &token).expect(200).text(), "");
     }
     let seen = get(&one(&both)).expect(200).json();

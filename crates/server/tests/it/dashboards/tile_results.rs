@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, path, tiles};
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     shared_link_returns_the_dashboards_results,
     tile_filters_merge_with_dashboard_filters,
     failing_tile_reports_its_error,
@@ -264,10 +264,15 @@ fn dashboard_breakdown_is_validated(store: Store) {
             (&path(&made), json!({ "filters": filters }), "filters__breakdown_filter"),
             (&path(&made), over, "tiles__0__filters_overrides__breakdown_filter"),
         ] {
-            let answer = server.patch(at, body.clone());
-            assert_eq!(answer.status, if fits { 200 } else { 400 }, "{body}: {}", answer.text());
+            let response = server.patch(at, body.clone());
+            assert_eq!(
+                response.status,
+                if fits { 200 } else { 400 },
+                "{body}: {}",
+                response.text()
+            );
             if !fits {
-                assert!(answer.json()["attr"].as_str().unwrap().starts_with(attr), "{body}");
+                assert!(response.json()["attr"].as_str().unwrap().starts_with(attr), "{body}");
             }
         }
     }
@@ -288,7 +293,7 @@ fn malformed_dashboard_variables_are_rejected(store: Store) {
         (json!({ "v": { "code_name": 5 } }), "__v__code_name"),
         (json!({ "v": { "code_name": "n", "isNull": "x" } }), "__v__isNull"),
     ] {
-        let error = |at: &str, refused: crate::harness::Answer| {
+        let error = |at: &str, refused: crate::harness::Response| {
             let told = refused.expect(400).json();
             assert_eq!(told["attr"], format!("{at}{attr}"), "{variables}: {told}");
             assert_eq!(told["type"], "validation_error");

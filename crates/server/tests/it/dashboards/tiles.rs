@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, insight_on, path, tiles};
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     text_tiles_are_created_changed_and_replaced,
     tile_patch_changes_only_that_tile,
     tiles_are_ordered_by_layout,
@@ -93,8 +93,8 @@ fn text_tiles_are_created_changed_and_replaced(store: Store) {
     }
     assert_eq!((&tile["text"]["body"], &tile["text"]["team"]), (&json!("hi"), &json!(1)));
     assert_eq!(tile["text"]["created_by"]["email"], "admin@example.com");
-    let place = json!([{ "id": tile["id"], "dashboard_id": made["id"], "deleted": false }]);
-    assert_eq!(tile["text"]["dashboard_tiles"], place);
+    let expected = json!([{ "id": tile["id"], "dashboard_id": made["id"], "deleted": false }]);
+    assert_eq!(tile["text"]["dashboard_tiles"], expected);
 
     let replaced = patch(&server, &made, json!([{ "id": tile["id"], "text": { "body": "new" } }]));
     assert_eq!(
@@ -172,8 +172,8 @@ fn copied_insight_tile_has_its_own_insight(store: Store) {
     let coloured =
         json!([{ "id": tile, "color": "blue", "layouts": { "sm": { "x": 0, "y": 0 } } }]);
     patch(&server, &made, coloured);
-    let place = json!({ "sm": { "x": 6, "y": 0 } });
-    let body = json!({ "duplicate_tiles": [{ "id": tile, "layouts": place }, { "id": tile }] });
+    let layout = json!({ "sm": { "x": 6, "y": 0 } });
+    let body = json!({ "duplicate_tiles": [{ "id": tile, "layouts": layout }, { "id": tile }] });
     let copied = server.patch(&path(&made), body).expect(200).json();
     let all = tiles(&copied);
     assert_eq!(all.len(), 3);
@@ -189,7 +189,7 @@ fn copied_insight_tile_has_its_own_insight(store: Store) {
         assert_eq!(copy["insight"]["query"], insight["query"]);
         assert_eq!(copy["insight"]["dashboards"], json!([made["id"]]));
     }
-    assert!(copies.iter().any(|copy| copy["layouts"] == place));
+    assert!(copies.iter().any(|copy| copy["layouts"] == layout));
     let unknown = json!({ "duplicate_tiles": [{ "id": 999_999 }], "name": "changed" });
     let refused = server.patch(&path(&made), unknown).expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input tiles");

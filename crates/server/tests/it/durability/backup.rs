@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROJECT_KEY, Place, Server, Store};
+use crate::harness::{Instance, PROJECT_KEY, Server, Store};
 
 const EVENTS: &str = "/api/projects/1/events/?limit=1000";
 
@@ -45,7 +45,7 @@ fn online_backup_restores_to_an_identical_server() {
             }
             let mut body = event(number);
             body["api_key"] = PROJECT_KEY.into();
-            crate::harness::Call::new(address, "POST", "/capture/")
+            crate::harness::Request::new(address, "POST", "/capture/")
                 .no_key()
                 .json(body)
                 .send()
@@ -54,30 +54,30 @@ fn online_backup_restores_to_an_identical_server() {
     });
     let kept = tempfile::tempdir().unwrap();
     let to = kept.path().join("copy").display().to_string();
-    let (made, said, complained) = server.place().run(&["backup", "--to", &to]);
+    let (made, said, stderr) = server.instance().run(&["backup", "--to", &to]);
     stop.store(true, Ordering::Relaxed);
     sender.join().unwrap();
-    assert!(made, "{said}{complained}");
-    let (made, _, complained) = server.place().run(&["backup", "--to", &to]);
-    assert!(!made && complained.contains("is not empty"), "{complained}");
+    assert!(made, "{said}{stderr}");
+    let (made, _, stderr) = server.instance().run(&["backup", "--to", &to]);
+    assert!(!made && stderr.contains("is not empty"), "{stderr}");
 
-    let place = Place::new(Store::Sqlite);
-    let (restored, said, complained) = place.run(&["restore", "--from", &to]);
-    assert!(restored, "{said}{complained}");
-    let (again, _, complained) = place.run(&["restore", "--from", &to]);
-    assert!(!again && complained.contains("is not empty"), "{complained}");
-    let half = place.folder.path().join("restoring");
+    let instance = Instance::new(Store::Sqlite);
+    let (restored, said, stderr) = instance.run(&["restore", "--from", &to]);
+    assert!(restored, "{said}{stderr}");
+    let (again, _, stderr) = instance.run(&["restore", "--from", &to]);
+    assert!(!again && stderr.contains("is not empty"), "{stderr}");
+    let half = instance.data_dir.path().join("restoring");
     fs::write(&half, "").unwrap();
-    let (started, _, complained) = place.run(&["serve"]);
-    assert!(!started && complained.contains("was interrupted"), "{complained}");
+    let (started, _, stderr) = instance.run(&["serve"]);
+    assert!(!started && stderr.contains("was interrupted"), "{stderr}");
     fs::remove_file(half).unwrap();
-    let other = place.serve();
-    other.settle();
+    let other = instance.serve();
+    other.wait_until_applied();
     let found = numbers(&other);
     let different: BTreeSet<u64> = found.iter().copied().collect();
     assert_eq!(different.len(), found.len(), "some are there twice");
     assert!((0..50).all(|number| different.contains(&number)), "{found:?}");
-    server.settle();
+    server.wait_until_applied();
     let all: BTreeSet<u64> = numbers(&server).into_iter().collect();
     assert!(different.is_subset(&all));
     assert_eq!(other.get("/api/projects/1/persons/").expect(200).json()["count"], persons);
@@ -94,19 +94,16 @@ fn corrupted_or_incomplete_backup_is_not_restored() {
     let kept = tempfile::tempdir().unwrap();
     let to = kept.path().join("copy");
     let shown = to.display().to_string();
-    assert!(server.place().run(&["backup", "--to", &shown]).0);
+    assert!(server.instance().run(&["backup", "--to", &shown]).0);
     let file = to.join("catalog.sqlite");
     let mut bytes = fs::read(&file).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&file, bytes).unwrap();
-    let place = Place::new(Store::Sqlite);
-    let (restored, _, complained) = place.run(&["restore", "--from", &shown]);
-    assert!(
-        !restored && complained.contains("catalog.sqlite is missing or corrupted"),
-        "{complained}"
-    );
+    let instance = Instance::new(Store::Sqlite);
+    let (restored, _, stderr) = instance.run(&["restore", "--from", &shown]);
+    assert!(!restored && stderr.contains("catalog.sqlite is missing or corrupted"), "{stderr}");
     let nothing = kept.path().display().to_string();
-    let (restored, _, complained) = place.run(&["restore", "--from", &nothing]);
-    assert!(!restored && complained.contains("is not a backup"), "{complained}");
-    assert!(fs::read_dir(place.folder.path()).unwrap().next().is_none());
+    let (restored, _, stderr) = instance.run(&["restore", "--from", &nothing]);
+    assert!(!restored && stderr.contains("is not a backup"), "{stderr}");
+    assert!(fs::read_dir(instance.data_dir.path()).unwrap().next().is_none());
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::harness::{Server, Store};
 
 const LETTERS: &str = "/api/projects/1/dead_letters/";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Inserts a dead letter whose record is valid.
 fn keep(server: &Server, distinct_id: &str) {
@@ -35,7 +35,7 @@ fn keep(server: &Server, distinct_id: &str) {
     .encode(&mut record);
     let record: String = record.iter().map(|byte| format!("{byte:02x}")).collect();
     let id = Uuid::new_v4();
-    server.place().write(&format!(
+    server.instance().write(&format!(
         "INSERT INTO dead_letters \
          (id, project_id, position, step, reason, event, distinct_id, record, created_at) VALUES \
          ('{id}', 1, 0, 'apply', 'it failed then', 'late', '{distinct_id}', X'{record}', 0)"
@@ -58,7 +58,7 @@ fn dead_letters_are_replayed_by_api_and_command() {
     let replay = format!("{LETTERS}{}/replay/", letter["id"].as_str().unwrap());
     let done = server.post(&replay, serde_json::json!({})).expect(200).json();
     assert!(done["replayed_at"].is_string());
-    server.settle();
+    server.wait_until_applied();
     assert!(is_known(&server, "u1"));
     assert_eq!(server.get(LETTERS).json()["count"], 0);
     server.post(&replay, serde_json::json!({})).expect(409);
@@ -66,16 +66,16 @@ fn dead_letters_are_replayed_by_api_and_command() {
     server.post(&missing, serde_json::json!({})).expect(404);
 
     keep(&server, "u2");
-    let (ok, printed, complaint) = server.place().run(&["admin", "list-dead-letters"]);
-    assert!(ok && printed.contains("it failed then"), "{printed}{complaint}");
-    let (ok, printed, complaint) = server.place().run(&["admin", "replay-dead-letters"]);
-    assert!(ok && printed.contains("1 dead letters"), "{printed}{complaint}");
-    let deadline = Instant::now() + PATIENCE;
+    let (ok, printed, stderr) = server.instance().run(&["admin", "list-dead-letters"]);
+    assert!(ok && printed.contains("it failed then"), "{printed}{stderr}");
+    let (ok, printed, stderr) = server.instance().run(&["admin", "replay-dead-letters"]);
+    assert!(ok && printed.contains("1 dead letters"), "{printed}{stderr}");
+    let deadline = Instant::now() + TIMEOUT;
     while !is_known(&server, "u2") {
         assert!(Instant::now() < deadline, "{}", server.output());
         thread::sleep(Duration::from_millis(50));
     }
     let unknown = ["admin", "replay-dead-letters", "--id", "00000000-0000-0000-0000-000000000000"];
-    let (ok, _, complaint) = server.place().run(&unknown);
-    assert!(!ok && complaint.contains("no such dead letter"), "{complaint}");
+    let (ok, _, stderr) = server.instance().run(&unknown);
+    assert!(!ok && stderr.contains("no such dead letter"), "{stderr}");
 }

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::durability::reference_stream::{event, facts, listed, tell};
-use crate::harness::{Place, Server, Store, both};
+use crate::harness::{Instance, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     full_disk_loses_no_acknowledged_event,
     failing_fsync_loses_no_acknowledged_event,
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const EVENTS: &str = "/api/projects/1/events/?limit=1000";
 /// Segments of one size that make a compaction due.
 const SEGMENTS: usize = 6;
@@ -38,14 +38,14 @@ pub struct Disk {
 
 impl Disk {
     /// Preloads it into a server before its start.
-    pub fn under(place: &mut Place, how: &'static str) -> Self {
+    pub fn under(instance: &mut Instance, how: &'static str) -> Self {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/files/disk.c");
-        let folder = place.folder.path();
-        let (library, control) = (folder.join("disk.so"), folder.join("disk.fails"));
+        let dir = instance.data_dir.path();
+        let (library, control) = (dir.join("disk.so"), dir.join("disk.fails"));
         let options = ["-shared", "-fPIC", "-O1", source, "-ldl", "-o"];
         assert!(Command::new("cc").args(options).arg(&library).status().unwrap().success());
-        place.set("LD_PRELOAD", library.to_str().unwrap());
-        place.set("FAILING_DISK", control.to_str().unwrap());
+        instance.set("LD_PRELOAD", library.to_str().unwrap());
+        instance.set("FAILING_DISK", control.to_str().unwrap());
         Self { control, how }
     }
 
@@ -80,18 +80,18 @@ impl Told {
     }
 }
 
-fn segments(place: &Place) -> usize {
-    let (done, printed, logged) = place.run(&["files"]);
+fn segments(instance: &Instance) -> usize {
+    let (done, printed, logged) = instance.run(&["files"]);
     assert!(done, "{logged}");
     printed.lines().count()
 }
 
 fn every_store_in_turn(store: Store, how: &'static str) {
-    let mut place = Place::new(store);
-    let disk = Disk::under(&mut place, how);
+    let mut instance = Instance::new(store);
+    let disk = Disk::under(&mut instance, how);
     let mut told = Told(0);
 
-    let server = place.serve();
+    let server = instance.serve();
     told.go_on(&server, 13);
     disk.breaks("/journal/");
     told.is_refused(&server);
@@ -100,24 +100,24 @@ fn every_store_in_turn(store: Store, how: &'static str) {
     // Once more, and the server is killed during the fault.
     disk.breaks("/journal/");
     told.is_refused(&server);
-    let place = server.kill();
+    let instance = server.kill();
     disk.mends();
-    let server = place.serve();
+    let server = instance.serve();
     told.go_on(&server, 13);
 
     if store == Store::Sqlite {
-        server.settle();
+        server.wait_until_applied();
         disk.breaks("/catalog.sqlite");
         told.go_on(&server, 13);
         assert!(server.process().wait_for("events wait in the journal").is_some());
         disk.mends();
-        server.settle();
+        server.wait_until_applied();
         // And kill it while it waits.
         disk.breaks("/catalog.sqlite");
         told.go_on(&server, 5);
-        let place = server.kill();
+        let instance = server.kill();
         disk.mends();
-        let server = place.serve();
+        let server = instance.serve();
         told.go_on(&server, 5);
         warehouse_in_turn(server, &disk, told);
     } else {
@@ -128,36 +128,36 @@ fn every_store_in_turn(store: Store, how: &'static str) {
 fn warehouse_in_turn(server: Server, disk: &Disk, mut told: Told) {
     // A flush that fails at shutdown.
     told.go_on(&server, 7);
-    server.settle();
+    server.wait_until_applied();
     disk.breaks("/warehouse/");
-    let (_, output, place) = server.stop();
+    let (_, output, instance) = server.stop();
     assert!(output.contains("events stay in the journal only"), "{output}");
     disk.mends();
-    let mut server = place.serve();
+    let mut server = instance.serve();
     for _ in 0..SEGMENTS {
         told.go_on(&server, 7);
-        server.settle();
+        server.wait_until_applied();
         server = server.restart();
     }
     // With one more segment a compaction is due at start.
     told.go_on(&server, 7);
-    server.settle();
-    let (status, output, place) = server.stop();
+    server.wait_until_applied();
+    let (status, output, instance) = server.stop();
     assert!(status.success(), "{output}");
     disk.breaks("/warehouse/");
-    let before = segments(&place);
-    let server = place.serve();
+    let before = segments(&instance);
+    let server = instance.serve();
     told.go_on(&server, 7);
     let failed = server.process().wait_for("maintenance of the warehouse failed");
     assert!(failed.is_some_and(|line| line.contains("compact")), "{}", server.output());
-    assert_eq!(segments(server.place()), before);
+    assert_eq!(segments(server.instance()), before);
     disk.mends();
-    let deadline = Instant::now() + PATIENCE;
-    while segments(server.place()) >= before {
+    let deadline = Instant::now() + TIMEOUT;
+    while segments(server.instance()) >= before {
         assert!(Instant::now() < deadline, "nothing is merged:\n{}", server.output());
         thread::sleep(Duration::from_millis(100));
     }
-    server.settle();
+    server.wait_until_applied();
     as_if_nothing_had_happened(&server, told.0);
     as_if_nothing_had_happened(&server.restart(), told.0);
 }
@@ -166,8 +166,8 @@ fn as_if_nothing_had_happened(server: &Server, events: usize) {
     let other = Server::start(Store::Sqlite);
     let whole: Vec<Value> = (0..events).map(event).collect();
     tell(&other, &whole).expect(200);
-    other.settle();
-    server.settle();
+    other.wait_until_applied();
+    server.wait_until_applied();
     assert_eq!(listed(server, EVENTS), listed(&other, EVENTS));
     for ((what, found), (_, expected)) in facts(server).into_iter().zip(facts(&other)) {
         assert!(!expected.is_empty(), "no {what}");

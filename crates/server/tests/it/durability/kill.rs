@@ -16,7 +16,7 @@ use warehouse::{Filter, Warehouse, Window};
 
 use crate::capture::journal_records::stored_in;
 use crate::durability::reference_stream::{event, facts, tell};
-use crate::harness::{PROJECT_KEY, Place, Server, Store};
+use crate::harness::{Instance, PROJECT_KEY, Server, Store};
 
 const ROUNDS: usize = 30;
 const SENDERS: usize = 4;
@@ -27,20 +27,20 @@ const BREATH_US_MAX: u64 = 3_000;
 const FLUSH_US_MAX: u64 = 60_000;
 /// Batch size for the reference server, which is not killed.
 const TOLD_AT_ONCE: usize = 200;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Small enough that every run fills several segments.
 const SEGMENT_BYTES: &str = "8192";
 
 #[test]
 fn acknowledged_events_survive_kill_9_and_are_stored_once() {
-    let mut place = Place::new(Store::Sqlite);
-    place.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", SEGMENT_BYTES);
+    let mut instance = Instance::new(Store::Sqlite);
+    instance.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", SEGMENT_BYTES);
     let mut acknowledged = HashSet::new();
     let mut lives_with_events = 0;
     let mut story = 0;
     for round in 0..ROUNDS {
-        let server = place.serve();
+        let server = instance.serve();
         let (address, told, stop) =
             (server.address(), Arc::<Mutex<Vec<Uuid>>>::default(), Arc::<AtomicBool>::default());
         let senders: Vec<_> = (0..SENDERS)
@@ -54,14 +54,14 @@ fn acknowledged_events_survive_kill_9_and_are_stored_once() {
             thread::spawn(move || tell_until_it_breaks(address, story, &stop))
         };
         let enough = (random() % LIFE_EVENTS_MAX) as usize;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while told.lock().unwrap().len() < enough {
             assert!(Instant::now() < deadline, "the server takes no events");
             thread::sleep(Duration::from_millis(1));
         }
         thread::sleep(Duration::from_micros(random() % BREATH_US_MAX));
         if round % 2 == 0 {
-            place = server.kill();
+            instance = server.kill();
             stop.store(true, Ordering::Relaxed);
             senders.into_iter().for_each(|sender| sender.join().unwrap());
             story = teller.join().unwrap();
@@ -71,31 +71,31 @@ fn acknowledged_events_survive_kill_9_and_are_stored_once() {
             story = teller.join().unwrap();
             server.process().signal("TERM");
             thread::sleep(Duration::from_micros(random() % FLUSH_US_MAX));
-            place = server.kill();
+            instance = server.kill();
         }
         let told = std::mem::take(&mut *told.lock().unwrap());
         lives_with_events += usize::from(!told.is_empty());
         acknowledged.extend(told);
 
         // The journal is truncated to what the warehouse lacks.
-        let journal = place.folder.path().join("journal");
+        let journal = instance.data_dir.path().join("journal");
         let mut kept: HashSet<Uuid> =
             stored_in(&journal).into_iter().filter_map(|event| event.uuid).collect();
-        kept.extend(in_warehouse(&place));
+        kept.extend(in_warehouse(&instance));
         let lost: Vec<&Uuid> = acknowledged.difference(&kept).collect();
         assert!(lost.is_empty(), "after kill {round}: {} of {} are lost", lost.len(), kept.len());
     }
     assert!(lives_with_events > ROUNDS / 2, "only {lives_with_events} lives took events");
-    let segments = last_segment(&place);
+    let segments = last_segment(&instance);
     assert!(segments > ROUNDS, "segments never rolled: {segments}");
     // The server still starts, accepts events, and has stored each once.
-    let server = place.serve();
+    let server = instance.serve();
     server.ingest(&[json!({ "event": "e", "distinct_id": "d" })]);
     assert!(story > ROUNDS, "the story did not get on: {story}");
     as_told_without_a_break(&server, story);
-    let (status, output, place) = server.stop();
+    let (status, output, instance) = server.stop();
     assert!(status.success(), "{output}");
-    let stored = in_warehouse(&place);
+    let stored = in_warehouse(&instance);
     let uuids: HashSet<Uuid> = stored.iter().copied().collect();
     assert_eq!(uuids.len(), stored.len(), "some are stored twice");
     assert!(acknowledged.is_subset(&uuids), "some are missing");
@@ -106,7 +106,7 @@ fn as_told_without_a_break(server: &Server, story: usize) {
     let other = Server::start(Store::Sqlite);
     let whole: Vec<Value> = (0..story).map(event).collect();
     whole.chunks(TOLD_AT_ONCE).for_each(|events| _ = tell(&other, events).expect(200));
-    other.settle();
+    other.wait_until_applied();
     for ((what, found), (_, expected)) in facts(server).into_iter().zip(facts(&other)) {
         assert!(!expected.is_empty(), "no {what}");
         assert_eq!(found, expected, "{what} of {story} events");
@@ -114,19 +114,19 @@ fn as_told_without_a_break(server: &Server, story: usize) {
 }
 
 /// The durable events, read while no server runs.
-fn in_warehouse(place: &Place) -> Vec<Uuid> {
-    let folder = place.folder.path();
-    let id = Inspection::open(folder.join("journal")).unwrap().id().unwrap().as_u128();
-    let folder = folder.join("warehouse");
-    let warehouse = Warehouse::open(&folder, id, Default::default(), Clock::system()).unwrap();
+fn in_warehouse(instance: &Instance) -> Vec<Uuid> {
+    let dir = instance.data_dir.path();
+    let id = Inspection::open(dir.join("journal")).unwrap().id().unwrap().as_u128();
+    let dir = dir.join("warehouse");
+    let warehouse = Warehouse::open(&dir, id, Default::default(), Clock::system()).unwrap();
     let window = Window { limit: 1 << 20, ..Window::default() };
     let rows = warehouse.snapshot(ProjectId(1)).list(&Filter::default(), &window).unwrap().events;
     rows.iter().map(|row| row.uuid).collect()
 }
 
 /// Segment numbers; truncated segments are gone.
-fn last_segment(place: &Place) -> usize {
-    let files = std::fs::read_dir(place.folder.path().join("journal")).unwrap();
+fn last_segment(instance: &Instance) -> usize {
+    let files = std::fs::read_dir(instance.data_dir.path().join("journal")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     names.filter_map(|name| name.split_once('.')?.0.parse().ok()).max().unwrap()
 }
@@ -170,9 +170,9 @@ fn is_taken(stream: &mut TcpStream, batch: &[Value]) -> bool {
         return false;
     }
     // The response arrives in one read, or the server is gone.
-    let mut answer = [0; 4_096];
-    let Ok(read @ 1..) = stream.read(&mut answer) else { return false };
-    assert!(answer[..read].starts_with(b"HTTP/1.1 200 "), "{:?}", &answer[..read]);
+    let mut response = [0; 4_096];
+    let Ok(read @ 1..) = stream.read(&mut response) else { return false };
+    assert!(response[..read].starts_with(b"HTTP/1.1 200 "), "{:?}", &response[..read]);
     true
 }
 

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::{Answer, Call, PROJECT_KEY, Server};
+use crate::harness::{PROJECT_KEY, Request, Response, Server};
 
 /// Fields that differ between two runs of the stream.
 const PASSING: [&str; 5] =
@@ -64,9 +64,9 @@ pub fn event(n: usize) -> Value {
 }
 
 /// Sends one request, whatever the response.
-pub fn tell(server: &Server, events: &[Value]) -> Answer {
+pub fn tell(server: &Server, events: &[Value]) -> Response {
     let body = json!({ "api_key": PROJECT_KEY, "batch": events });
-    Call::new(server.address(), "POST", "/batch/").json(body).send()
+    Request::new(server.address(), "POST", "/batch/").json(body).send()
 }
 
 /// The resulting persons, groups and definitions.
@@ -83,9 +83,9 @@ pub fn facts(server: &Server) -> Vec<(&'static str, Vec<String>)> {
 
 /// The objects of a list without volatile fields, sorted.
 pub fn listed(server: &Server, path: &str) -> Vec<String> {
-    let mut answer = server.get(path).expect(200).json();
-    assert!(answer["next"].is_null(), "{path} has more pages");
-    let results = answer["results"].as_array_mut().unwrap();
+    let mut response = server.get(path).expect(200).json();
+    assert!(response["next"].is_null(), "{path} has more pages");
+    let results = response["results"].as_array_mut().unwrap();
     results.retain(|one| !is_of_others(one));
     let mut shown: Vec<String> = results
         .iter_mut()

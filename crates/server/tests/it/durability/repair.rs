@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Place, Server, Store, both};
+use crate::harness::{Instance, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     store_ahead_of_its_journal_refuses_to_start_and_repair_loses_no_new_event,
     missing_or_foreign_journal_refuses_to_start_until_repaired,
     catalog_behind_its_warehouse_is_refused_and_not_repaired,
@@ -35,7 +35,7 @@ fn ingest(server: &Server, numbers: std::ops::Range<u64>) {
 }
 
 fn numbers(server: &Server) -> Vec<u64> {
-    server.settle();
+    server.wait_until_applied();
     let listing = server.get(EVENTS).expect(200).json();
     let events = listing["results"].as_array().unwrap();
     let mut numbers: Vec<u64> =
@@ -44,10 +44,10 @@ fn numbers(server: &Server) -> Vec<u64> {
     numbers
 }
 
-fn stop(server: Server) -> Place {
-    let (status, output, place) = server.stop();
+fn stop(server: Server) -> Instance {
+    let (status, output, instance) = server.stop();
     assert!(status.success(), "{output}");
-    place
+    instance
 }
 
 fn copy_dir(from: &Path, to: &Path) {
@@ -79,66 +79,72 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[track_caller]
-fn refused(place: &Place, arguments: &[&str], words: &[&str]) {
-    let (ok, said, complained) = place.run(arguments);
+fn refused(instance: &Instance, arguments: &[&str], words: &[&str]) {
+    let (ok, said, stderr) = instance.run(arguments);
     assert!(!ok, "{said}");
     for words in words {
-        let told = complained.contains(words) || said.contains(words);
-        assert!(told, "{words} is not in\n{said}\n{complained}");
+        let told = stderr.contains(words) || said.contains(words);
+        assert!(told, "{words} is not in\n{said}\n{stderr}");
     }
 }
 
 #[track_caller]
-fn done(place: &Place, arguments: &[&str], words: &[&str]) {
-    let (ok, said, complained) = place.run(arguments);
-    assert!(ok, "{said}{complained}");
+fn done(instance: &Instance, arguments: &[&str], words: &[&str]) {
+    let (ok, said, stderr) = instance.run(arguments);
+    assert!(ok, "{said}{stderr}");
     for words in words {
         assert!(said.contains(words), "{words} is not in\n{said}");
     }
 }
 
-fn kept(place: &Place) -> Vec<PathBuf> {
-    let entries = fs::read_dir(place.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+fn kept(instance: &Instance) -> Vec<PathBuf> {
+    let entries =
+        fs::read_dir(instance.data_dir.path()).unwrap().map(|entry| entry.unwrap().path());
     let named = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("repair-");
     entries.filter(named).collect()
 }
 
 /// A data directory with 200 events whose journal is an older copy with 50.
-fn place_with_an_older_journal(store: Store) -> Place {
+fn instance_with_an_older_journal(store: Store) -> Instance {
     let server = Server::start(store);
     ingest(&server, 0..50);
-    let place = stop(server);
-    let (journal, older) = (place.folder.path().join("journal"), place.folder.path().join("older"));
+    let instance = stop(server);
+    let (journal, older) =
+        (instance.data_dir.path().join("journal"), instance.data_dir.path().join("older"));
     copy_dir(&journal, &older);
-    let server = place.serve();
+    let server = instance.serve();
     ingest(&server, 50..200);
-    let place = stop(server);
+    let instance = stop(server);
     fs::remove_dir_all(&journal).unwrap();
     fs::rename(older, journal).unwrap();
-    place
+    instance
 }
 
 fn store_ahead_of_its_journal_refuses_to_start_and_repair_loses_no_new_event(store: Store) {
-    let place = place_with_an_older_journal(store);
-    let before = contents(place.folder.path());
+    let instance = instance_with_an_older_journal(store);
+    let before = contents(instance.data_dir.path());
     let both = ["up to position 201", "ends at position 51", "hedgerow repair"];
-    refused(&place, &["serve"], &both);
-    refused(&place, &["verify"], &both);
+    refused(&instance, &["serve"], &both);
+    refused(&instance, &["verify"], &both);
     for arguments in [&["repair"][..], &["repair", "--dry-run", "--yes"]] {
-        done(&place, arguments, &["problems:", "continues at position 201", "nothing was changed"]);
+        done(
+            &instance,
+            arguments,
+            &["problems:", "continues at position 201", "nothing was changed"],
+        );
     }
-    assert_eq!(contents(place.folder.path()), before);
-    done(&place, &["repair", "--yes"], &["continues at position 201", "done"]);
-    let [kept] = &kept(&place)[..] else { panic!("nothing was kept") };
+    assert_eq!(contents(instance.data_dir.path()), before);
+    done(&instance, &["repair", "--yes"], &["continues at position 201", "done"]);
+    let [kept] = &kept(&instance)[..] else { panic!("nothing was kept") };
     assert!(fs::read_dir(kept.join("journal")).unwrap().next().is_some());
 
-    done(&place, &["verify"], &["is intact"]);
-    done(&place, &["repair"], &["nothing is to be repaired"]);
+    done(&instance, &["verify"], &["is intact"]);
+    done(&instance, &["repair"], &["nothing is to be repaired"]);
     if store == Store::Sqlite {
-        let to = place.folder.path().join("copy").display().to_string();
-        done(&place, &["backup", "--to", &to], &["copied everything"]);
+        let to = instance.data_dir.path().join("copy").display().to_string();
+        done(&instance, &["backup", "--to", &to], &["copied everything"]);
     }
-    let server = place.serve();
+    let server = instance.serve();
     assert_eq!(numbers(&server), (0..200).collect::<Vec<_>>());
     ingest(&server, 200..400);
     assert_eq!(numbers(&server), (0..400).collect::<Vec<_>>());
@@ -151,27 +157,31 @@ fn store_ahead_of_its_journal_refuses_to_start_and_repair_loses_no_new_event(sto
 fn missing_or_foreign_journal_refuses_to_start_until_repaired(store: Store) {
     let server = Server::start(store);
     ingest(&server, 0..30);
-    let place = stop(server);
-    let journal = place.folder.path().join("journal");
+    let instance = stop(server);
+    let journal = instance.data_dir.path().join("journal");
     fs::remove_dir_all(&journal).unwrap();
-    refused(&place, &["serve"], &["position 31", "the journal is missing", "hedgerow repair"]);
+    refused(&instance, &["serve"], &["position 31", "the journal is missing", "hedgerow repair"]);
     assert!(!journal.exists(), "a new journal was made");
-    refused(&place, &["verify"], &["the journal is missing", "hedgerow repair"]);
-    done(&place, &["repair", "--yes"], &["continues at position 31"]);
-    let server = place.serve();
+    refused(&instance, &["verify"], &["the journal is missing", "hedgerow repair"]);
+    done(&instance, &["repair", "--yes"], &["continues at position 31"]);
+    let server = instance.serve();
     ingest(&server, 30..60);
     assert_eq!(numbers(&server), (0..60).collect::<Vec<_>>());
-    let place = stop(server);
+    let instance = stop(server);
 
     let other = Server::start(Store::Sqlite);
     ingest(&other, 500..520);
     let other = stop(other);
     fs::remove_dir_all(&journal).unwrap();
-    copy_dir(&other.folder.path().join("journal"), &journal);
-    refused(&place, &["serve"], &["was filled from journal", "hedgerow repair"]);
-    done(&place, &["repair", "--yes"], &["continues at position 61", "the 20 records of journal"]);
-    assert_eq!(kept(&place).len(), 2);
-    let server = place.serve();
+    copy_dir(&other.data_dir.path().join("journal"), &journal);
+    refused(&instance, &["serve"], &["was filled from journal", "hedgerow repair"]);
+    done(
+        &instance,
+        &["repair", "--yes"],
+        &["continues at position 61", "the 20 records of journal"],
+    );
+    assert_eq!(kept(&instance).len(), 2);
+    let server = instance.serve();
     ingest(&server, 60..90);
     assert_eq!(numbers(&server), (0..90).collect::<Vec<_>>());
 }
@@ -179,30 +189,34 @@ fn missing_or_foreign_journal_refuses_to_start_until_repaired(store: Store) {
 fn catalog_behind_its_warehouse_is_refused_and_not_repaired(store: Store) {
     let server = Server::start(store);
     ingest(&server, 0..20);
-    let place = stop(server);
-    place.write("UPDATE journal_offsets SET position = 11");
+    let instance = stop(server);
+    instance.write("UPDATE journal_offsets SET position = 11");
     let why = ["up to position 11", "up to 21", "from one backup"];
-    refused(&place, &["serve"], &why);
-    refused(&place, &["verify"], &why);
-    refused(&place, &["repair", "--yes"], &[&why[..], &["cannot be repaired"]].concat());
-    assert!(kept(&place).is_empty());
+    refused(&instance, &["serve"], &why);
+    refused(&instance, &["verify"], &why);
+    refused(&instance, &["repair", "--yes"], &[&why[..], &["cannot be repaired"]].concat());
+    assert!(kept(&instance).is_empty());
 }
 
 #[test]
 fn missing_catalog_secret_key_or_warehouse_is_not_recreated() {
     let server = Server::start(Store::Sqlite);
     ingest(&server, 0..20);
-    let place = stop(server);
-    let file = |name: &str| place.folder.path().join(name);
+    let instance = stop(server);
+    let file = |name: &str| instance.data_dir.path().join(name);
     fs::rename(file("secret.key"), file("away")).unwrap();
-    refused(&place, &["serve"], &["there is no secret.key", "restore"]);
+    refused(&instance, &["serve"], &["there is no secret.key", "restore"]);
     assert!(!file("secret.key").exists());
     fs::rename(file("away"), file("secret.key")).unwrap();
 
     fs::rename(file("catalog.sqlite"), file("away")).unwrap();
-    refused(&place, &["serve"], &["there is no", "catalog.sqlite", "up to position 21", "restore"]);
-    refused(&place, &["verify"], &["catalog.sqlite is missing", "hedgerow restore"]);
-    refused(&place, &["repair", "--yes"], &["there is no", "catalog.sqlite"]);
+    refused(
+        &instance,
+        &["serve"],
+        &["there is no", "catalog.sqlite", "up to position 21", "restore"],
+    );
+    refused(&instance, &["verify"], &["catalog.sqlite is missing", "hedgerow restore"]);
+    refused(&instance, &["repair", "--yes"], &["there is no", "catalog.sqlite"]);
     assert!(!file("catalog.sqlite").exists());
     fs::rename(file("away"), file("catalog.sqlite")).unwrap();
 
@@ -210,16 +224,16 @@ fn missing_catalog_secret_key_or_warehouse_is_not_recreated() {
     fs::rename(file("warehouse"), file("away")).unwrap();
     let why = ["up to position 21", "the warehouse is missing", "from one backup"];
     for arguments in [&["serve"][..], &["verify"], &["repair", "--yes"]] {
-        refused(&place, arguments, &why);
+        refused(&instance, arguments, &why);
     }
     assert!(!file("warehouse").exists());
     fs::rename(file("away"), file("warehouse")).unwrap();
-    assert_eq!(numbers(&place.serve()), (0..20).collect::<Vec<_>>());
+    assert_eq!(numbers(&instance.serve()), (0..20).collect::<Vec<_>>());
 }
 
 /// The journal segment that contains `text`, its content, and the offset of `text`.
-fn find(place: &Place, text: &str) -> (PathBuf, Vec<u8>, usize) {
-    let files = fs::read_dir(place.folder.path().join("journal")).unwrap();
+fn find(instance: &Instance, text: &str) -> (PathBuf, Vec<u8>, usize) {
+    let files = fs::read_dir(instance.data_dir.path().join("journal")).unwrap();
     for path in files.map(|entry| entry.unwrap().path()) {
         let bytes = fs::read(&path).unwrap();
         let found = bytes.windows(text.len()).position(|window| window == text.as_bytes());
@@ -239,22 +253,22 @@ fn corrupted_journal_record_loses_only_that_event() {
     ingest(&server, 10..20);
     server.ingest(&[json!({ "event": "needle", "distinct_id": "d1" })]);
     ingest(&server, 20..40);
-    let place = server.kill();
-    let (path, mut bytes, at) = find(&place, "needle");
+    let instance = server.kill();
+    let (path, mut bytes, at) = find(&instance, "needle");
     bytes[at] = b'N';
     fs::write(&path, &bytes).unwrap();
     let shown = path.display().to_string();
-    refused(&place, &["serve"], &[shown.as_str(), "is corrupted", "hedgerow repair"]);
-    refused(&place, &["verify"], &[shown.as_str(), "record checksum", "hedgerow repair"]);
+    refused(&instance, &["serve"], &[shown.as_str(), "is corrupted", "hedgerow repair"]);
+    refused(&instance, &["verify"], &[shown.as_str(), "record checksum", "hedgerow repair"]);
     let lost = "position 21: persons, groups and definitions are applied";
-    done(&place, &["repair"], &[lost, "takes over 30 records", "nothing was changed"]);
-    done(&place, &["repair", "--yes"], &["holds 30 records and continues at position 42"]);
-    done(&place, &["verify"], &["is intact"]);
+    done(&instance, &["repair"], &[lost, "takes over 30 records", "nothing was changed"]);
+    done(&instance, &["repair", "--yes"], &["holds 30 records and continues at position 42"]);
+    done(&instance, &["verify"], &["is intact"]);
     assert_eq!(
-        fs::read(kept(&place)[0].join("journal").join(path.file_name().unwrap())).unwrap(),
+        fs::read(kept(&instance)[0].join("journal").join(path.file_name().unwrap())).unwrap(),
         bytes
     );
-    let server = place.serve();
+    let server = instance.serve();
     ingest(&server, 40..50);
     assert_eq!(numbers(&server), (0..50).collect::<Vec<_>>());
 }
@@ -264,13 +278,13 @@ fn truncated_journal_segment_is_detected_and_repaired() {
     let server = Server::start(Store::Sqlite);
     ingest(&server, 0..20);
     server.ingest(&[json!({ "event": "needle", "distinct_id": "d1" })]);
-    let place = server.kill();
-    let (path, bytes, at) = find(&place, "needle");
+    let instance = server.kill();
+    let (path, bytes, at) = find(&instance, "needle");
     fs::write(&path, &bytes[..at]).unwrap();
-    refused(&place, &["serve"], &["shorter than it was made", "hedgerow repair"]);
-    refused(&place, &["verify"], &["shorter than it was made", "hedgerow repair"]);
-    done(&place, &["repair", "--yes"], &["position 21: persons", "continues at position 22"]);
-    let server = place.serve();
+    refused(&instance, &["serve"], &["shorter than it was made", "hedgerow repair"]);
+    refused(&instance, &["verify"], &["shorter than it was made", "hedgerow repair"]);
+    done(&instance, &["repair", "--yes"], &["position 21: persons", "continues at position 22"]);
+    let server = instance.serve();
     ingest(&server, 20..30);
     assert_eq!(numbers(&server), (0..30).collect::<Vec<_>>());
 }
@@ -279,34 +293,34 @@ fn truncated_journal_segment_is_detected_and_repaired() {
 fn verify_reads_all_stores_with_and_without_a_running_server() {
     let server = Server::start(Store::Sqlite);
     ingest(&server, 0..30);
-    let place = server.place();
-    done(place, &["verify"], &["30 records", "position 31", "is intact"]);
-    refused(place, &["repair"], &["another server", "is using the data directory"]);
-    let place = stop(server);
-    let before = contents(place.folder.path());
-    let (ok, said, _) = place.run(&["verify", "--json"]);
+    let instance = server.instance();
+    done(instance, &["verify"], &["30 records", "position 31", "is intact"]);
+    refused(instance, &["repair"], &["another server", "is using the data directory"]);
+    let instance = stop(server);
+    let before = contents(instance.data_dir.path());
+    let (ok, said, _) = instance.run(&["verify", "--json"]);
     let report: Value = serde_json::from_str(&said).unwrap();
     assert!(ok && report["healthy"] == true && report["problems"] == json!([]), "{said}");
     assert_eq!(
         (&report["journal"]["records"], &report["catalog"]["position"]),
         (&json!(30), &json!(31))
     );
-    assert_eq!(contents(place.folder.path()), before);
+    assert_eq!(contents(instance.data_dir.path()), before);
 
-    let file = place.folder.path().join("catalog.sqlite");
+    let file = instance.data_dir.path().join("catalog.sqlite");
     let mut bytes = fs::read(&file).unwrap();
     let pages = bytes.len() / 4096;
     for page in pages / 2..pages / 2 + 8 {
         bytes[page * 4096..page * 4096 + 64].fill(0xff);
     }
     fs::write(&file, bytes).unwrap();
-    let (ok, said, _) = place.run(&["verify", "--json"]);
+    let (ok, said, _) = instance.run(&["verify", "--json"]);
     let report: Value = serde_json::from_str(&said).unwrap();
     assert!(!ok && report["healthy"] == false, "{said}");
     let problem = &report["problems"][0];
     assert_eq!(problem["store"], "catalog", "{said}");
     assert!(problem["remedy"].as_str().unwrap().contains("hedgerow restore"), "{said}");
-    refused(&place, &["repair", "--yes"], &["restore a backup"]);
+    refused(&instance, &["repair", "--yes"], &["restore a backup"]);
 }
 
 #[test]
@@ -317,8 +331,8 @@ fn corrupted_segment_is_listed_by_verify_and_dropped_by_repair() {
     server.ingest(&[
         json!({ "event": "other", "distinct_id": "d", "timestamp": "2024-07-01T10:00:00Z" }),
     ]);
-    let place = stop(server);
-    let (_, said, _) = place.run(&["files", "--json"]);
+    let instance = stop(server);
+    let (_, said, _) = instance.run(&["files", "--json"]);
     let listed: Value = serde_json::from_str(&said).unwrap();
     let files = listed["files"].as_array().unwrap();
     let file = files.iter().find(|file| file["rows"] == 30).unwrap()["path"].as_str().unwrap();
@@ -329,47 +343,51 @@ fn corrupted_segment_is_listed_by_verify_and_dropped_by_repair() {
     let name = Path::new(file).file_name().unwrap().to_str().unwrap();
     let drop = format!("1/{name}");
     let remedy = format!("hedgerow repair --drop-segment {drop}");
-    refused(&place, &["verify"], &[file, "30 events", &remedy]);
-    done(&place, &["repair"], &["nothing is to be repaired"]);
+    refused(&instance, &["verify"], &[file, "30 events", &remedy]);
+    done(&instance, &["repair"], &["nothing is to be repaired"]);
     let told = format!("the segment {drop} is dropped");
-    done(&place, &["repair", "--drop-damaged"], &[&told, "nothing was changed"]);
-    refused(&place, &["repair", "--yes", "--drop-segment", "1/none.parquet"], &["1/none.parquet"]);
+    done(&instance, &["repair", "--drop-damaged"], &[&told, "nothing was changed"]);
+    refused(
+        &instance,
+        &["repair", "--yes", "--drop-segment", "1/none.parquet"],
+        &["1/none.parquet"],
+    );
     assert_eq!(fs::read(file).unwrap(), bytes);
-    done(&place, &["repair", "--yes", "--drop-segment", &drop], &["30 events of project 1"]);
-    let kept = fs::read_dir(place.folder.path().join("warehouse/damaged")).unwrap();
+    done(&instance, &["repair", "--yes", "--drop-segment", &drop], &["30 events of project 1"]);
+    let kept = fs::read_dir(instance.data_dir.path().join("warehouse/damaged")).unwrap();
     assert!(kept.map(|file| fs::read(file.unwrap().path()).unwrap()).any(|kept| kept == bytes));
-    done(&place, &["verify"], &["is intact"]);
-    let server = place.serve();
+    done(&instance, &["verify"], &["is intact"]);
+    let server = instance.serve();
     let left = server.get(EVENTS).expect(200).json();
     assert_eq!(left["results"].as_array().unwrap().len(), 1, "{left}");
 }
 
 #[test]
 fn repair_with_an_invalid_marker_is_refused_and_removes_nothing() {
-    let place = place_with_an_older_journal(Store::Sqlite);
-    let folder = place.folder.path();
-    fs::create_dir(folder.join("journal.repaired")).unwrap();
+    let instance = instance_with_an_older_journal(Store::Sqlite);
+    let dir = instance.data_dir.path();
+    fs::create_dir(dir.join("journal.repaired")).unwrap();
     for marker in ["", "repair-none\n\n"] {
-        fs::write(folder.join("repairing"), marker).unwrap();
-        refused(&place, &["repair", "--yes"], &["names no directory", "nothing was changed"]);
-        assert!(folder.join("journal.repaired").is_dir() && folder.join("journal").is_dir());
+        fs::write(dir.join("repairing"), marker).unwrap();
+        refused(&instance, &["repair", "--yes"], &["names no directory", "nothing was changed"]);
+        assert!(dir.join("journal.repaired").is_dir() && dir.join("journal").is_dir());
     }
 }
 
 #[test]
 fn interrupted_repair_is_rolled_back_and_restarted() {
-    let place = place_with_an_older_journal(Store::Sqlite);
-    let folder = place.folder.path();
-    let kept_folder = folder.join("repair-before");
-    fs::create_dir(&kept_folder).unwrap();
-    fs::rename(folder.join("journal"), kept_folder.join("journal")).unwrap();
-    fs::create_dir(folder.join("journal.repaired")).unwrap();
-    fs::write(folder.join("repairing"), kept_folder.display().to_string()).unwrap();
-    refused(&place, &["serve"], &["a repair", "was interrupted", "hedgerow repair --yes"]);
-    refused(&place, &["repair"], &["a repair was interrupted"]);
-    refused(&place, &["verify"], &["a repair was interrupted", "hedgerow repair --yes"]);
-    done(&place, &["repair", "--yes"], &["continues at position 201", "done"]);
-    let server = place.serve();
+    let instance = instance_with_an_older_journal(Store::Sqlite);
+    let dir = instance.data_dir.path();
+    let backup_dir = dir.join("repair-before");
+    fs::create_dir(&backup_dir).unwrap();
+    fs::rename(dir.join("journal"), backup_dir.join("journal")).unwrap();
+    fs::create_dir(dir.join("journal.repaired")).unwrap();
+    fs::write(dir.join("repairing"), backup_dir.display().to_string()).unwrap();
+    refused(&instance, &["serve"], &["a repair", "was interrupted", "hedgerow repair --yes"]);
+    refused(&instance, &["repair"], &["a repair was interrupted"]);
+    refused(&instance, &["verify"], &["a repair was interrupted", "hedgerow repair --yes"]);
+    done(&instance, &["repair", "--yes"], &["continues at position 201", "done"]);
+    let server = instance.serve();
     ingest(&server, 200..210);
     assert_eq!(numbers(&server), (0..210).collect::<Vec<_>>());
 }

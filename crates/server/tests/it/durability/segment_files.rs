@@ -13,15 +13,15 @@ fn event(number: usize) -> Value {
     json!({ "event": "counted", "distinct_id": "d", "properties": { "number": number } })
 }
 
-fn segments(folder: &Path) -> Vec<PathBuf> {
-    let Ok(files) = fs::read_dir(folder.join("warehouse/1")) else { return Vec::new() };
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let Ok(files) = fs::read_dir(dir.join("warehouse/1")) else { return Vec::new() };
     let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|ending| ending == "parquet"));
     files.sort();
     files
 }
 
-fn count(server: &Server) -> crate::harness::Answer {
+fn count(server: &Server) -> crate::harness::Response {
     let query = json!({ "kind": "HogQLQuery", "query": COUNT });
     let body = json!({ "query": query, "refresh": "force_blocking" });
     server.post("/api/projects/1/query/", body)
@@ -31,18 +31,18 @@ fn count(server: &Server) -> crate::harness::Answer {
 fn missing_manifest_refuses_to_start_and_deletes_nothing() {
     let server = Server::start(Store::Sqlite);
     server.ingest(&(0..20).map(event).collect::<Vec<_>>());
-    let (_, _, place) = server.stop();
-    let manifest = place.folder.path().join("warehouse/manifest");
+    let (_, _, instance) = server.stop();
+    let manifest = instance.data_dir.path().join("warehouse/manifest");
     let kept = fs::read(&manifest).unwrap();
     fs::remove_file(&manifest).unwrap();
-    let before = segments(place.folder.path());
+    let before = segments(instance.data_dir.path());
     assert!(!before.is_empty());
-    let (started, _, complained) = place.run(&["serve"]);
-    assert!(!started && complained.contains("no manifest"), "{complained}");
-    assert!(complained.contains("hedgerow restore"), "{complained}");
-    assert_eq!(segments(place.folder.path()), before);
+    let (started, _, stderr) = instance.run(&["serve"]);
+    assert!(!started && stderr.contains("no manifest"), "{stderr}");
+    assert!(stderr.contains("hedgerow restore"), "{stderr}");
+    assert_eq!(segments(instance.data_dir.path()), before);
     fs::write(&manifest, kept).unwrap();
-    let server = place.serve();
+    let server = instance.serve();
     assert_eq!(count(&server).expect(200).json()["results"], json!([[20]]));
 }
 
@@ -50,16 +50,16 @@ fn missing_manifest_refuses_to_start_and_deletes_nothing() {
 fn corrupted_segment_fails_queries_and_new_events_are_stored() {
     let server = Server::start(Store::Sqlite);
     server.ingest(&(0..20).map(event).collect::<Vec<_>>());
-    let (_, _, place) = server.stop();
-    let file = segments(place.folder.path()).remove(0);
+    let (_, _, instance) = server.stop();
+    let file = segments(instance.data_dir.path()).remove(0);
     let mut bytes = fs::read(&file).unwrap();
     let middle = bytes.len() / 3;
     bytes[middle] ^= 1;
     fs::write(&file, bytes).unwrap();
-    let server = place.serve();
+    let server = instance.serve();
     let list = "/api/projects/1/events/?limit=100";
-    let answer = server.get(list);
-    assert!(answer.status >= 500, "{}", answer.text());
+    let response = server.get(list);
+    assert!(response.status >= 500, "{}", response.text());
     let name = file.file_name().unwrap().to_string_lossy().into_owned();
     let remedy = format!("hedgerow repair --drop-segment 1/{name}");
     assert!(server.process().wait_for(&remedy).is_some(), "{}", server.output());
@@ -77,10 +77,10 @@ fn flush_bounds_the_files_of_1100_months() {
         json!({ "event": "dated", "distinct_id": "d", "timestamp": format!("{year}-{month:02}-10T12:00:00Z") })
     };
     server.ingest(&(0..1_100).map(dated).collect::<Vec<_>>());
-    let (_, _, place) = server.stop();
-    let files = segments(place.folder.path()).len();
+    let (_, _, instance) = server.stop();
+    let files = segments(instance.data_dir.path()).len();
     assert!(files <= 15, "{files} files");
-    let server = place.serve();
+    let server = instance.serve();
     assert_eq!(count(&server).expect(200).json()["results"], json!([[1_100]]));
     let limit = "open files and connections that the system allows";
     assert!(server.process().wait_for(limit).is_some(), "{}", server.output());

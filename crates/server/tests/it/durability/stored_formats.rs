@@ -12,7 +12,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Place, Server, Store};
+use crate::harness::{Instance, Server, Store};
 
 fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/formats")
@@ -27,15 +27,15 @@ fn kept_numbers() -> Vec<u32> {
     numbers
 }
 
-fn tar(arguments: &[&str], archive: &Path, folder: &Path) {
+fn tar(arguments: &[&str], archive: &Path, dir: &Path) {
     let mut tar = Command::new("tar");
-    let ran = tar.args(arguments).arg(archive).arg("-C").arg(folder).arg(".").status();
+    let ran = tar.args(arguments).arg(archive).arg("-C").arg(dir).arg(".").status();
     assert!(ran.unwrap().success(), "{}", archive.display());
 }
 
 /// The requests whose results are compared; none depends on the current date.
 fn answers(server: &Server) -> Value {
-    server.settle();
+    server.wait_until_applied();
     let get = |path: &str| server.get(&format!("/api/projects/1/{path}")).expect(200).json();
     let query = |query: Value| {
         let body = json!({ "query": query, "refresh": "force_blocking" });
@@ -99,8 +99,8 @@ fn stored_formats_open_and_return_the_same_results() {
     let numbers = kept_numbers();
     assert!(!numbers.is_empty());
     for number in numbers {
-        let folder = kept().join(number.to_string());
-        let expected = fs::read(folder.join("answers.json")).unwrap();
+        let dir = kept().join(number.to_string());
+        let expected = fs::read(dir.join("answers.json")).unwrap();
         let expected: Value = serde_json::from_slice(&expected).unwrap();
         let same = |server: &Server, what: &str| {
             let answers = answers(server);
@@ -109,10 +109,10 @@ fn stored_formats_open_and_return_the_same_results() {
             }
         };
 
-        let place = Place::new(Store::Sqlite);
-        tar(&["-xzf"], &folder.join("data.tar.gz"), place.folder.path());
-        let server = place.serve();
-        same(&server, "folder");
+        let instance = Instance::new(Store::Sqlite);
+        tar(&["-xzf"], &dir.join("data.tar.gz"), instance.data_dir.path());
+        let server = instance.serve();
+        same(&server, "directory");
         // It continues, and its new files open again.
         let more =
             json!({ "event": "later", "distinct_id": "anna", "timestamp": "2025-01-01T00:00:00Z" });
@@ -121,14 +121,14 @@ fn stored_formats_open_and_return_the_same_results() {
         let sql = json!({ "query": { "kind": "HogQLQuery",
             "query": "select count(), min(person.properties.plan) from events where event = 'later'" } });
         let counted = server.post("/api/projects/1/query/", sql).expect(200).json();
-        assert_eq!(counted["results"], json!([[1, "pro"]]), "folder {number}");
+        assert_eq!(counted["results"], json!([[1, "pro"]]), "format {number}");
 
-        let (copy, place) = (tempfile::tempdir().unwrap(), Place::new(Store::Sqlite));
-        tar(&["-xzf"], &folder.join("backup.tar.gz"), copy.path());
+        let (copy, instance) = (tempfile::tempdir().unwrap(), Instance::new(Store::Sqlite));
+        tar(&["-xzf"], &dir.join("backup.tar.gz"), copy.path());
         let from = copy.path().display().to_string();
-        let (restored, said, complained) = place.run(&["restore", "--from", &from]);
-        assert!(restored, "{said}{complained}");
-        same(&place.serve(), "backup");
+        let (restored, said, stderr) = instance.run(&["restore", "--from", &from]);
+        assert!(restored, "{said}{stderr}");
+        same(&instance.serve(), "backup");
     }
 }
 
@@ -137,32 +137,32 @@ fn stored_formats_open_and_return_the_same_results() {
 #[test]
 fn backup_before_an_upgrade_restores_its_old_formats() {
     let oldest = kept_numbers()[0].to_string();
-    let folder = kept().join(oldest);
-    let expected = fs::read(folder.join("answers.json")).unwrap();
+    let dir = kept().join(oldest);
+    let expected = fs::read(dir.join("answers.json")).unwrap();
     let expected: Value = serde_json::from_slice(&expected).unwrap();
-    let schema = |place: &Place| {
-        catalog::check_file(&place.folder.path().join("catalog.sqlite")).unwrap().schema
+    let schema = |instance: &Instance| {
+        catalog::check_file(&instance.data_dir.path().join("catalog.sqlite")).unwrap().schema
     };
 
-    let place = Place::new(Store::Sqlite);
-    tar(&["-xzf"], &folder.join("data.tar.gz"), place.folder.path());
-    let old = schema(&place);
+    let instance = Instance::new(Store::Sqlite);
+    tar(&["-xzf"], &dir.join("data.tar.gz"), instance.data_dir.path());
+    let old = schema(&instance);
     // This release backs up a directory without migrating it.
     let copies = tempfile::tempdir().unwrap();
     let copy = copies.path().join("copy").display().to_string();
-    let (made, said, complained) = place.run(&["backup", "--to", &copy]);
-    assert!(made, "{said}{complained}");
-    assert_eq!(schema(&place), old, "a backup migrates nothing");
-    let (status, output, place) = place.serve().stop();
+    let (made, said, stderr) = instance.run(&["backup", "--to", &copy]);
+    assert!(made, "{said}{stderr}");
+    assert_eq!(schema(&instance), old, "a backup migrates nothing");
+    let (status, output, instance) = instance.serve().stop();
     assert!(status.success(), "{output}");
-    assert!(schema(&place) > old, "the fixture is no older release's");
+    assert!(schema(&instance) > old, "the fixture is no older release's");
 
-    let back = Place::new(Store::Sqlite);
-    let (restored, said, complained) = back.run(&["restore", "--from", &copy]);
-    assert!(restored, "{said}{complained}");
+    let back = Instance::new(Store::Sqlite);
+    let (restored, said, stderr) = back.run(&["restore", "--from", &copy]);
+    assert!(restored, "{said}{stderr}");
     assert_eq!(schema(&back), old);
-    let (whole, said, complained) = back.run(&["verify"]);
-    assert!(whole, "{said}{complained}");
+    let (whole, said, stderr) = back.run(&["verify"]);
+    assert!(whole, "{said}{stderr}");
     let answers = answers(&back.serve());
     for (name, expected) in expected.as_object().unwrap() {
         assert_eq!(&answers[name], expected, "{name}");
@@ -176,8 +176,8 @@ fn event(name: &str, who: &str, when: &str, properties: Value) -> Value {
 /// Waits until the project has `count` segment files.
 fn files(server: &Server, wanted: usize) -> Value {
     loop {
-        let (listed, printed, complained) = server.place().run(&["files", "--json"]);
-        assert!(listed, "{complained}");
+        let (listed, printed, stderr) = server.instance().run(&["files", "--json"]);
+        assert!(listed, "{stderr}");
         let listed: Value = serde_json::from_str(&printed).unwrap();
         if listed["files"].as_array().unwrap().len() == wanted {
             return listed;
@@ -251,7 +251,7 @@ fn record_stored_format_fixture() {
     let doomed = server.get("/api/projects/1/persons/?distinct_id=doomed").expect(200).json();
     let doomed = json!({ "ids": [doomed["results"][0]["uuid"]], "delete_events": true });
     server.post("/api/projects/1/persons/bulk_delete/", doomed).expect(202);
-    server.settle();
+    server.wait_until_applied();
 
     let make = |path: &str, body: Value| {
         server.post(&format!("/api/projects/1/{path}"), body).expect(201).json()
@@ -303,14 +303,14 @@ fn record_stored_format_fixture() {
         "{listed}"
     );
     let copy = tempfile::tempdir().unwrap();
-    let (made, said, complained) =
-        server.place().run(&["backup", "--to", &copy.path().display().to_string()]);
-    assert!(made, "{said}{complained}");
-    let place = server.kill();
-    fs::remove_file(place.folder.path().join("lock")).unwrap();
-    let folder = kept().join((kept_numbers().last().unwrap_or(&0) + 1).to_string());
-    fs::create_dir_all(&folder).unwrap();
-    tar(&["-czf"], &folder.join("data.tar.gz"), place.folder.path());
-    tar(&["-czf"], &folder.join("backup.tar.gz"), copy.path());
-    fs::write(folder.join("answers.json"), serde_json::to_vec_pretty(&expected).unwrap()).unwrap();
+    let (made, said, stderr) =
+        server.instance().run(&["backup", "--to", &copy.path().display().to_string()]);
+    assert!(made, "{said}{stderr}");
+    let instance = server.kill();
+    fs::remove_file(instance.data_dir.path().join("lock")).unwrap();
+    let dir = kept().join((kept_numbers().last().unwrap_or(&0) + 1).to_string());
+    fs::create_dir_all(&dir).unwrap();
+    tar(&["-czf"], &dir.join("data.tar.gz"), instance.data_dir.path());
+    tar(&["-czf"], &dir.join("backup.tar.gz"), copy.path());
+    fs::write(dir.join("answers.json"), serde_json::to_vec_pretty(&expected).unwrap()).unwrap();
 }

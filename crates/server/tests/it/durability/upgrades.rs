@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::harness::{Place, Server, Store, both};
+use crate::harness::{Instance, Server, Store, on_both_stores};
 
-both! { data_directory_of_a_newer_release_is_refused_and_unchanged }
+on_both_stores! { data_directory_of_a_newer_release_is_refused_and_unchanged }
 
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
@@ -25,8 +25,8 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-fn newer_journal(place: &Place) {
-    let files = fs::read_dir(place.folder.path().join("journal")).unwrap();
+fn newer_journal(instance: &Instance) {
+    let files = fs::read_dir(instance.data_dir.path().join("journal")).unwrap();
     let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|end| end == "segment"));
     let file = files.iter().max().unwrap();
@@ -35,19 +35,19 @@ fn newer_journal(place: &Place) {
     fs::write(file, bytes).unwrap();
 }
 
-fn newer_warehouse(place: &Place) {
-    let file = place.folder.path().join("warehouse/manifest");
+fn newer_warehouse(instance: &Instance) {
+    let file = instance.data_dir.path().join("warehouse/manifest");
     let text = fs::read_to_string(&file).unwrap();
     let rest = text.strip_prefix("hedgerow warehouse ").unwrap().split_once(' ').unwrap().1;
     fs::write(&file, format!("hedgerow warehouse 1000 {rest}")).unwrap();
 }
 
-fn newer_catalog(place: &Place) {
-    place.write("INSERT INTO schema_migrations (version, applied_at) VALUES (1000, 0)");
+fn newer_catalog(instance: &Instance) {
+    instance.write("INSERT INTO schema_migrations (version, applied_at) VALUES (1000, 0)");
 }
 
 fn data_directory_of_a_newer_release_is_refused_and_unchanged(store: Store) {
-    type MakeNewer = fn(&Place);
+    type MakeNewer = fn(&Instance);
     let cases: [(&str, MakeNewer); 3] = [
         ("journal format 1000", newer_journal),
         ("warehouse format 1000", newer_warehouse),
@@ -56,24 +56,24 @@ fn data_directory_of_a_newer_release_is_refused_and_unchanged(store: Store) {
     for (format, make_newer) in cases {
         let server = Server::start(store);
         server.ingest(&[json!({ "event": "e", "distinct_id": "d" })]);
-        let (_, _, place) = server.stop();
-        make_newer(&place);
+        let (_, _, instance) = server.stop();
+        make_newer(&instance);
         // As the newer release would leave it.
-        fs::write(place.folder.path().join("release"), "9.9.9\n").unwrap();
-        let before = contents(place.folder.path());
-        let (started, _, complained) = place.run(&["serve"]);
+        fs::write(instance.data_dir.path().join("release"), "9.9.9\n").unwrap();
+        let before = contents(instance.data_dir.path());
+        let (started, _, stderr) = instance.run(&["serve"]);
         assert!(!started, "{format}");
-        let folder = place.folder.path().display().to_string();
-        for words in [format, &folder, "newer", "hedgerow 9.9.9", "restore a backup"] {
-            assert!(complained.contains(words), "{words} is not in {complained}");
+        let dir = instance.data_dir.path().display().to_string();
+        for words in [format, &dir, "newer", "hedgerow 9.9.9", "restore a backup"] {
+            assert!(stderr.contains(words), "{words} is not in {stderr}");
         }
-        let lines = complained.lines().filter(|line| line.starts_with("hedgerow: "));
-        assert_eq!(lines.count(), 1, "{complained}");
+        let lines = stderr.lines().filter(|line| line.starts_with("hedgerow: "));
+        assert_eq!(lines.count(), 1, "{stderr}");
         for arguments in [&["verify"][..], &["repair", "--yes"]] {
-            let (done, said, complained) = place.run(arguments);
-            assert!(!done && (said + &complained).contains(format), "{arguments:?} {complained}");
+            let (done, said, stderr) = instance.run(arguments);
+            assert!(!done && (said + &stderr).contains(format), "{arguments:?} {stderr}");
         }
-        assert_eq!(contents(place.folder.path()), before, "{format}");
+        assert_eq!(contents(instance.data_dir.path()), before, "{format}");
     }
 }
 
@@ -81,6 +81,6 @@ fn data_directory_of_a_newer_release_is_refused_and_unchanged(store: Store) {
 fn startup_records_the_release_in_the_data_directory() {
     let server = Server::start(Store::Sqlite);
     let noted = fs::read_to_string(server.file("release")).unwrap();
-    let (_, version, _) = server.place().run(&["--version"]);
+    let (_, version, _) = server.instance().run(&["--version"]);
     assert_eq!(format!("hedgerow {}", noted.trim()), version.trim());
 }

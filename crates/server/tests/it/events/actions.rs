@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
 const ACTIONS: &str = "/api/projects/1/actions/";
 
-both! {
+on_both_stores! {
     action_has_every_field_that_clients_read,
     action_step_stores_its_filters_and_errors_name_the_field,
     action_selector_matches_clicked_elements,
@@ -153,8 +153,8 @@ fn action_selector_matches_clicked_elements(store: Store) {
         let action = create(&server, json!({ "name": selector.to_owned() + "?", "steps": steps }));
         let node = json!({ "kind": "ActionsNode", "id": action["id"] });
         let query = json!({ "query": { "kind": "TrendsQuery", "series": [node] } });
-        let answer = server.post("/api/projects/1/query/", query).expect(200).json();
-        assert_eq!(answer["results"][0]["count"], expected, "{selector}");
+        let response = server.post("/api/projects/1/query/", query).expect(200).json();
+        assert_eq!(response["results"][0]["count"], expected, "{selector}");
     }
 }
 

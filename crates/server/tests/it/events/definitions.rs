@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     event_definitions_are_searched_ordered_and_filtered,
     event_definition_is_verified_hidden_and_deleted,
     event_definition_can_be_created_manually,
@@ -67,8 +67,8 @@ fn event_definitions_are_searched_ordered_and_filtered(store: Store) {
         ("offset=-1", "offset"),
         ("tags=x", "tags"),
     ] {
-        let answer = server.get(&format!("{EVENTS}?{query}")).expect(400);
-        assert_eq!(answer.json()["attr"], attr, "{query}");
+        let response = server.get(&format!("{EVENTS}?{query}")).expect(400);
+        assert_eq!(response.json()["attr"], attr, "{query}");
     }
     let signup = server.get(&format!("{EVENTS}by_name/?name=signup")).expect(200).json();
     assert_eq!(signup["name"], "signup");
@@ -204,8 +204,8 @@ fn property_definitions_have_owner_and_type(store: Store) {
         ("type=group&group_type_index=7", "group_type_index"),
         ("type=nobody", "type"),
     ] {
-        let answer = server.get(&format!("{PROPERTIES}?{query}")).expect(400);
-        assert_eq!(answer.json()["attr"], attr, "{query}");
+        let response = server.get(&format!("{PROPERTIES}?{query}")).expect(400);
+        assert_eq!(response.json()["attr"], attr, "{query}");
     }
     let path = format!("{PROPERTIES}{}/", plan["id"].as_str().unwrap());
     let body = json!({ "property_type": "Numeric", "description": "d", "verified": true });

@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 
 use crate::durability::reference_stream;
 use crate::flags::sdk_agreement::test_deps;
-use crate::harness::{Place, Process, Server, Store, both};
+use crate::harness::{Instance, Process, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     export_and_import_are_lossless_and_idempotent,
     import_restores_persons_groups_and_definitions,
     killed_import_resumes,
 }
 
 /// Timeout for an import to start.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const EVENTS: &str = "/api/projects/1/events/?limit=1000&include_person=true";
 
 fn event(number: usize) -> Value {
@@ -36,30 +36,30 @@ fn event(number: usize) -> Value {
 }
 
 /// A stopped server with these events flushed.
-fn filled(store: Store, events: &[Value]) -> (Place, Value) {
+fn filled(store: Store, events: &[Value]) -> (Instance, Value) {
     let server = Server::start(store);
     server.ingest(events);
     let listing = server.get(EVENTS).expect(200).json();
-    let (status, output, place) = server.stop();
+    let (status, output, instance) = server.stop();
     assert!(status.success(), "{output}");
-    (place, listing)
+    (instance, listing)
 }
 
 /// A stopped server without events.
-fn fresh(store: Store) -> Place {
-    let (status, output, place) = Server::start(store).stop();
+fn fresh(store: Store) -> Instance {
+    let (status, output, instance) = Server::start(store).stop();
     assert!(status.success(), "{output}");
-    place
+    instance
 }
 
-fn export(place: &Place) -> PathBuf {
-    export_as(place, "jsonl")
+fn export(instance: &Instance) -> PathBuf {
+    export_as(instance, "jsonl")
 }
 
-fn export_as(place: &Place, format: &str) -> PathBuf {
-    let path = place.folder.path().join(format!("exported.{format}"));
+fn export_as(instance: &Instance, format: &str) -> PathBuf {
+    let path = instance.data_dir.path().join(format!("exported.{format}"));
     let output = path.to_str().unwrap();
-    let (done, printed, logged) = place.run(&["export", "--format", format, "--output", output]);
+    let (done, printed, logged) = instance.run(&["export", "--format", format, "--output", output]);
     assert!(done && printed.is_empty(), "{printed}{logged}");
     path
 }
@@ -77,16 +77,16 @@ fn python(script: &str, arguments: &[&str]) -> Vec<u8> {
 }
 
 /// The summary of an import.
-fn import(place: &Place, file: &Path) -> String {
-    let (done, printed, logged) = place.run(&["import", file.to_str().unwrap()]);
+fn import(instance: &Instance, file: &Path) -> String {
+    let (done, printed, logged) = instance.run(&["import", file.to_str().unwrap()]);
     assert!(done, "{printed}{logged}");
     printed
 }
 
 fn export_and_import_are_lossless_and_idempotent(store: Store) {
     let events: Vec<Value> = (0..60).map(event).collect();
-    let (place, listed) = filled(store, &events);
-    let file = export(&place);
+    let (instance, listed) = filled(store, &events);
+    let file = export(&instance);
     let text = fs::read_to_string(&file).unwrap();
     assert_eq!(text.lines().count(), 60);
     let line: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -95,15 +95,15 @@ fn export_and_import_are_lossless_and_idempotent(store: Store) {
     assert!(line["person_id"].is_string() && line["created_at"].is_string());
     assert!(text.contains(r#""price":1.5"#));
     // An export never overwrites a file.
-    assert!(!place.run(&["export", "--output", file.to_str().unwrap()]).0);
+    assert!(!instance.run(&["export", "--output", file.to_str().unwrap()]).0);
     // A failed export leaves no partial file.
-    let none = place.folder.path().join("none.jsonl");
-    let unknown = place.run(&["export", "--project", "7", "--output", none.to_str().unwrap()]);
+    let none = instance.data_dir.path().join("none.jsonl");
+    let unknown = instance.run(&["export", "--project", "7", "--output", none.to_str().unwrap()]);
     assert!(!unknown.0 && unknown.2.contains("there is no project 7"), "{unknown:?}");
     assert!(!none.exists());
 
     let other = fresh(store);
-    let compressed = other.folder.path().join("events.jsonl.gz");
+    let compressed = other.data_dir.path().join("events.jsonl.gz");
     let gz = fs::File::create(&compressed).unwrap();
     let mut gz = flate2::write::GzEncoder::new(gz, flate2::Compression::fast());
     gz.write_all(text.as_bytes()).unwrap();
@@ -139,7 +139,7 @@ fn export_and_import_are_lossless_and_idempotent(store: Store) {
     let server = other.serve();
     let imported = server.get(EVENTS).expect(200).json();
     assert_eq!(imported, listed);
-    let refused = server.place().run(&["import", file.to_str().unwrap()]);
+    let refused = server.instance().run(&["import", file.to_str().unwrap()]);
     assert!(!refused.0 && refused.2.contains("another server"), "{refused:?}");
 }
 
@@ -149,10 +149,10 @@ fn import_restores_persons_groups_and_definitions(store: Store) {
     server.ingest(&events);
     let (expected, listed) =
         (reference_stream::facts(&server), reference_stream::listed(&server, EVENTS));
-    let (status, output, place) = server.stop();
+    let (status, output, instance) = server.stop();
     assert!(status.success(), "{output}");
     for format in ["jsonl", "parquet"] {
-        let file = export_as(&place, format);
+        let file = export_as(&instance, format);
         let other = fresh(store);
         // Duplicates are stored once.
         let report = import(&other, &file);
@@ -176,30 +176,30 @@ fn foreign_parquet_files_are_imported() {
         // At the precision of the coarsest format.
         event["timestamp"] = json!(format!("2024-02-01T12:00:00.{n:03}Z"));
     }
-    let (place, listed) = filled(Store::Sqlite, &events);
-    let file = export(&place);
+    let (instance, listed) = filled(Store::Sqlite, &events);
+    let file = export(&instance);
     let other = fresh(Store::Sqlite);
-    let folder = other.folder.path();
-    python("exported.py", &[file.to_str().unwrap(), folder.to_str().unwrap()]);
+    let dir = other.data_dir.path();
+    python("exported.py", &[file.to_str().unwrap(), dir.to_str().unwrap()]);
     for shape in ["as-exported", "snappy-ms", "gzip-ns", "lz4-text", "plain-bytes", "dictionaries"]
     {
-        let report = import(&other, &folder.join(format!("{shape}.parquet")));
+        let report = import(&other, &dir.join(format!("{shape}.parquet")));
         let stored =
             report.contains("read       10 lines") && report.contains("stored     10 events");
         assert!(stored, "{shape}:\n{report}");
     }
-    let again = import(&other, &folder.join("as-exported.parquet"));
+    let again = import(&other, &dir.join("as-exported.parquet"));
     assert!(again.contains("known      10 events"), "{again}");
-    fs::write(folder.join("none.parquet"), "PAR1 and nothing more").unwrap();
-    let refused = other.run(&["import", folder.join("none.parquet").to_str().unwrap()]);
+    fs::write(dir.join("none.parquet"), "PAR1 and nothing more").unwrap();
+    let refused = other.run(&["import", dir.join("none.parquet").to_str().unwrap()]);
     assert!(!refused.0 && refused.2.contains("cannot read"), "{refused:?}");
     let server = other.serve();
     assert_eq!(server.get(EVENTS).expect(200).json(), listed);
 }
 
 fn killed_import_resumes(store: Store) {
-    let place = fresh(store);
-    let file = place.folder.path().join("events.jsonl");
+    let instance = fresh(store);
+    let file = instance.data_dir.path().join("events.jsonl");
     let mut text = String::new();
     for number in 0..20_000 {
         // Without uuids, so that each line must get a deterministic one.
@@ -207,37 +207,37 @@ fn killed_import_resumes(store: Store) {
         text.push_str(&format!("{line}\n"));
     }
     fs::write(&file, &text).unwrap();
-    goes_on(&place, &file);
+    goes_on(&instance, &file);
     if store == Store::Sqlite {
-        let place = fresh(store);
-        let folder = place.folder.path();
-        python("exported.py", &[file.to_str().unwrap(), folder.to_str().unwrap()]);
-        goes_on(&place, &folder.join("nameless.parquet"));
+        let instance = fresh(store);
+        let dir = instance.data_dir.path();
+        python("exported.py", &[file.to_str().unwrap(), dir.to_str().unwrap()]);
+        goes_on(&instance, &dir.join("nameless.parquet"));
     }
 }
 
-fn goes_on(place: &Place, file: &Path) {
-    let imports = place.folder.path().join("imports");
+fn goes_on(instance: &Instance, file: &Path) {
+    let imports = instance.data_dir.path().join("imports");
     let kept = |file: std::io::Result<fs::DirEntry>| {
         file.unwrap().path().extension() == Some("lines".as_ref())
     };
     let progressed = || fs::read_dir(&imports).is_ok_and(|mut files| files.any(kept));
-    let running = Process::start(place.command(&["import", file.to_str().unwrap()]));
-    let deadline = Instant::now() + PATIENCE;
+    let running = Process::start(instance.command(&["import", file.to_str().unwrap()]));
+    let deadline = Instant::now() + TIMEOUT;
     while !progressed() {
         assert!(Instant::now() < deadline, "no progress:\n{}", running.output());
         std::thread::sleep(Duration::from_millis(1));
     }
     drop(running);
-    let report = import(place, file);
+    let report = import(instance, file);
     assert!(report.contains("resumed after line"), "{report}");
     assert!(!progressed(), "an import that ended needs no progress");
-    let again = import(place, file);
+    let again = import(instance, file);
     assert!(
         again.contains("stored     0 events") && again.contains("known      20000 events"),
         "{again}"
     );
-    assert_eq!(fs::read_to_string(export(place)).unwrap().lines().count(), 20_000);
+    assert_eq!(fs::read_to_string(export(instance)).unwrap().lines().count(), 20_000);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn polars_reads_the_event_files() {
     });
     let server = server.restart();
     // While the server runs.
-    let (done, printed, logged) = server.place().run(&["files", "--json"]);
+    let (done, printed, logged) = server.instance().run(&["files", "--json"]);
     assert!(done, "{logged}");
     let files: Value = serde_json::from_str(&printed).unwrap();
     assert!(files["files"].as_array().unwrap().len() > 1, "{files}");
@@ -266,6 +266,6 @@ fn polars_reads_the_event_files() {
     assert_eq!(read["events"], expected);
     let numbers: f64 = (0..90).sum::<usize>() as f64;
     assert_eq!(read["sum"].as_f64(), Some(numbers), "properties are columns");
-    let (_, printed, _) = server.place().run(&["files"]);
+    let (_, printed, _) = server.instance().run(&["files"]);
     assert!(printed.lines().all(|line| line.ends_with(".parquet") && Path::new(line).is_file()));
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::events::list::{EVENTS, PATIENCE, event, uuid};
-use crate::harness::{Answer, Server, Store, both};
+use crate::events::list::{EVENTS, TIMEOUT, event, uuid};
+use crate::harness::{Response, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     events_list_returns_up_to_its_limit,
     events_csv_links_to_the_next_page,
     events_list_stops_when_its_client_disconnects,
@@ -33,7 +33,7 @@ fn with_many(store: Store) -> Server {
     server
 }
 
-fn list(server: &Server, query: &str) -> Answer {
+fn list(server: &Server, query: &str) -> Response {
     server.get(&format!("{EVENTS}?{query}")).expect(200)
 }
 
@@ -93,9 +93,9 @@ fn events_list_returns_up_to_its_limit(store: Store) {
 
 fn events_csv_links_to_the_next_page(store: Store) {
     let server = with_many(store);
-    let lines = |answer: &Answer| answer.text().lines().count() - 1;
-    let next = |answer: &Answer| {
-        let link = answer.header("link")?;
+    let lines = |response: &Response| response.text().lines().count() - 1;
+    let next = |response: &Response| {
+        let link = response.header("link")?;
         let link = link.strip_prefix('<').unwrap().strip_suffix(">; rel=\"next\"").unwrap();
         Some(path(&server, link))
     };
@@ -118,13 +118,13 @@ fn events_list_stops_when_its_client_disconnects(store: Store) {
     for _ in 0..40 {
         let call = server.call("GET", &format!("{EVENTS}?limit=6000"));
         let mut stream = TcpStream::connect(server.address()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(&call.to_bytes()).unwrap();
         let mut head = [0; 12];
         stream.read_exact(&mut head).unwrap();
         assert_eq!(&head, b"HTTP/1.1 200");
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while server.get(&format!("{EVENTS}?limit=6000")).status != 200 {
         assert!(Instant::now() < deadline, "lists that nobody reads are still open");
         std::thread::sleep(Duration::from_millis(10));

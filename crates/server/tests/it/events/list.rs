@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROJECT_KEY, Server, Store, both};
+use crate::harness::{PROJECT_KEY, Server, Store, on_both_stores};
 
 pub const EVENTS: &str = "/api/projects/1/events/";
 /// Timeout for an event to be listed.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-both! {
+on_both_stores! {
     event_has_every_field_that_clients_read,
     event_pages_have_no_gaps_or_overlaps,
     after_and_before_are_exclusive_and_in_the_project_timezone,
@@ -53,7 +53,7 @@ fn numbers(listing: &Value) -> Vec<u32> {
 
 /// Waits until `count` events are listed.
 pub fn wait_for(server: &Server, count: usize) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let listing = list(server, "limit=1000");
         let found = listing["results"].as_array().unwrap().len();
@@ -181,7 +181,7 @@ fn event_pages_have_no_gaps_or_overlaps(store: Store) {
     assert_eq!(skipped["results"].as_array().unwrap().len(), 10);
     assert_eq!(skipped["next"], json!(null));
     send(&server, (300..1_100).map(one).collect());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while list(&server, "limit=1000&offset=100")["results"].as_array().unwrap().len() < 1_000 {
         assert!(Instant::now() < deadline);
     }
@@ -257,8 +257,8 @@ fn event_filters_match_exactly(store: Store) {
         let query = format!("properties={}", encoded(&properties));
         assert_eq!(numbers(&list(&server, &query)), expected, "{properties}");
     }
-    let answer = server.get(&format!("{EVENTS}?properties=%7Bbad")).expect(400);
-    assert_eq!(answer.json()["detail"], "Properties are unparsable!");
+    let response = server.get(&format!("{EVENTS}?properties=%7Bbad")).expect(400);
+    assert_eq!(response.json()["detail"], "Properties are unparsable!");
 }
 
 fn events_are_filtered_by_person_and_group_properties(store: Store) {
@@ -364,8 +364,8 @@ fn event_is_retrieved_by_uuid(store: Store) {
     for id in [uuid(1), uuid(1).replace('-', "")] {
         assert_eq!(server.get(&format!("{EVENTS}{id}/")).expect(200).json(), listed);
     }
-    let answer = server.get(&format!("{EVENTS}{}/?include_person=1", uuid(1))).expect(200).json();
-    assert_eq!(answer["person"]["distinct_ids"], json!(["ann"]));
+    let response = server.get(&format!("{EVENTS}{}/?include_person=1", uuid(1))).expect(200).json();
+    assert_eq!(response["person"]["distinct_ids"], json!(["ann"]));
     let bad = server.get(&format!("{EVENTS}not-a-uuid/")).expect(400).json();
     assert_eq!(
         bad,
@@ -414,8 +414,8 @@ fn invalid_event_filters_are_rejected_with_the_reason(store: Store) {
         ),
         ("event=%00", "validation_error invalid_input event"),
     ] {
-        let answer = server.get(&format!("{EVENTS}?{query}")).expect(400);
-        assert_eq!(answer.error(), expected, "{query}");
+        let response = server.get(&format!("{EVENTS}?{query}")).expect(400);
+        assert_eq!(response.error(), expected, "{query}");
     }
     // An invalid limit is ignored, as in every list.
     for query in

@@ -5,10 +5,10 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::events::list::{EVENTS, PATIENCE, event, send, uuid, wait_for, with_events};
-use crate::harness::{Server, Store, both};
+use crate::events::list::{EVENTS, TIMEOUT, event, send, uuid, wait_for, with_events};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     property_values_are_ordered_by_frequency,
     csv_columns_are_sorted,
     live_events_stream_new_events,
@@ -32,9 +32,9 @@ fn property_values_are_ordered_by_frequency(store: Store) {
     wait_for(&server, 5);
     let path = format!("{EVENTS}values/");
     let names = |query: &str| -> Vec<String> {
-        let answer = server.get(&format!("{path}?{query}")).expect(200);
-        assert_eq!(answer.header("cache-control"), Some("max-age=10"));
-        let body = answer.json();
+        let response = server.get(&format!("{path}?{query}")).expect(200);
+        assert_eq!(response.header("cache-control"), Some("max-age=10"));
+        let body = response.json();
         assert_eq!(body["refreshing"], json!(false));
         let results = body["results"].as_array().unwrap().clone();
         results.iter().map(|value| value["name"].as_str().unwrap().to_owned()).collect()
@@ -59,11 +59,11 @@ fn property_values_are_ordered_by_frequency(store: Store) {
     let table = server.get(&format!("{path}?key=ok&event_name=a&format=csv")).expect(200);
     assert_eq!(table.text(), "name\r\ntrue\r\n");
     for query in ["", "key=&event_name=a", "key=browser"] {
-        let answer = server.get(&format!("{path}?{query}")).expect(400);
-        assert_eq!(answer.error(), "validation_error invalid_input -", "{query}");
+        let response = server.get(&format!("{path}?{query}")).expect(400);
+        assert_eq!(response.error(), "validation_error invalid_input -", "{query}");
     }
-    let answer = server.get(&format!("{path}?key=x&is_column=true&event_name=a")).expect(400);
-    assert_eq!(answer.error(), "validation_error invalid_choice key");
+    let response = server.get(&format!("{path}?key=x&is_column=true&event_name=a")).expect(400);
+    assert_eq!(response.error(), "validation_error invalid_choice key");
 }
 
 // contract: management 95
@@ -107,7 +107,7 @@ fn line(lines: &mut impl Iterator<Item = std::io::Result<String>>, start: &str) 
 fn live_events_stream_new_events(store: Store) {
     let server = Server::start(store);
     let mut stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let call =
         server.call("GET", &format!("{EVENTS}live/?event=b")).header("Accept", "text/event-stream");
     stream.write_all(&call.to_bytes()).unwrap();

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::accounts::test_users;
 use crate::flags::management::{FLAGS, create, path};
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     flag_role_access_is_granted,
     restricted_flag_editing_is_enforced,
     encrypted_payloads_are_decrypted_for_keys_only,
@@ -99,8 +99,10 @@ fn encrypted_payloads_are_decrypted_for_keys_only(store: Store) {
     }
     let log = server.get(&format!("{}activity/", path(&flag))).expect(200).text();
     assert!(!log.contains("s3cr3t"), "{log}");
-    let stored =
-        std::fs::read_dir(server.folder()).unwrap().flatten().filter(|file| file.path().is_file());
+    let stored = std::fs::read_dir(server.data_dir())
+        .unwrap()
+        .flatten()
+        .filter(|file| file.path().is_file());
     for file in stored {
         let bytes = std::fs::read(file.path()).unwrap();
         let found = bytes.windows(6).any(|window| window == b"s3cr3t");

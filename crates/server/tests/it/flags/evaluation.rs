@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use std::io::Write;
 
 use crate::flags::management::{FLAGS, create, path};
-use crate::harness::{Answer, PROJECT_KEY, Server, Store, both};
+use crate::harness::{PROJECT_KEY, Response, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     flag_evaluation_returns_reason_and_payload,
     flags_response_shape_follows_the_version,
     flags_response_includes_requested_config,
@@ -25,7 +25,7 @@ both! {
     flags_geoip_uses_the_forwarded_address,
 }
 
-pub fn ask(server: &Server, query: &str, body: Value) -> Answer {
+pub fn ask(server: &Server, query: &str, body: Value) -> Response {
     let call = server.call("POST", &format!("/flags/?{query}")).no_key();
     call.header("User-Agent", "posthog-python/7.79.0").json(body).send()
 }
@@ -62,27 +62,27 @@ fn flag_evaluation_returns_reason_and_payload(store: Store) {
     create(&server, json!({ "key": "asleep", "active": false }));
     let gone = create(&server, everyone("gone"));
     server.patch(&path(&gone), json!({ "deleted": true })).expect(200);
-    let answer = flags_of(&server, "u", json!({ "device_id": null }));
-    assert_eq!(names(&answer["flags"]), ["off", "on", "open"]);
+    let response = flags_of(&server, "u", json!({ "device_id": null }));
+    assert_eq!(names(&response["flags"]), ["off", "on", "open"]);
     let expected = json!({
         "key": "on", "enabled": true, "variant": null,
         "reason": { "code": "condition_match", "condition_index": 0, "description": "Matched condition set 1" },
         "metadata": { "id": on["id"], "version": 1, "description": null, "payload": "{\"n\":1}", "has_experiment": false },
     });
-    assert_eq!(answer["flags"]["on"], expected);
-    let off = &answer["flags"]["off"];
+    assert_eq!(response["flags"]["on"], expected);
+    let off = &response["flags"]["off"];
     assert_eq!(
         (&off["enabled"], &off["reason"]["code"]),
         (&json!(false), &json!("out_of_rollout_bound"))
     );
-    assert_eq!(answer["flags"]["open"]["enabled"], true);
-    assert_eq!(answer["errorsWhileComputingFlags"], false);
+    assert_eq!(response["flags"]["open"]["enabled"], true);
+    assert_eq!(response["errorsWhileComputingFlags"], false);
     // contract: flags 101, as far as there are no quotas
-    assert!(answer.get("quotaLimited").is_none() && answer.get("config").is_none());
-    let id = answer["requestId"].as_str().unwrap();
+    assert!(response.get("quotaLimited").is_none() && response.get("config").is_none());
+    let id = response["requestId"].as_str().unwrap();
     assert_eq!(uuid::Uuid::parse_str(id).unwrap().get_version_num(), 4);
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as i64;
-    assert!((now - answer["evaluatedAt"].as_i64().unwrap()).abs() < 60_000);
+    assert!((now - response["evaluatedAt"].as_i64().unwrap()).abs() < 60_000);
     let named = "0b8a3c0e-6f3e-4f0e-9d2e-0c0b2f0f6a11";
     let call = server.call("POST", "/flags?v=2").no_key().header("X-Request-Id", named);
     let again =
@@ -108,22 +108,22 @@ fn flags_response_shape_follows_the_version(store: Store) {
         server.call("POST", path).no_key().json(body).send().expect(200).json()
     };
     for path in ["/decide", "/decide/?v=1", "/decide?v=junk", "/decide?v=0"] {
-        let answer = ask(path);
-        assert_eq!(answer["featureFlags"], json!(["on", "test"]), "{path}");
-        assert_eq!(answer["errorComputingFlags"], false);
+        let response = ask(path);
+        assert_eq!(response["featureFlags"], json!(["on", "test"]), "{path}");
+        assert_eq!(response["errorComputingFlags"], false);
     }
     assert_eq!(ask("/decide?v=2")["featureFlags"], json!({ "on": true, "test": "b" }));
     for path in ["/decide?v=3", "/flags?v=1", "/flags?v=x", "/flags?config=false"] {
-        let answer = ask(path);
+        let response = ask(path);
         assert_eq!(
-            answer["featureFlags"],
+            response["featureFlags"],
             json!({ "off": false, "on": true, "test": "b" }),
             "{path}"
         );
-        assert_eq!(answer["featureFlagPayloads"], json!({ "test": "5" }), "{path}");
-        assert_eq!(answer["errorsWhileComputingFlags"], false);
+        assert_eq!(response["featureFlagPayloads"], json!({ "test": "5" }), "{path}");
+        assert_eq!(response["errorsWhileComputingFlags"], false);
         assert_eq!(
-            answer.get("errorComputingFlags").is_some(),
+            response.get("errorComputingFlags").is_some(),
             path.starts_with("/decide"),
             "{path}"
         );
@@ -227,8 +227,8 @@ fn flags_request_accepts_every_encoding(store: Store) {
     for (query, headers, bytes) in sent {
         let call = server.call("POST", &format!("/flags/?v=2{query}")).no_key();
         let call = headers.iter().fold(call, |call, (name, value)| call.header(name, value));
-        let answer = call.bytes(bytes.to_vec()).send().expect(200).json();
-        assert_eq!(answer["flags"]["on"]["enabled"], true, "{query} {headers:?}");
+        let response = call.bytes(bytes.to_vec()).send().expect(200).json();
+        assert_eq!(response["flags"]["on"]["enabled"], true, "{query} {headers:?}");
     }
     for (media, bytes) in [
         ("application/xml", body.as_bytes()),
@@ -256,8 +256,8 @@ fn flags_request_selects_flag_keys(store: Store) {
     runs["evaluation_runtime"] = json!("server");
     create(&server, runs);
     let chosen = |more: Value| {
-        let answer = flags_of(&server, "u", more);
-        answer["flags"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+        let response = flags_of(&server, "u", more);
+        response["flags"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
     for (more, expected) in [
         (json!({}), vec!["base", "server", "top", "web"]),
@@ -281,8 +281,8 @@ fn flags_request_selects_flag_keys(store: Store) {
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let call = server.call("POST", "/flags?v=2").no_key();
         let call = agent.into_iter().fold(call, |call, agent| call.header("User-Agent", agent));
-        let answer = call.json(body).send().expect(200).json();
-        assert_eq!(answer["flags"].get("server").is_some(), seen, "{agent:?} {more}");
+        let response = call.json(body).send().expect(200).json();
+        assert_eq!(response["flags"].get("server").is_some(), seen, "{agent:?} {more}");
     }
 }
 
@@ -292,13 +292,13 @@ fn group_flags_without_group_types_are_skipped(store: Store) {
     let filters = json!({ "aggregation_group_type_index": 0, "groups": [{}] });
     create(&server, json!({ "key": "g", "filters": filters }));
     for more in [json!({}), json!({ "groups": { "company": "acme" } })] {
-        let answer = flags_of(&server, "u", more);
-        let flag = &answer["flags"]["g"];
+        let response = flags_of(&server, "u", more);
+        let flag = &response["flags"]["g"];
         assert_eq!(
             (&flag["enabled"], &flag["reason"]["code"]),
             (&json!(false), &json!("no_group_type"))
         );
-        assert_eq!(answer["errorsWhileComputingFlags"], false);
+        assert_eq!(response["errorsWhileComputingFlags"], false);
     }
 }
 
@@ -338,8 +338,8 @@ fn recorded_flag_hashes_hold_over_http(store: Store) {
             if id.chars().count() > 200 || id.contains('\0') {
                 continue;
             }
-            let answer = flags_of(&server, id, json!({ "person_properties": row["properties"] }));
-            let flag = &answer["flags"][key.as_str().unwrap()];
+            let response = flags_of(&server, id, json!({ "person_properties": row["properties"] }));
+            let flag = &response["flags"][key.as_str().unwrap()];
             let value = match (&flag["enabled"], &flag["variant"]) {
                 (Value::Bool(true), Value::String(variant)) => json!(variant),
                 (enabled, _) => enabled.clone(),
@@ -390,9 +390,9 @@ fn flags_endpoint_allows_cors(store: Store) {
     }
     let refused =
         server.call("POST", "/flags/?v=2").no_key().header("Origin", origin).json(json!({}));
-    for answer in [allowed, refused.send().expect(401)] {
-        assert_eq!(answer.header("access-control-allow-origin"), Some(origin));
-        assert_eq!(answer.header("access-control-allow-credentials"), Some("true"));
+    for response in [allowed, refused.send().expect(401)] {
+        assert_eq!(response.header("access-control-allow-origin"), Some(origin));
+        assert_eq!(response.header("access-control-allow-credentials"), Some("true"));
     }
 }
 
@@ -400,8 +400,11 @@ fn flags_endpoint_allows_cors(store: Store) {
 fn flags_geoip_uses_the_forwarded_address(store: Store) {
     let cities = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/geoip/cities.mmdb");
     let server = Server::with(store, &[("HEDGEROW_GEOIP_DB", cities)]);
-    let place = json!({ "key": "$geoip_country_code", "type": "person", "value": "SE" });
-    create(&server, json!({ "key": "f", "filters": { "groups": [{ "properties": [place] }] } }));
+    let in_sweden = json!({ "key": "$geoip_country_code", "type": "person", "value": "SE" });
+    create(
+        &server,
+        json!({ "key": "f", "filters": { "groups": [{ "properties": [in_sweden] }] } }),
+    );
     let on = |id: &str, more: Value, forwarded: Option<&str>| {
         let mut body = json!({ "token": PROJECT_KEY, "distinct_id": id });
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 
 use crate::accounts::test_users;
 use crate::flags::management::{FLAGS, create, path};
-use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Answer, PROJECT_KEY, Server, Store, both};
+use crate::harness::{
+    ADMIN_EMAIL, ADMIN_PASSWORD, PROJECT_KEY, Response, Server, Store, on_both_stores,
+};
 
-both! {
+on_both_stores! {
     flag_definitions_are_equal_on_every_path,
     flag_definitions_etag_returns_304_until_a_change,
     flag_definitions_require_a_key_of_the_project,
@@ -30,7 +32,7 @@ fn everyone(key: &str) -> Value {
     json!({ "key": key, "filters": { "groups": [{ "rollout_percentage": 100 }] } })
 }
 
-fn get(server: &Server, path: &str, key: &str) -> Answer {
+fn get(server: &Server, path: &str, key: &str) -> Response {
     server.call("GET", path).key(key).send()
 }
 

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
 pub const FLAGS: &str = "/api/projects/1/feature_flags/";
 
-both! {
+on_both_stores! {
     flag_has_every_field_that_clients_read,
     flag_keys_are_unique_among_live_flags,
     flag_filter_validation_names_code_and_field,

@@ -63,23 +63,23 @@ fn local_evaluation_of_sdks_agrees_with_the_server() {
     }
     assert!(cases.len() >= 3 * IDS - 100, "{}", cases.len());
     let input = Value::Array(cases.clone()).to_string();
-    let (folder, scripts) =
+    let (dir, scripts) =
         (test_deps(), Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/files"));
     let host = format!("http://{}", server.address());
-    let mut python = Command::new(folder.join("venv/bin/python"));
+    let mut python = Command::new(dir.join("venv/bin/python"));
     python.arg(scripts.join("agree.py"));
     let mut node = Command::new("node");
-    node.arg(scripts.join("agree.mjs")).arg(&folder);
+    node.arg(scripts.join("agree.mjs")).arg(&dir);
     for (sdk, mut command) in [("python", python), ("node", node)] {
         command.args([&host, PROJECT_KEY, PERSONAL_KEY]);
         let answers = run(command, &input);
         assert_eq!(answers.len(), cases.len());
-        for ((answer, case), own) in answers.iter().zip(&cases).zip(&own) {
-            let local = answer["local"].as_object().unwrap();
+        for ((response, case), own) in answers.iter().zip(&cases).zip(&own) {
+            let local = response["local"].as_object().unwrap();
             assert_eq!(local.get(*own), Some(&case["expected"]), "{sdk}: {own} for {case}");
             // Without the property an SDK falls back to the server, so there is nothing to compare.
             for (key, value) in local {
-                assert_eq!(*value, answer["remote"][key], "{sdk}: {key} for {case}");
+                assert_eq!(*value, response["remote"][key], "{sdk}: {key} for {case}");
             }
         }
     }

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::flags::evaluation::flags_of;
 use crate::flags::management::{FLAGS, create, path};
-use crate::harness::{Place, Relay, Server, Store, both};
+use crate::harness::{Instance, Relay, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     stored_person_properties_apply_unless_overridden,
     stored_group_properties_apply_unless_overridden,
     experience_continuity_survives_identification,
@@ -28,7 +28,7 @@ fn person(server: &Server, no: usize, ids: &[&str], properties: Value) {
             no * 10 + at,
         );
     }
-    server.place().write(&sql);
+    server.instance().write(&sql);
 }
 
 fn plan(value: &str) -> Value {
@@ -59,7 +59,7 @@ fn stored_person_properties_apply_unless_overridden(store: Store) {
 // contract: flags 64-65
 fn stored_group_properties_apply_unless_overridden(store: Store) {
     let server = Server::start(store);
-    server.place().write("INSERT INTO group_types (project_id, type_index, name, created_at) VALUES (1, 0, 'company', 0); \
+    server.instance().write("INSERT INTO group_types (project_id, type_index, name, created_at) VALUES (1, 0, 'company', 0); \
         INSERT INTO groups (project_id, type_index, group_key, properties, version, created_at) \
         VALUES (1, 0, 'acme', '{\"tier\":\"gold\"}', 0, 0), (1, 0, '5', '{}', 0, 0);",
     );
@@ -117,16 +117,17 @@ fn experience_continuity_survives_identification(store: Store) {
 /// Cached definitions are used; only flags that need stored properties fail.
 #[test]
 fn flags_evaluate_while_the_catalog_is_unavailable() {
-    if !Store::postgres_is_here() {
+    if !Store::postgres_available() {
         return;
     }
-    let mut place = Place::new(Store::Postgres);
-    let url = place.get("HEDGEROW_CATALOG_URL");
+    let mut instance = Instance::new(Store::Postgres);
+    let url = instance.get("HEDGEROW_CATALOG_URL");
     let (_, rest) = url.split_once('@').unwrap();
     let (host, database) = rest.split_once('/').unwrap();
     let relay = Relay::to(host.parse().unwrap());
-    place.set("HEDGEROW_CATALOG_URL", &format!("postgres://postgres@{}/{database}", relay.address));
-    let server = place.serve();
+    instance
+        .set("HEDGEROW_CATALOG_URL", &format!("postgres://postgres@{}/{database}", relay.address));
+    let server = instance.serve();
     create(&server, json!({ "key": "on", "filters": { "groups": [{}] } }));
     create(&server, json!({ "key": "stored", "filters": { "groups": [plan("pro")] } }));
     assert_eq!(enabled(&server, "u", "on", json!({})), true);
@@ -141,7 +142,7 @@ fn flags_evaluate_while_the_catalog_is_unavailable() {
         flags_of(&server, "somebody else", json!({ "person_properties": { "plan": "pro" } }));
     assert_eq!(sent["flags"]["stored"]["enabled"], true);
     assert_eq!(sent["errorsWhileComputingFlags"], false);
-    relay.mend();
+    relay.restore();
 }
 
 // contract: flags 51

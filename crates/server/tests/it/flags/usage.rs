@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::flags::management::{FLAGS, create, path};
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     flag_usage_dashboard_is_created_once_and_follows_its_flag,
     flag_usage_dashboard_is_enriched_once,
     static_cohort_is_filled_from_a_flag,
@@ -15,7 +15,7 @@ both! {
     enrollment_follows_a_renamed_flag_key,
 }
 
-fn act(server: &Server, flag: &Value, action: &str) -> crate::harness::Answer {
+fn act(server: &Server, flag: &Value, action: &str) -> crate::harness::Response {
     server.post(&format!("{}{action}/", path(flag)), json!({ "name": "ignored" }))
 }
 
@@ -292,7 +292,7 @@ fn enrollment_follows_a_renamed_flag_key(store: Store) {
     server.patch(&path(&flag), json!({ "name": "still old" })).expect(200);
     assert_eq!(properties("in")["$feature_enrollment/old"], true);
     server.patch(&path(&flag), json!({ "key": "new" })).expect(200);
-    server.settle();
+    server.wait_until_applied();
     assert_eq!(properties("in"), json!({ "$feature_enrollment/new": true, "plan": "pro" }));
     assert_eq!(properties("out"), json!({ "$feature_enrollment/new": false }));
     assert_eq!(properties("other"), json!({ "$feature_enrollment/older": true }));
@@ -300,6 +300,6 @@ fn enrollment_follows_a_renamed_flag_key(store: Store) {
 
     let off = json!({ "filters": { "feature_enrollment": false }, "key": "newer" });
     server.patch(&path(&flag), off).expect(200);
-    server.settle();
+    server.wait_until_applied();
     assert_eq!(properties("in")["$feature_enrollment/new"], true, "nobody enrols any more");
 }

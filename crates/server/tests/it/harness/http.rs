@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// A server that is silent for longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[must_use]
-pub struct Call {
+pub struct Request {
     address: SocketAddr,
     method: String,
     path: String,
@@ -18,7 +18,7 @@ pub struct Call {
     body: Option<Vec<u8>>,
 }
 
-impl Call {
+impl Request {
     pub fn new(address: SocketAddr, method: &str, path: &str) -> Self {
         let (method, path) = (method.to_owned(), path.to_owned());
         Self { address, method, path, headers: Vec::new(), body: None }
@@ -69,17 +69,17 @@ impl Call {
         bytes
     }
 
-    pub fn send(self) -> Answer {
+    pub fn send(self) -> Response {
         let received = raw(self.address, &self.to_bytes());
-        Answer::parse(&received, &format!("{} {}", self.method, self.path))
+        Response::parse(&received, &format!("{} {}", self.method, self.path))
     }
 }
 
 /// Sends raw bytes and returns everything until the server closes the connection.
 pub fn raw(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     // The server may respond and close before it has read everything.
     let _ = stream.write_all(bytes);
     let mut received = Vec::new();
@@ -88,7 +88,7 @@ pub fn raw(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
@@ -96,11 +96,11 @@ pub struct Answer {
     request: String,
 }
 
-impl Answer {
+impl Response {
     pub fn parse(received: &[u8], request: &str) -> Self {
         let end = received.windows(4).position(|window| window == b"\r\n\r\n");
         let end = end.unwrap_or_else(|| {
-            panic!("{request}: no answer, but {:?}", String::from_utf8_lossy(received))
+            panic!("{request}: no response, but {:?}", String::from_utf8_lossy(received))
         });
         let head = std::str::from_utf8(&received[..end]).unwrap();
         let mut lines = head.split("\r\n");

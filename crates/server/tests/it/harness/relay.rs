@@ -48,7 +48,7 @@ impl Relay {
         }
     }
 
-    pub fn mend(&self) {
+    pub fn restore(&self) {
         self.wire.lock().unwrap().cut = false;
     }
 }

@@ -41,7 +41,7 @@ pub struct Database {
 
 impl Store {
     /// False without PostgreSQL: the test is skipped with a message, except in CI.
-    pub fn postgres_is_here() -> bool {
+    pub fn postgres_available() -> bool {
         if std::env::var_os(POSTGRES_URL).is_some() {
             return true;
         }

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Call, Server, Store, both};
+use crate::harness::{Request, Response, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     authorization_precedes_body_parsing_on_every_route,
     every_documented_path_is_routed_and_options_lists_its_methods,
 }
@@ -47,7 +47,7 @@ struct Operation {
 }
 
 /// A server with the objects that authorization can fail on.
-struct World {
+struct AuthorizationFixture {
     server: Server,
     /// A second project of the same organization.
     sibling: i64,
@@ -127,10 +127,10 @@ impl Operation {
         }
     }
 
-    fn at(&self, place: &[(&str, &str)]) -> String {
+    fn at(&self, parameters: &[(&str, &str)]) -> String {
         let mut path = self.path.clone();
         for (name, unknown) in &self.parameters {
-            let given = place.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
+            let given = parameters.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
             let fallback = match name.as_str() {
                 "project_id" => "1",
                 "organization_id" => "@current",
@@ -141,14 +141,14 @@ impl Operation {
         path
     }
 
-    fn call(&self, server: &Server, place: &[(&str, &str)]) -> Call {
-        let call = server.call(&self.method, &self.at(place));
+    fn call(&self, server: &Server, parameters: &[(&str, &str)]) -> Request {
+        let call = server.call(&self.method, &self.at(parameters));
         let call = call.header("Content-Type", "application/json");
         if self.method == "GET" { call } else { call.bytes(BROKEN_JSON.to_vec()) }
     }
 }
 
-impl World {
+impl AuthorizationFixture {
     fn new(store: Store) -> Self {
         let server = Server::start(store);
         let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
@@ -177,7 +177,7 @@ impl World {
     }
 
     fn walk(&self, operation: &Operation, scope: &str) {
-        let call = |place: &[(&str, &str)]| operation.call(&self.server, place);
+        let call = |parameters: &[(&str, &str)]| operation.call(&self.server, parameters);
         refused(call(&[]).no_key(), 401, "not_authenticated", None);
         refused(call(&[]).key("phx_bad"), 401, "invalid_personal_api_key", None);
         if operation.is_in("project_id") {
@@ -206,23 +206,23 @@ impl World {
 
     /// Membership is checked after the scope and before the object.
     fn walk_as_stranger(&self, operation: &Operation) {
-        let call = |place: &[(&str, &str)]| operation.call(&self.server, place);
+        let call = |parameters: &[(&str, &str)]| operation.call(&self.server, parameters);
         let project = self.foreign.to_string();
-        let place = [
+        let parameters = [
             ("organization_id", self.foreign_organization.as_str()),
             ("project_id", project.as_str()),
         ];
         if operation.is_in("project_id") {
             let detail = "You don't have access to the project.";
-            refused(call(&place), 403, "permission_denied", Some(detail));
+            refused(call(&parameters), 403, "permission_denied", Some(detail));
         } else if operation.is_in("organization_id") {
-            refused(call(&place), 404, "not_found", Some("Organization not found."));
+            refused(call(&parameters), 404, "not_found", Some("Organization not found."));
         }
     }
 
     /// The object is looked up before the body is read.
     fn walk_with_everything(&self, operation: &Operation) {
-        let call = |place: &[(&str, &str)]| operation.call(&self.server, place);
+        let call = |parameters: &[(&str, &str)]| operation.call(&self.server, parameters);
         if operation.never_deletes {
             assert_eq!(call(&[]).send().expect(405).text(), "");
             return;
@@ -238,11 +238,11 @@ impl World {
         if !operation.has_body {
             return;
         }
-        let place = self.fixture(operation);
-        let place: Vec<(&str, &str)> =
-            place.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let answer = refused(call(&place), 400, "parse_error", None);
-        assert_eq!(answer.json()["type"], "invalid_request");
+        let parameters = self.fixture(operation);
+        let parameters: Vec<(&str, &str)> =
+            parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let response = refused(call(&parameters), 400, "parse_error", None);
+        assert_eq!(response.json()["type"], "invalid_request");
     }
 
     /// Creates an object for the paths that need an existing one.
@@ -312,9 +312,9 @@ impl World {
 
 /// Exactly the standard error shape.
 #[track_caller]
-fn refused(call: Call, status: u16, code: &str, detail: Option<&str>) -> Answer {
-    let answer = call.send().expect(status);
-    let body = answer.json();
+fn refused(call: Request, status: u16, code: &str, detail: Option<&str>) -> Response {
+    let response = call.send().expect(status);
+    let body = response.json();
     let keys: Vec<&String> = body.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["attr", "code", "detail", "type"], "{body}");
     assert_eq!(body["code"], code, "{body}");
@@ -322,38 +322,38 @@ fn refused(call: Call, status: u16, code: &str, detail: Option<&str>) -> Answer 
     if let Some(detail) = detail {
         assert_eq!(body["detail"], detail);
     }
-    assert_eq!(answer.header("www-authenticate"), (status == 401).then_some("Bearer"));
-    answer
+    assert_eq!(response.header("www-authenticate"), (status == 401).then_some("Bearer"));
+    response
 }
 
 // contract: management 1-2, 6, 8-10, 14-15, 18
 fn authorization_precedes_body_parsing_on_every_route(store: Store) {
-    let world = World::new(store);
+    let fixture = AuthorizationFixture::new(store);
     let mut walked = 0;
-    for operation in operations(&world.server) {
+    for operation in operations(&fixture.server) {
         println!("{} {}", operation.method, operation.path);
         match &operation.scope {
-            Some(scope) => world.walk(&operation, scope),
-            None => is_public(&world.server, &operation),
+            Some(scope) => fixture.walk(&operation, scope),
+            None => is_public(&fixture.server, &operation),
         }
         walked += 1;
     }
     println!("{walked} operations");
-    let unharmed = world.server.get("/api/projects/1").expect(200).json();
+    let unharmed = fixture.server.get("/api/projects/1").expect(200).json();
     assert_eq!(unharmed["id"], 1);
-    world.server.get(&format!("/api/projects/{}", world.sibling)).expect(200);
+    fixture.server.get(&format!("/api/projects/{}", fixture.sibling)).expect(200);
 }
 
 /// A public path needs no key and handles a broken body.
 fn is_public(server: &Server, operation: &Operation) {
-    let answer = operation.call(server, &[]).no_key().send();
+    let response = operation.call(server, &[]).no_key().send();
     if operation.path == "/flags/definitions" {
         // The SDK path that requires a secret key.
-        assert_eq!(answer.expect(401).error(), "authentication_error not_authenticated -");
+        assert_eq!(response.expect(401).error(), "authentication_error not_authenticated -");
         return;
     }
-    assert!(answer.status < 500, "{}: {}", operation.path, answer.text());
-    assert!(!answer.text().contains("not_authenticated"), "{}", operation.path);
+    assert!(response.status < 500, "{}: {}", operation.path, response.text());
+    assert!(!response.text().contains("not_authenticated"), "{}", operation.path);
     if operation.path.starts_with("/api/") && operation.has_body {
         refused(operation.call(server, &[]).no_key(), 400, "parse_error", None);
     }
@@ -390,14 +390,14 @@ fn every_documented_path_is_routed_and_options_lists_its_methods(store: Store) {
         let options = || server.call("OPTIONS", &known.at(&[]));
         if let Some(scope) = operations.iter().find_map(|known| known.scope.as_deref()) {
             refused_without_reading(options(), &useless, scope);
-            let answer = options().send().expect(200);
-            assert_eq!(answer.header("allow"), Some(allowed.as_str()), "{path}");
+            let response = options().send().expect(200);
+            assert_eq!(response.header("allow"), Some(allowed.as_str()), "{path}");
         }
     }
 }
 
 /// OPTIONS requires the read scope, whatever the path requires otherwise.
-fn refused_without_reading(options: Call, useless: &str, scope: &str) {
+fn refused_without_reading(options: Request, useless: &str, scope: &str) {
     let (object, _) = scope.split_once(':').unwrap();
     let detail = format!("API key missing required scope '{object}:read'");
     refused(options.key(useless), 403, "permission_denied", Some(&detail));

@@ -9,9 +9,9 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     terraform_scenario_reads_back_what_it_wrote,
     mcp_server_scenario_reads_back_what_it_wrote,
 }
@@ -66,15 +66,15 @@ fn run(store: Store, file: &str, header: (&str, &str)) {
         let step: Step = serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
         let (method, path) = step.request.split_once(' ').unwrap();
         let call = server.call(method, &kept.in_text(path)).header(header.0, header.1);
-        let answer = match &step.send {
+        let response = match &step.send {
             Some(body) => call.json(kept.in_value(body)).send(),
             None => call.send(),
         };
-        let answer = answer.expect(step.status);
+        let response = response.expect(step.status);
         if step.keep.is_empty() && step.see.is_empty() {
             continue;
         }
-        let read = answer.json();
+        let read = response.json();
         for (name, pointer) in step.keep {
             let found =
                 read.pointer(&pointer).unwrap_or_else(|| panic!("{line}: no {pointer} in {read}"));

@@ -5,12 +5,12 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
 const CLIENTS: usize = 50;
 const KEYS: &str = "/api/personal_api_keys/";
 
-both! {
+on_both_stores! {
     concurrent_writes_of_different_objects_all_succeed,
     concurrent_updates_of_one_object_are_serialized,
     concurrent_patches_of_different_fields_do_not_overwrite_each_other,

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, insight_on, path};
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     array_instead_of_an_object_is_rejected_in_every_body,
     deeply_nested_json_is_rejected_and_the_activity_log_stays_readable,
     nul_character_is_rejected_with_its_field,

@@ -7,9 +7,9 @@ use std::thread;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
-use crate::harness::{Answer, Server, Store, both, raw};
+use crate::harness::{Response, Server, Store, on_both_stores, raw};
 
-both! {
+on_both_stores! {
     malformed_paths_are_not_found,
     malformed_bodies_are_rejected,
     oversized_headers_and_bodies_are_rejected,
@@ -18,9 +18,14 @@ both! {
 const KEYS: &str = "/api/personal_api_keys/";
 
 /// An error of the standard shape; `HEAD` and errors of the HTTP parser have no body.
-fn refused(answer: &Answer, why: &str) {
-    assert!((400..500).contains(&answer.status), "{why}: {} {}", answer.status, answer.text());
-    answer.error();
+fn refused(response: &Response, why: &str) {
+    assert!(
+        (400..500).contains(&response.status),
+        "{why}: {} {}",
+        response.status,
+        response.text()
+    );
+    response.error();
 }
 
 fn malformed_paths_are_not_found(store: Store) {
@@ -51,9 +56,9 @@ fn malformed_paths_are_not_found(store: Store) {
         "/static/../../etc/passwd",
         long.as_str(),
     ] {
-        let answer = server.get(path);
-        assert!(answer.status == 404 || answer.status == 400, "{path}: {}", answer.status);
-        refused(&answer, path);
+        let response = server.get(path);
+        assert!(response.status == 404 || response.status == 400, "{path}: {}", response.status);
+        refused(&response, path);
     }
     server.get("/api/personal_api_keys/?limit=99999999999999999999&offset=-5").expect(200);
     // The HTTP parser rejects these without the standard shape.
@@ -111,8 +116,8 @@ fn oversized_headers_and_bodies_are_rejected(store: Store) {
     let server = Server::start(store);
     let before = server.get(KEYS).expect(200).json();
     let large = json!({ "label": "x".repeat(10 << 20), "scopes": ["dashboard:read"] });
-    let answer = server.post(KEYS, large.clone()).expect(413);
-    assert_eq!(answer.error(), "invalid_request payload_too_large -");
+    let response = server.post(KEYS, large.clone()).expect(413);
+    assert_eq!(response.error(), "invalid_request payload_too_large -");
     // Unauthorized callers get 401 before 413.
     server.call("POST", KEYS).no_key().json(large).send().expect(401);
     let chunked = "POST /api/personal_api_keys/ HTTP/1.1\r\nHost: x\r\n\
@@ -121,7 +126,7 @@ fn oversized_headers_and_bodies_are_rejected(store: Store) {
                    Transfer-Encoding: chunked\r\n\r\n";
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, "[".repeat(1 << 20));
     let bytes = [chunked.to_owned(), chunk.repeat(3), "0\r\n\r\n".into()].concat();
-    Answer::parse(&raw(server.address(), bytes.as_bytes()), "chunked").expect(413);
+    Response::parse(&raw(server.address(), bytes.as_bytes()), "chunked").expect(413);
     server.call("GET", KEYS).header("X-Large", &"x".repeat(70_000)).send().expect(431);
     let many =
         (0..200).fold(server.call("GET", KEYS), |call, n| call.header(&format!("X-{n}"), "x"));
@@ -144,8 +149,8 @@ fn slow_client_is_disconnected() {
     assert!(received(b"GET /_livez HTTP/1.1\r\nHost").is_empty());
     let head = "POST /api/personal_api_keys/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
                 Authorization: Bearer phx_test\r\nContent-Length: 100\r\n\r\n{";
-    let answer = Answer::parse(&received(head.as_bytes()), "slow body").expect(408);
-    assert_eq!(answer.error(), "invalid_request request_timeout -");
+    let response = Response::parse(&received(head.as_bytes()), "slow body").expect(408);
+    assert_eq!(response.error(), "invalid_request request_timeout -");
 }
 
 #[test]
@@ -178,9 +183,9 @@ fn overloaded_server_responds_503_and_serves_probes() {
         while !server.get("/metrics").text().contains("hedgerow_http_in_flight 2") {
             thread::yield_now();
         }
-        let answer = server.get(KEYS).expect(503);
-        assert_eq!(answer.error(), "server_error service_unavailable -");
-        assert!(answer.header("retry-after").is_some());
+        let response = server.get(KEYS).expect(503);
+        assert_eq!(response.error(), "server_error service_unavailable -");
+        assert!(response.header("retry-after").is_some());
         for path in PROBES {
             server.get(path).expect(200);
         }

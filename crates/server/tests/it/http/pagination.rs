@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     pagination_reads_a_long_list_page_by_page,
     invalid_limit_or_offset_falls_back_to_the_default,
     pagination_links_keep_the_query_and_host,
@@ -104,7 +104,7 @@ fn pagination_links_keep_the_query_and_host(store: Store) {
 fn pagination_visits_each_of_five_thousand_dashboards_once(store: Store) {
     let server = Server::start(store);
     // Few distinct names, so that page boundaries fall between equal keys.
-    server.place().write(
+    server.instance().write(
         "INSERT INTO dashboards (project_id, name, description, pinned, creation_mode, \
          restriction_level, filters, breakdown_colors, quick_filter_ids, created_at, deleted) \
          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) \

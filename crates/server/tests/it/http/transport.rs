@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, PERSONAL_KEY, PROJECT_KEY, Server, Store, both};
+use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Response, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     path_spellings_reach_one_resource,
     token_parameter_selects_the_project,
     method_override_header_replaces_post,
@@ -52,9 +52,9 @@ fn path_spellings_reach_one_resource(store: Store) {
         "/api/environments/1/annotations/",
         "/api/annotation/",
     ] {
-        let answer = server.get(path).expect(200);
-        assert_eq!(answer.header("content-type"), Some("application/json"));
-        assert_eq!(answer.json(), listed, "{path}");
+        let response = server.get(path).expect(200);
+        assert_eq!(response.header("content-type"), Some("application/json"));
+        assert_eq!(response.json(), listed, "{path}");
     }
 }
 
@@ -126,9 +126,9 @@ fn options_needs_the_read_scope(store: Store) {
         ("/api/projects", "GET, POST, HEAD, OPTIONS"),
         ("/api/organizations/@current/projects/1", "GET, PATCH, PUT, DELETE, HEAD, OPTIONS"),
     ] {
-        let answer = server.call("OPTIONS", path).key(&reader).send().expect(200);
-        assert_eq!(answer.header("allow"), Some(allow), "{path}");
-        assert!(answer.json().is_object());
+        let response = server.call("OPTIONS", path).key(&reader).send().expect(200);
+        assert_eq!(response.header("allow"), Some(allow), "{path}");
+        assert!(response.json().is_object());
         let refused = server.call("OPTIONS", path).key(&other).send().expect(403).json();
         assert_eq!(refused["detail"], "API key missing required scope 'project:read'");
         server.call("OPTIONS", path).no_key().send().expect(401);
@@ -166,8 +166,8 @@ fn unknown_path_is_not_found(store: Store) {
         "/API/projects/1",
         "/nothing",
     ] {
-        let answer = server.get(path).expect(404);
-        assert_eq!(answer.error(), "invalid_request not_found -", "{path}");
+        let response = server.get(path).expect(404);
+        assert_eq!(response.error(), "invalid_request not_found -", "{path}");
     }
 }
 
@@ -263,7 +263,7 @@ fn oversized_body_is_413_after_authentication(store: Store) {
 
 fn unacceptable_accept_header_is_406(store: Store) {
     let server = Server::start(store);
-    let ask = |accept: &str| -> Answer {
+    let ask = |accept: &str| -> Response {
         server.call("GET", "/api/projects/1").header("Accept", accept).send()
     };
     for accept in ["text/html", "application/xml, text/*;q=0.5", "image/png"] {
@@ -297,7 +297,7 @@ fn rate_limited_key_gets_429(store: Store) {
     let other = server.key(&["*"]);
     let refused = (0..CALLS_MAX)
         .map(|_| server.get("/api/projects/1/is_generating_demo_data"))
-        .find(|answer| answer.status != 200)
+        .find(|response| response.status != 200)
         .unwrap()
         .expect(429);
     assert_eq!(refused.error(), "throttled_error throttled -");

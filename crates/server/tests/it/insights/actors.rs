@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Server, Store};
+use crate::harness::{Response, Server, Store};
 
 /// Fixture F1 of the contract, with names and companies.
 fn f1() -> Server {
@@ -33,7 +33,7 @@ fn f1() -> Server {
     server
 }
 
-fn ask(server: &Server, query: Value) -> Answer {
+fn ask(server: &Server, query: Value) -> Response {
     server.post("/api/projects/1/query/", json!({ "query": query, "refresh": "force_blocking" }))
 }
 
@@ -44,8 +44,8 @@ fn actors(more: Value) -> Value {
 }
 
 fn emails(server: &Server, more: Value) -> Vec<String> {
-    let answer = ask(server, actors(more)).expect(200).json();
-    let rows = answer["results"].as_array().unwrap();
+    let response = ask(server, actors(more)).expect(200).json();
+    let rows = response["results"].as_array().unwrap();
     rows.iter().map(|row| row[0].as_str().unwrap().replace("@me.com", "")).collect()
 }
 
@@ -82,13 +82,13 @@ fn actors_query_filters_searches_and_orders_persons() {
     ] {
         assert_eq!(emails(&server, more.clone()), expected, "{more}");
     }
-    let answer = ask(&server, actors(json!({ "limit": 2, "select": [
+    let response = ask(&server, actors(json!({ "limit": 2, "select": [
         "person", "id", "created_at", "person_display_name -- Person", "upper(properties.email) AS mail",
         "person.$delete"], "orderBy": ["properties.email"] })))
     .expect(200)
     .json();
     assert_eq!(
-        answer["columns"],
+        response["columns"],
         json!([
             "person",
             "id",
@@ -98,12 +98,17 @@ fn actors_query_filters_searches_and_orders_persons() {
             "person.$delete"
         ])
     );
-    assert_eq!(answer["types"][1], "UUID");
+    assert_eq!(response["types"][1], "UUID");
     assert_eq!(
-        [&answer["hasMore"], &answer["limit"], &answer["offset"], &answer["missing_actors_count"]],
+        [
+            &response["hasMore"],
+            &response["limit"],
+            &response["offset"],
+            &response["missing_actors_count"]
+        ],
         [&json!(true), &json!(2), &json!(0), &Value::Null]
     );
-    let row = &answer["results"][0];
+    let row = &response["results"][0];
     assert_eq!(row[0]["distinct_ids"], json!(["p1"]));
     assert_eq!((&row[0]["id"], &row[0]["properties"]["email"]), (&row[1], &json!("p1@me.com")));
     assert_eq!(row[3]["display_name"], "p1@me.com");
@@ -161,8 +166,8 @@ fn actors_query_drills_down_into_an_insight() {
     ] {
         let asked = behind(source, point);
         assert_eq!(emails(&server, asked.clone()), expected, "{asked}");
-        let answer = ask(&server, actors(asked)).expect(200).json();
-        assert_eq!(answer["missing_actors_count"], missing);
+        let response = ask(&server, actors(asked)).expect(200).json();
+        assert_eq!(response["missing_actors_count"], missing);
     }
     let funnel = json!({ "kind": "FunnelsQuery",
         "dateRange": { "date_from": "2024-01-01", "date_to": "2024-01-03" },
@@ -174,16 +179,16 @@ fn actors_query_drills_down_into_an_insight() {
     }
     let counted = json!({ "source": behind(trends("total", json!({})), json!({}))["source"],
         "select": ["properties.email", "event_count"], "orderBy": ["event_count DESC, actor_id DESC"] });
-    let answer = ask(&server, actors(counted)).expect(200).json();
-    assert_eq!(answer["results"], json!([["p1@me.com", 2], ["p2@me.com", 1]]));
-    assert_eq!(answer["types"][1], "UInt64");
+    let response = ask(&server, actors(counted)).expect(200).json();
+    assert_eq!(response["results"], json!([["p1@me.com", 2], ["p2@me.com", 1]]));
+    assert_eq!(response["types"][1], "UInt64");
     let groups = trends("dau", json!({ "aggregation_group_type_index": 0 }));
     let asked = json!({ "source": { "kind": "InsightActorsQuery", "source": groups, "day": "2024-01-01" },
         "select": ["group", "id", "properties.name"], "orderBy": ["id"] });
-    let answer = ask(&server, actors(asked)).expect(200).json();
-    assert_eq!(answer["results"][0][0]["group_key"], "acme");
+    let response = ask(&server, actors(asked)).expect(200).json();
+    assert_eq!(response["results"][0][0]["group_key"], "acme");
     let named = |row: &Value| (row[1].clone(), row[2].clone());
-    let rows: Vec<_> = answer["results"].as_array().unwrap().iter().map(named).collect();
+    let rows: Vec<_> = response["results"].as_array().unwrap().iter().map(named).collect();
     assert_eq!(rows, [(json!("acme"), json!("ACME")), (json!("umbrella"), json!("UMBRELLA"))]);
 }
 
@@ -204,7 +209,7 @@ fn invalid_actors_queries_are_rejected() {
             "invalid_input",
         ),
     ] {
-        let answer = ask(&server, query.clone()).expect(400).json();
-        assert_eq!(answer["code"], code, "{query}: {answer}");
+        let response = ask(&server, query.clone()).expect(400).json();
+        assert_eq!(response["code"], code, "{query}: {response}");
     }
 }

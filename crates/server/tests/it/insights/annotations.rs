@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::access::rules::World;
-use crate::harness::{PERSONAL_KEY, Server, Store, both};
+use crate::access::rules::AccessFixture;
+use crate::harness::{PERSONAL_KEY, Server, Store, on_both_stores};
 
 const ANNOTATIONS: &str = "/api/projects/1/annotations/";
 
-both! {
+on_both_stores! {
     annotation_has_every_field_that_clients_read,
     annotation_list_is_filtered_latest_first,
     organization_annotations_are_visible_in_all_projects,
@@ -145,8 +145,8 @@ fn organization_annotations_are_visible_in_all_projects(store: Store) {
 }
 
 fn organization_annotation_is_edited_with_access_to_its_project(store: Store) {
-    let world = World::new(store);
-    let server = &world.server;
+    let fixture = AccessFixture::new(store);
+    let server = &fixture.server;
     let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
     let all_there = format!("/api/projects/{}", sibling["id"]);
     let shared = create(server, json!({ "content": "a", "scope": "organization" }));
@@ -157,10 +157,10 @@ fn organization_annotation_is_edited_with_access_to_its_project(store: Store) {
         json!({ "scope": "project" }),
         json!({ "content": 5 }),
     ];
-    world.call("PATCH", &there, json!({ "content": "before" })).expect(200);
+    fixture.call("PATCH", &there, json!({ "content": "before" })).expect(200);
 
     let rules = "/api/projects/1/access_controls/";
-    world.rule(rules, "member", json!({ "access_level": "none" }));
+    fixture.rule(rules, "member", json!({ "access_level": "none" }));
     let key = json!({ "label": "k", "scopes": ["*"], "scoped_teams": [sibling["id"]] });
     let key = server.post("/api/personal_api_keys/", key).expect(201).json();
     let by_key = |method: &str, body: &Value| {
@@ -169,25 +169,25 @@ fn organization_annotation_is_edited_with_access_to_its_project(store: Store) {
     };
     for change in &changes {
         for method in ["PATCH", "PUT"] {
-            let refused = world.call(method, &there, change.clone()).expect(403);
+            let refused = fixture.call(method, &there, change.clone()).expect(403);
             assert_eq!(refused.json()["detail"], "You don't have access to the project.");
             let refused = by_key(method, change).expect(403).json();
             let detail = "API key does not have access to the requested project: ID 1.";
             assert_eq!(refused["detail"], detail);
         }
     }
-    assert_eq!(world.get(&there).expect(200).json()["content"], "before");
+    assert_eq!(fixture.get(&there).expect(200).json()["content"], "before");
     assert_eq!(by_key("GET", &json!({})).expect(200).json()["content"], "before");
 
     server.patch(&path(&shared), json!({ "deleted": true })).expect(200);
-    world.call("PATCH", &there, json!({ "deleted": false })).expect(403);
+    fixture.call("PATCH", &there, json!({ "deleted": false })).expect(403);
     server.patch(&there, json!({ "deleted": false })).expect(200);
     // It refers to objects of its own project.
     let board = server.post(&format!("{all_there}/dashboards/"), json!({})).expect(201).json();
     let refused = server.patch(&there, json!({ "dashboard_id": board["id"] })).expect(400);
     assert_eq!(refused.error(), "validation_error does_not_exist dashboard_id");
-    world.clear(rules);
-    world.call("PATCH", &there, json!({ "content": "again" })).expect(200);
+    fixture.clear(rules);
+    fixture.call("PATCH", &there, json!({ "content": "again" })).expect(200);
 }
 
 // contract: management 32-35, 37

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use crate::accounts::test_users;
 use crate::dashboards::crud::{create as dashboard, path as dashboard_path, tiles};
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
 const INSIGHTS: &str = "/api/projects/1/insights/";
 
-both! {
+on_both_stores! {
     insight_query_and_filters_follow_the_last_write,
     saved_insight_reference_cycles_are_rejected,
     insight_has_every_field_that_clients_read,
@@ -133,15 +133,15 @@ fn insight_query_reads_back_unchanged(store: Store) {
     );
     let from_template = "/api/projects/1/dashboards/create_from_template_json/";
     let board = post(from_template, template).expect(200);
-    for answer in [&made, &server.get(&path(&made.json())), &board] {
-        assert!(answer.text().contains(&format!("\"query\":{text}")), "{}", answer.text());
+    for response in [&made, &server.get(&path(&made.json())), &board] {
+        assert!(response.text().contains(&format!("\"query\":{text}")), "{}", response.text());
     }
     // The last of duplicate keys counts and is stored.
     let twice = r#"{"kind":"Nope","kind":"TrendsQuery","series":[{"event":"a","event":"b"}]}"#;
     let once = r#"{"kind":"TrendsQuery","series":[{"event":"b"}]}"#;
     let made = post(INSIGHTS, format!("{{\"query\":{{}},\"query\":{twice}}}")).expect(201);
-    for answer in [&made, &server.get(&path(&made.json()))] {
-        assert!(answer.text().contains(&format!("\"query\":{once}")), "{}", answer.text());
+    for response in [&made, &server.get(&path(&made.json()))] {
+        assert!(response.text().contains(&format!("\"query\":{once}")), "{}", response.text());
     }
     let old = json!({ "insight": "FUNNELS", "events": [{ "id": "a" }, { "id": "b" }] });
     let legacy = create(&server, json!({ "filters": old }));

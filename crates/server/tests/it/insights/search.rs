@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::access::rules::World;
-use crate::harness::{Server, Store, both};
+use crate::access::rules::AccessFixture;
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     search_ranks_objects_of_every_kind,
     search_respects_scopes_and_access_rules,
     invalid_search_is_rejected,
@@ -29,8 +29,8 @@ fn fill(server: &Server) {
     server.ingest(&[json!({ "event": "growth event", "distinct_id": "a" })]);
 }
 
-fn found(answer: &Value) -> Vec<(String, f64)> {
-    let results = answer["results"].as_array().unwrap().iter();
+fn found(response: &Value) -> Vec<(String, f64)> {
+    let results = response["results"].as_array().unwrap().iter();
     let kind = |hit: &Value| hit["type"].as_str().unwrap().to_owned();
     results.map(|hit| (kind(hit), hit["rank"].as_f64().unwrap_or(-1.0))).collect()
 }
@@ -92,11 +92,11 @@ fn search_ranks_objects_of_every_kind(store: Store) {
 }
 
 fn search_respects_scopes_and_access_rules(store: Store) {
-    let world = World::new(store);
-    let server = &world.server;
+    let fixture = AccessFixture::new(store);
+    let server = &fixture.server;
     fill(server);
     let kinds =
-        |answer: &Value| found(answer).into_iter().map(|(kind, _)| kind).collect::<Vec<_>>();
+        |response: &Value| found(response).into_iter().map(|(kind, _)| kind).collect::<Vec<_>>();
     for (path, kind) in [
         ("actions", "action"),
         ("dashboards", "dashboard"),
@@ -104,10 +104,10 @@ fn search_respects_scopes_and_access_rules(store: Store) {
         ("insights", "insight"),
     ] {
         let rules = format!("/api/projects/1/{path}/1/access_controls/");
-        let seen = world.get(&format!("{SEARCH}?q=growth")).expect(200).json();
+        let seen = fixture.get(&format!("{SEARCH}?q=growth")).expect(200).json();
         assert!(kinds(&seen).contains(&kind.to_owned()), "{kind}");
-        world.rule(&rules, "member", json!({ "access_level": "none" }));
-        let seen = world.get(&format!("{SEARCH}?q=growth")).expect(200).json();
+        fixture.rule(&rules, "member", json!({ "access_level": "none" }));
+        let seen = fixture.get(&format!("{SEARCH}?q=growth")).expect(200).json();
         assert!(!kinds(&seen).contains(&kind.to_owned()), "{kind}");
         assert_eq!(seen["counts"][kind], 0);
     }

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::harness::{ADMIN_EMAIL, Place, Server, Store, both};
+use crate::harness::{ADMIN_EMAIL, Instance, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     admin_commands_add_users_and_keys_while_the_server_runs,
     reset_password_ends_sessions,
 }
@@ -15,30 +15,30 @@ fn last_word(printed: &str) -> String {
 
 fn admin_commands_add_users_and_keys_while_the_server_runs(store: Store) {
     let server = Server::start(store);
-    let place = server.place();
+    let instance = server.instance();
     let email = "new@example.com";
-    let (ok, printed, complaint) = place.run(&["admin", "create-user", "--email", email]);
-    assert!(ok, "{complaint}");
+    let (ok, printed, stderr) = instance.run(&["admin", "create-user", "--email", email]);
+    assert!(ok, "{stderr}");
     let password = last_word(&printed);
     let log_in = json!({ "email": email, "password": password });
     server.call("POST", "/api/login").no_key().json(log_in).send().expect(200);
 
-    let (ok, _, complaint) = place.run(&["admin", "create-user", "--email", "NEW@example.com"]);
-    assert!(!ok && complaint.contains("already an account"), "{complaint}");
+    let (ok, _, stderr) = instance.run(&["admin", "create-user", "--email", "NEW@example.com"]);
+    assert!(!ok && stderr.contains("already an account"), "{stderr}");
 
     let create = ["admin", "create-key", "--email", email, "--label", "by hand", "--scopes"];
-    let (ok, printed, complaint) = place.run(&[&create[..], &["user:read"]].concat());
-    assert!(ok, "{complaint}");
+    let (ok, printed, stderr) = instance.run(&[&create[..], &["user:read"]].concat());
+    assert!(ok, "{stderr}");
     let key = last_word(&printed);
     server.call("GET", "/api/personal_api_keys/").key(&key).send().expect(200);
-    let (ok, _, complaint) = place.run(&[&create[..], &["user:eat"]].concat());
-    assert!(!ok && complaint.contains("user:eat"), "{complaint}");
+    let (ok, _, stderr) = instance.run(&[&create[..], &["user:eat"]].concat());
+    assert!(!ok && stderr.contains("user:eat"), "{stderr}");
 
-    let (ok, printed, complaint) = place.run(&["admin", "list-keys", "--email", email]);
-    assert!(ok, "{complaint}");
+    let (ok, printed, stderr) = instance.run(&["admin", "list-keys", "--email", email]);
+    assert!(ok, "{stderr}");
     assert!(printed.contains("by hand") && printed.contains("user:read"), "{printed}");
     assert!(!printed.contains(&key) && printed.lines().count() == 1, "{printed}");
-    let (_, all, _) = place.run(&["admin", "list-keys"]);
+    let (_, all, _) = instance.run(&["admin", "list-keys"]);
     assert!(all.contains(email) && all.contains(ADMIN_EMAIL), "{all}");
 
     let log_in = || {
@@ -47,16 +47,16 @@ fn admin_commands_add_users_and_keys_while_the_server_runs(store: Store) {
     };
     for (command, logged_in, asked) in [("deactivate-user", 400, 401), ("activate-user", 200, 200)]
     {
-        let (ok, printed, complaint) = place.run(&["admin", command, "--email", email]);
-        assert!(ok && printed.contains(email), "{complaint}");
+        let (ok, printed, stderr) = instance.run(&["admin", command, "--email", email]);
+        assert!(ok && printed.contains(email), "{stderr}");
         assert_eq!(log_in(), logged_in, "{command}");
         let call = server.call("GET", "/api/personal_api_keys/").key(&key);
         assert_eq!(call.send().status, asked, "{command}");
     }
 
     let missing = ["admin", "create-key", "--email", "nobody@example.com"];
-    let (ok, _, complaint) = place.run(&missing);
-    assert!(!ok && complaint.contains("there is no user with"), "{complaint}");
+    let (ok, _, stderr) = instance.run(&missing);
+    assert!(!ok && stderr.contains("there is no user with"), "{stderr}");
 }
 
 fn reset_password_ends_sessions(store: Store) {
@@ -71,10 +71,10 @@ fn reset_password_ends_sessions(store: Store) {
         || server.call("GET", "/api/personal_api_keys/").no_key().header("Cookie", &cookie).send();
     with_cookie().expect(200);
     let reset = ["admin", "reset-password", "--email", ADMIN_EMAIL, "--password-stdin"];
-    let (ok, _, complaint) = server.place().run_with_input(&reset, "short\n");
-    assert!(!ok && complaint.contains("8 to 1024"), "{complaint}");
-    let (ok, printed, complaint) = server.place().run_with_input(&reset, "battery staple\n");
-    assert!(ok && !printed.contains("battery"), "{printed}{complaint}");
+    let (ok, _, stderr) = server.instance().run_with_input(&reset, "short\n");
+    assert!(!ok && stderr.contains("8 to 1024"), "{stderr}");
+    let (ok, printed, stderr) = server.instance().run_with_input(&reset, "battery staple\n");
+    assert!(ok && !printed.contains("battery"), "{printed}{stderr}");
     with_cookie().expect(401);
     try_with(crate::harness::ADMIN_PASSWORD).expect(400);
     try_with("battery staple").expect(200);
@@ -85,17 +85,17 @@ fn health_command_reports_readiness() {
     let server = Server::start(Store::Sqlite);
     let address = server.address().to_string();
     let health = ["health", "--listen", address.as_str()];
-    let (ok, printed, _) = server.place().run(&health);
+    let (ok, printed, _) = server.instance().run(&health);
     assert!(ok && printed == "ready");
-    let (_, _, place) = server.stop();
-    let (ok, _, complaint) = place.run(&health);
-    assert!(!ok && complaint.contains("nothing answers at"), "{complaint}");
+    let (_, _, instance) = server.stop();
+    let (ok, _, stderr) = instance.run(&health);
+    assert!(!ok && stderr.contains("nothing answers at"), "{stderr}");
 }
 
 #[test]
 fn admin_commands_need_a_catalog() {
-    let place = Place::new(Store::Sqlite);
-    let (ok, _, complaint) = place.run(&["admin", "list-keys"]);
-    assert!(!ok && complaint.contains("there is no catalog in"), "{complaint}");
-    assert!(std::fs::read_dir(place.folder.path()).unwrap().next().is_none());
+    let instance = Instance::new(Store::Sqlite);
+    let (ok, _, stderr) = instance.run(&["admin", "list-keys"]);
+    assert!(!ok && stderr.contains("there is no catalog in"), "{stderr}");
+    assert!(std::fs::read_dir(instance.data_dir.path()).unwrap().next().is_none());
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::harness::{PERSONAL_KEY, Place, Relay, Server, Store, both};
+use crate::harness::{Instance, PERSONAL_KEY, Relay, Server, Store, on_both_stores};
 
 const PROBES: [&str; 5] = ["/_livez", "/_liveness", "/_readyz", "/_readiness", "/_health"];
 
-both! {
+on_both_stores! {
     probes_respond_under_all_their_names,
     log_contains_no_secret_at_any_level,
     every_documented_operation_is_routed,
@@ -19,8 +19,8 @@ fn probes_respond_under_all_their_names(store: Store) {
     let server = Server::start(store);
     for path in PROBES {
         for path in [path.to_owned(), format!("{path}/")] {
-            let answer = server.call("GET", &path).no_key().send().expect(200);
-            assert_eq!(answer.json()["status"], "ok", "{path}");
+            let response = server.call("GET", &path).no_key().send().expect(200);
+            assert_eq!(response.json()["status"], "ok", "{path}");
             assert!(server.call("HEAD", &path).no_key().send().expect(200).body.is_empty());
             assert_eq!(
                 server.call("POST", &path).no_key().send().expect(405).header("allow"),
@@ -32,28 +32,29 @@ fn probes_respond_under_all_their_names(store: Store) {
 
 #[test]
 fn server_without_its_postgres_is_live_but_not_ready() {
-    if !Store::postgres_is_here() {
+    if !Store::postgres_available() {
         return;
     }
-    let mut place = Place::new(Store::Postgres);
-    let url = place.get("HEDGEROW_CATALOG_URL");
+    let mut instance = Instance::new(Store::Postgres);
+    let url = instance.get("HEDGEROW_CATALOG_URL");
     let (_, rest) = url.split_once('@').unwrap();
     let (host, database) = rest.split_once('/').unwrap();
     let relay = Relay::to(host.parse::<SocketAddr>().unwrap());
-    place.set("HEDGEROW_CATALOG_URL", &format!("postgres://postgres@{}/{database}", relay.address));
-    let server = place.serve();
+    instance
+        .set("HEDGEROW_CATALOG_URL", &format!("postgres://postgres@{}/{database}", relay.address));
+    let server = instance.serve();
     server.get("/_readyz").expect(200);
     relay.cut();
-    let answer = server.get("/_readyz").expect(503);
-    assert_eq!(answer.json()["catalog"], "unavailable");
+    let response = server.get("/_readyz").expect(503);
+    assert_eq!(response.json()["catalog"], "unavailable");
     server.get("/_livez").expect(200);
-    let answer = server.get("/api/personal_api_keys/").expect(503);
-    assert_eq!(answer.error(), "server_error service_unavailable -");
-    assert!(answer.header("retry-after").is_some());
+    let response = server.get("/api/personal_api_keys/").expect(503);
+    assert_eq!(response.error(), "server_error service_unavailable -");
+    assert!(response.header("retry-after").is_some());
     let address = server.address().to_string();
-    let (ok, _, complaint) = server.place().run(&["health", "--listen", &address]);
-    assert!(!ok && complaint.contains("not ready"), "{complaint}");
-    relay.mend();
+    let (ok, _, stderr) = server.instance().run(&["health", "--listen", &address]);
+    assert!(!ok && stderr.contains("not ready"), "{stderr}");
+    relay.restore();
     let deadline = Instant::now() + Duration::from_secs(60);
     while server.get("/_readyz").status != 200 {
         assert!(Instant::now() < deadline, "{}", server.output());
@@ -63,27 +64,28 @@ fn server_without_its_postgres_is_live_but_not_ready() {
 
 #[test]
 fn server_that_lost_catalog_ownership_stops() {
-    if !Store::postgres_is_here() {
+    if !Store::postgres_available() {
         return;
     }
-    let mut place = Place::new(Store::Postgres);
-    let direct = place.get("HEDGEROW_CATALOG_URL");
+    let mut instance = Instance::new(Store::Postgres);
+    let direct = instance.get("HEDGEROW_CATALOG_URL");
     let (_, rest) = direct.split_once('@').unwrap();
     let (host, database) = rest.split_once('/').unwrap();
     let relay = Relay::to(host.parse::<SocketAddr>().unwrap());
-    place.set("HEDGEROW_SECRET_KEY", "shared-by-both-servers");
-    let mut second = place.sibling();
-    place.set("HEDGEROW_CATALOG_URL", &format!("postgres://postgres@{}/{database}", relay.address));
+    instance.set("HEDGEROW_SECRET_KEY", "shared-by-both-servers");
+    let mut second = instance.sibling();
+    instance
+        .set("HEDGEROW_CATALOG_URL", &format!("postgres://postgres@{}/{database}", relay.address));
     second.set("HEDGEROW_CATALOG_URL", &direct);
-    let first = place.serve();
+    let first = instance.serve();
     relay.cut();
-    first.place().database.as_ref().unwrap().wait_until_unused();
+    first.instance().database.as_ref().unwrap().wait_until_unused();
     let second = second.serve();
-    relay.mend();
-    let (status, output, _place) = first.ended();
+    relay.restore();
+    let (status, output, _instance) = first.wait_for_exit();
     assert!(!status.success() && output.contains("another server owns this catalog"), "{output}");
-    let answer = second.get("/api/personal_api_keys/");
-    assert_eq!(answer.status, 200, "{}", second.output());
+    let response = second.get("/api/personal_api_keys/");
+    assert_eq!(response.status, 200, "{}", second.output());
 }
 
 #[test]
@@ -92,9 +94,9 @@ fn metrics_are_labeled_by_route_never_by_path() {
     server.get("/api/personal_api_keys/a-secret-path/").expect(404);
     server.get("/another-secret-path").expect(404);
     server.call("BREW", "/api/personal_api_keys/").send().expect(405);
-    let answer = server.call("GET", "/metrics").no_key().send().expect(200);
-    assert!(answer.header("content-type").unwrap().starts_with("application/openmetrics-text"));
-    let text = answer.text();
+    let response = server.call("GET", "/metrics").no_key().send().expect(200);
+    assert!(response.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    let text = response.text();
     for line in [
         "hedgerow_http_requests_total{method=\"GET\",route=\"/api/personal_api_keys/{id}\",status=\"404\"} 1",
         "hedgerow_http_requests_total{method=\"GET\",route=\"unmatched\",status=\"404\"} 1",
@@ -116,9 +118,9 @@ fn request_id_is_echoed_and_logged() {
     let environment = [("HEDGEROW_LOG_FORMAT", "json"), ("HEDGEROW_LOG_LEVEL", "debug")];
     let server = Server::with(Store::Sqlite, &environment);
     let ask = |id: &str| {
-        let answer =
+        let response =
             server.call("GET", "/api/personal_api_keys/").header("X-Request-Id", id).send();
-        answer.expect(200).header("x-request-id").unwrap().to_owned()
+        response.expect(200).header("x-request-id").unwrap().to_owned()
     };
     assert_eq!(ask("my-id-7"), "my-id-7");
     let insane = ask("two words");
@@ -177,8 +179,8 @@ fn cors_is_limited_to_public_paths() {
         ("GET", "/metrics"),
         ("GET", "/"),
     ] {
-        let answer = ask(method, path);
-        let shared = answer.headers.iter().find(|(name, _)| name.starts_with("access-control"));
+        let response = ask(method, path);
+        let shared = response.headers.iter().find(|(name, _)| name.starts_with("access-control"));
         assert_eq!(shared, None, "{method} {path}");
     }
 }
@@ -193,9 +195,9 @@ fn every_documented_operation_is_routed(store: Store) {
     for (path, methods) in schema["paths"].as_object().unwrap() {
         for method in methods.as_object().unwrap().keys() {
             let method = method.to_uppercase();
-            let answer = server.call(&method, &filled(path)).no_key().send();
-            assert!(answer.status < 500, "{method} {path}: {}", answer.text());
-            operations.push((method, path, answer.status));
+            let response = server.call(&method, &filled(path)).no_key().send();
+            assert!(response.status < 500, "{method} {path}: {}", response.text());
+            operations.push((method, path, response.status));
         }
     }
     assert!(operations.len() > 10);
@@ -221,8 +223,8 @@ fn retention_setting_deletes_old_events() {
     let all = "/api/projects/1/events/?after=2000-01-01";
     let count = |list: &serde_json::Value| list["results"].as_array().unwrap().len();
     assert_eq!(count(&server.get(all).expect(200).json()), 2);
-    let (_, _, mut place) = server.stop();
-    place.set("HEDGEROW_EVENTS_DAYS_MAX", "30");
-    let kept = place.serve().wait_until(all, |list| count(list) == 1);
+    let (_, _, mut instance) = server.stop();
+    instance.set("HEDGEROW_EVENTS_DAYS_MAX", "30");
+    let kept = instance.serve().wait_until(all, |list| count(list) == 1);
     assert_eq!(kept["results"][0]["event"], "new");
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::{Place, Store};
+use crate::harness::{Instance, Store};
 
 const UNIT: &str = include_str!("../../../../../packaging/hedgerow.service");
 const INSTALLED: &str = "/usr/local/bin/hedgerow";
@@ -10,8 +10,8 @@ const INSTALLED: &str = "/usr/local/bin/hedgerow";
 /// Needs systemd, which `tools/install-test-deps` installs.
 #[test]
 fn systemd_accepts_the_unit() {
-    let place = Place::new(Store::Sqlite);
-    let file = place.folder.path().join("hedgerow.service");
+    let instance = Instance::new(Store::Sqlite);
+    let file = instance.data_dir.path().join("hedgerow.service");
     // systemd reports a missing program as an error.
     assert!(UNIT.contains(INSTALLED));
     std::fs::write(&file, UNIT.replace(INSTALLED, env!("CARGO_BIN_EXE_hedgerow"))).unwrap();
@@ -34,7 +34,7 @@ fn systemd_accepts_the_unit() {
 /// The settings in the unit and the image exist.
 #[test]
 fn packaging_uses_existing_settings() {
-    let (_, table, _) = Place::new(Store::Sqlite).run(&["config", "reference"]);
+    let (_, table, _) = Instance::new(Store::Sqlite).run(&["config", "reference"]);
     let image = include_str!("../../../../../packaging/Dockerfile");
     let known = |name: &str| table.contains(&format!("`{name}`")) || name == "HEDGEROW_COMMIT";
     for text in [UNIT, image] {

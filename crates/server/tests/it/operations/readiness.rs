@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::durability::disk_faults::Disk;
 use crate::durability::reference_stream::tell;
-use crate::harness::{Place, Server, Store};
+use crate::harness::{Instance, Server, Store};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Enough that the replay takes longer than a request.
 const BACKLOG: usize = 6_000;
 const AT_ONCE: usize = 500;
@@ -20,7 +20,7 @@ fn event(number: usize) -> Value {
 }
 
 fn becomes_ready(server: &Server, path: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while server.get(path).status != 200 {
         assert!(Instant::now() < deadline, "{}", server.output());
         thread::sleep(Duration::from_millis(5));
@@ -30,8 +30,8 @@ fn becomes_ready(server: &Server, path: &str) {
 fn health(server: &Server, arguments: &[&str]) -> (bool, String) {
     let address = server.address().to_string();
     let arguments = [&["health", "--listen", &address], arguments].concat();
-    let (ok, said, complained) = server.place().run(&arguments);
-    (ok, said + &complained)
+    let (ok, said, stderr) = server.instance().run(&arguments);
+    (ok, said + &stderr)
 }
 
 fn not_ready_to_capture(server: &Server, why: &str) {
@@ -56,9 +56,9 @@ fn not_ready_to_capture(server: &Server, why: &str) {
 #[test]
 fn readiness_for_capture_fails_while_the_journal_cannot_be_written() {
     for (how, why) in [("full", "no space on the disk"), ("sync", "could not")] {
-        let mut place = Place::new(Store::Sqlite);
-        let disk = Disk::under(&mut place, how);
-        let server = place.serve();
+        let mut instance = Instance::new(Store::Sqlite);
+        let disk = Disk::under(&mut instance, how);
+        let server = instance.serve();
         server.ingest(&[event(0)]);
         server.get("/_readyz").expect(200);
         disk.breaks("/journal/");
@@ -74,11 +74,11 @@ fn readiness_for_capture_fails_while_the_journal_cannot_be_written() {
 
 #[test]
 fn readiness_for_capture_fails_while_the_journal_is_full() {
-    let mut place = Place::new(Store::Sqlite);
-    place.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", "8 MiB");
-    place.set("HEDGEROW_JOURNAL_DISK_BYTES_MAX", "160 MiB");
-    let disk = Disk::under(&mut place, "full");
-    let server = place.serve();
+    let mut instance = Instance::new(Store::Sqlite);
+    instance.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", "8 MiB");
+    instance.set("HEDGEROW_JOURNAL_DISK_BYTES_MAX", "160 MiB");
+    let disk = Disk::under(&mut instance, "full");
+    let server = instance.serve();
     server.ingest(&[event(0)]);
     // Events stay in the journal from now on: the warehouse is not
     // flushed, so nothing is truncated.
@@ -94,9 +94,9 @@ fn readiness_for_capture_fails_while_the_journal_is_full() {
 
 #[test]
 fn readiness_for_queries_fails_until_the_journal_is_replayed() {
-    let mut place = Place::new(Store::Sqlite);
-    let disk = Disk::under(&mut place, "full");
-    let server = place.serve();
+    let mut instance = Instance::new(Store::Sqlite);
+    let disk = Disk::under(&mut instance, "full");
+    let server = instance.serve();
     server.ingest(&[event(0)]);
     disk.breaks("/catalog.sqlite");
     for from in (1..BACKLOG).step_by(AT_ONCE) {
@@ -107,10 +107,10 @@ fn readiness_for_queries_fails_until_the_journal_is_replayed() {
     server.get("/_readyz?for=capture").expect(200);
     let waiting = server.get("/_readyz?for=query").json();
     assert!(!waiting["reasons"].to_string().contains("replayed"), "{waiting}");
-    let place = server.kill();
+    let instance = server.kill();
     disk.mends();
 
-    let server = place.serve();
+    let server = instance.serve();
     let told = server.get("/_readyz").expect(503).json();
     assert_eq!((&told["capture"], &told["query"]), (&json!("ok"), &json!("unavailable")), "{told}");
     assert!(told["reasons"].to_string().contains("are still being replayed"), "{told}");
@@ -126,6 +126,6 @@ fn readiness_for_queries_fails_until_the_journal_is_replayed() {
 #[test]
 fn readiness_rejects_an_unknown_part() {
     let server = Server::start(Store::Sqlite);
-    let answer = server.get("/_readyz?for=everything").expect(400);
-    assert_eq!(answer.error(), "validation_error invalid_input for");
+    let response = server.get("/_readyz?for=everything").expect(400);
+    assert_eq!(response.error(), "validation_error invalid_input for");
 }

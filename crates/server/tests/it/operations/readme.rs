@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::capture::server_sdks::build_rust;
 use crate::flags::sdk_agreement::test_deps;
-use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Place, Store};
+use crate::harness::{Instance, PERSONAL_KEY, PROJECT_KEY, Store};
 
 const README: &str = include_str!("../../../../../README.md");
 
@@ -35,41 +35,41 @@ fn blocks() -> Vec<Block<'static>> {
 }
 
 /// A shell in a temporary directory.
-struct Newcomer {
-    folder: tempfile::TempDir,
+struct ReadmeShell {
+    dir: tempfile::TempDir,
     address: SocketAddr,
     environment: Vec<(String, String)>,
     /// Sets the variables that later commands use.
     variables: String,
 }
 
-impl Newcomer {
+impl ReadmeShell {
     /// Substitutes the keys of the first start and the server's address.
-    fn typed(&self, text: &str) -> String {
+    fn substitute(&self, text: &str) -> String {
         text.replace("phx_…", PERSONAL_KEY)
             .replace("phc_…", PROJECT_KEY)
             .replace("localhost:8000", &self.address.to_string())
             .replace("curl -s ", "curl -sSf ")
     }
 
-    fn program(&self, name: &Path, folder: &Path) -> Command {
+    fn program(&self, name: &Path, dir: &Path) -> Command {
         let programs = Path::new(env!("CARGO_BIN_EXE_hedgerow")).parent().unwrap();
         let path = std::env::var("PATH").unwrap();
         let mut command = Command::new(name);
         command
             .envs(self.environment.iter().cloned())
             .env("PATH", format!("{}:{path}", programs.display()))
-            .current_dir(folder);
+            .current_dir(dir);
         command
     }
 
     fn run(&self, block: &Block<'_>) -> String {
-        let text = self.typed(block.text);
-        let own = self.folder.path();
+        let text = self.substitute(block.text);
+        let dir = self.dir.path();
         let (mut command, input) = match block.language {
-            "sh" => (self.program("sh".as_ref(), own), format!("{}\n{text}", self.variables)),
+            "sh" => (self.program("sh".as_ref(), dir), format!("{}\n{text}", self.variables)),
             // Python flushes its queue at exit.
-            "python" => (self.program(&test_deps().join("venv/bin/python"), own), text),
+            "python" => (self.program(&test_deps().join("venv/bin/python"), dir), text),
             "mjs" => {
                 let mut node = self.program("node".as_ref(), &test_deps());
                 node.arg("--input-type=module");
@@ -84,10 +84,10 @@ impl Newcomer {
                 (self.browser("posthog-js", &page), String::new())
             }
             "rust" => {
-                let file = own.join("readme.rs").display().to_string();
+                let file = dir.join("readme.rs").display().to_string();
                 fs::write(&file, format!("{{\n{text}}}\n")).unwrap();
                 let built = build_rust(&["--example", "readme"], &[("HEDGEROW_README", &file)]);
-                (self.program(&built.join("examples/readme"), own), String::new())
+                (self.program(&built.join("examples/readme"), dir), String::new())
             }
             other => panic!("nobody runs {other}"),
         };
@@ -103,7 +103,7 @@ impl Newcomer {
 
     /// Opens an HTML page in a browser.
     fn browser(&self, sdk: &str, body: &str) -> Command {
-        let file = self.folder.path().join("page.html");
+        let file = self.dir.path().join("page.html");
         let icon = "<link rel=\"icon\" href=\"data:,\">";
         fs::write(&file, format!("<!doctype html><title>Shop</title>{icon}{body}")).unwrap();
         let mut node = self.program("node".as_ref(), &test_deps());
@@ -127,41 +127,40 @@ fn fed(mut command: Command, input: &str) -> Output {
 fn readme_blocks_run_as_documented() {
     // A fixed port, so that a restart keeps the address.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut place = Place::new(Store::Sqlite);
-    place.set("HEDGEROW_LISTEN", &free.to_string());
-    let environment = place.environment.clone();
-    let mut server = place.serve();
+    let mut instance = Instance::new(Store::Sqlite);
+    instance.set("HEDGEROW_LISTEN", &free.to_string());
+    let environment = instance.environment.clone();
+    let mut server = instance.serve();
     if server.call("GET", "/static/array.js").no_key().send().status != 200 {
         assert!(std::env::var_os("CI").is_none(), "tools/fetch-assets was not run");
         println!("skipped: no script under /static (tools/fetch-assets brings it)");
         return;
     }
-    let (folder, address, variables) =
-        (tempfile::tempdir().unwrap(), server.address(), String::new());
-    let mut newcomer = Newcomer { folder, address, environment, variables };
+    let (dir, address, variables) = (tempfile::tempdir().unwrap(), server.address(), String::new());
+    let mut shell = ReadmeShell { dir, address, environment, variables };
     let (mut languages, mut printed) = (Vec::new(), String::new());
     for block in blocks().iter().filter(|block| block.remark != "builds") {
         languages.push(block.language);
-        if newcomer.variables.is_empty() {
-            newcomer.variables = newcomer.typed(block.text);
+        if shell.variables.is_empty() {
+            shell.variables = shell.substitute(block.text);
         }
         if block.remark == "stopped" {
             if block.text.contains("hedgerow import") {
                 let text = "hedgerow export --output events.jsonl && gzip events.jsonl";
-                newcomer.run(&Block { language: "sh", remark: "", text });
+                shell.run(&Block { language: "sh", remark: "", text });
             }
-            let (status, output, place) = server.stop();
+            let (status, output, instance) = server.stop();
             assert!(status.success(), "{output}");
-            printed += &newcomer.run(block);
-            server = place.serve();
+            printed += &shell.run(block);
+            server = instance.serve();
         } else {
             if block.text.contains("scan_parquet") {
                 // Recent events may be in memory only.
                 server = server.restart();
             }
-            printed += &newcomer.run(block);
+            printed += &shell.run(block);
         }
-        server.settle();
+        server.wait_until_applied();
     }
     for language in ["sh", "html", "js", "python", "mjs", "rust"] {
         assert!(languages.contains(&language), "{language}");

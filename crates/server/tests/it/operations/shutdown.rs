@@ -5,9 +5,9 @@ use std::net::TcpStream;
 
 use serde_json::json;
 
-use crate::harness::{Answer, Server, Store, both};
+use crate::harness::{Response, Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     shutdown_drains_requests_in_flight,
     shutdown_stops_at_drain_seconds_max,
 }
@@ -43,21 +43,21 @@ fn shutdown_drains_requests_in_flight(store: Store) {
     stream.write_all(&[last]).unwrap();
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
-    Answer::parse(&received, "POST").expect(201);
-    let (status, output, place) = server.ended();
+    Response::parse(&received, "POST").expect(201);
+    let (status, output, instance) = server.wait_for_exit();
     assert!(status.success(), "{output}");
     assert!(!output.contains("before every request"), "idle connections held it up:\n{output}");
     drop((idle, kept));
-    let server = place.serve();
+    let server = instance.serve();
     assert!(server.get("/api/personal_api_keys/").expect(200).text().contains("in flight"));
 }
 
 fn shutdown_stops_at_drain_seconds_max(store: Store) {
     let server = Server::with(store, &[("HEDGEROW_DRAIN_SECONDS_MAX", "1")]);
     let _never_finished = begun(&server, "never");
-    let (status, output, place) = server.stop();
+    let (status, output, instance) = server.stop();
     assert!(status.success() && output.contains("before every request"), "{output}");
-    let server = place.serve();
+    let server = instance.serve();
     assert!(!server.get("/api/personal_api_keys/").expect(200).text().contains("never"));
 }
 
@@ -79,7 +79,7 @@ fn acknowledged_writes_survive_a_kill() {
     let server = Server::start(Store::Sqlite);
     let key = server.key(&["user:read"]);
     server.process().signal("KILL");
-    let (_, _, place) = server.ended();
-    let server = place.serve();
+    let (_, _, instance) = server.wait_for_exit();
+    let server = instance.serve();
     server.call("GET", "/api/personal_api_keys/").key(&key).send().expect(200);
 }

@@ -4,9 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, PERSONAL_KEY, Place, Server, Store, both};
+use crate::harness::{
+    ADMIN_EMAIL, ADMIN_PASSWORD, Instance, PERSONAL_KEY, Server, Store, on_both_stores,
+};
 
-both! {
+on_both_stores! {
     first_start_uses_the_configured_keys,
     first_start_generates_and_prints_missing_credentials_once,
     restart_changes_nothing,
@@ -34,10 +36,10 @@ const GIVEN: [&str; 4] = [
 ];
 
 fn first_start_generates_and_prints_missing_credentials_once(store: Store) {
-    let mut place = Place::new(store);
-    GIVEN.iter().for_each(|name| place.unset(name));
-    place.set("HEDGEROW_LOG_LEVEL", "trace");
-    let server = place.serve();
+    let mut instance = Instance::new(store);
+    GIVEN.iter().for_each(|name| instance.unset(name));
+    instance.set("HEDGEROW_LOG_LEVEL", "trace");
+    let server = instance.serve();
     let printed = server.process().printed();
     let value = |label: &str| {
         let line = printed.lines().find(|line| line.trim().starts_with(label)).unwrap();
@@ -64,10 +66,10 @@ fn restart_changes_nothing(store: Store) {
     let server = Server::start(store);
     let made = server.key(&["dashboard:read"]);
     let keys = server.get("/api/personal_api_keys/").expect(200).json();
-    let (_, _, mut place) = server.stop();
-    place.set("HEDGEROW_PERSONAL_API_KEY", "phx_other");
-    place.set("HEDGEROW_ADMIN_EMAIL", "other@example.com");
-    let server = place.serve();
+    let (_, _, mut instance) = server.stop();
+    instance.set("HEDGEROW_PERSONAL_API_KEY", "phx_other");
+    instance.set("HEDGEROW_ADMIN_EMAIL", "other@example.com");
+    let server = instance.serve();
     let after = server.get("/api/personal_api_keys/").expect(200).json();
     assert_eq!(after, keys);
     server.call("GET", "/api/personal_api_keys/").key("phx_other").send().expect(401);
@@ -78,50 +80,50 @@ fn restart_changes_nothing(store: Store) {
 
 fn second_server_refuses_the_data_directory(store: Store) {
     let server = Server::start(store);
-    let (ok, _, complaint) = server.place().run(&["serve"]);
+    let (ok, _, stderr) = server.instance().run(&["serve"]);
     assert!(!ok);
     let pid = server.process().id();
-    assert!(complaint.contains(&format!("another server (process {pid})")), "{complaint}");
+    assert!(stderr.contains(&format!("another server (process {pid})")), "{stderr}");
     // With PostgreSQL a separate data directory is not enough.
     if store == Store::Postgres {
         let other = tempfile::tempdir().unwrap();
-        let folder = other.path().display().to_string();
+        let dir = other.path().display().to_string();
         let key = fs::read(server.file("secret.key")).unwrap();
         fs::write(other.path().join("secret.key"), key).unwrap();
-        let (ok, _, complaint) = server.place().run(&["serve", "--data-dir", &folder]);
-        assert!(!ok && complaint.contains("another server owns this catalog"), "{complaint}");
+        let (ok, _, stderr) = server.instance().run(&["serve", "--data-dir", &dir]);
+        assert!(!ok && stderr.contains("another server owns this catalog"), "{stderr}");
     }
     server.get("/api/personal_api_keys/").expect(200);
 }
 
 fn wrong_secret_key_refuses_to_start(store: Store) {
-    let (_, _, mut place) = Server::start(store).stop();
-    place.set(
+    let (_, _, mut instance) = Server::start(store).stop();
+    instance.set(
         "HEDGEROW_SECRET_KEY",
         "some other key than that of the file".replace(' ', "-").as_str(),
     );
-    let (ok, _, complaint) = place.run(&["serve"]);
-    assert!(!ok && complaint.contains("another secret key"), "{complaint}");
+    let (ok, _, stderr) = instance.run(&["serve"]);
+    assert!(!ok && stderr.contains("another secret key"), "{stderr}");
 }
 
 #[test]
 fn data_directory_is_private_to_its_owner() {
-    let mut place = Place::new(Store::Sqlite);
-    let folder = place.folder.path().join("new/data");
-    place.set("HEDGEROW_DATA_DIR", &folder.display().to_string());
-    let server = place.serve();
+    let mut instance = Instance::new(Store::Sqlite);
+    let dir = instance.data_dir.path().join("new/data");
+    instance.set("HEDGEROW_DATA_DIR", &dir.display().to_string());
+    let server = instance.serve();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&folder), 0o700);
-    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(mode(&dir), 0o700);
+    let files: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.iter().any(|file| file.ends_with("secret.key")));
     for file in files {
         let own = if file.is_dir() { 0o700 } else { 0o600 };
         assert_eq!(mode(&file), own, "{}", file.display());
     }
-    let key = folder.join("secret.key");
-    let (_, _, place) = server.stop();
+    let key = dir.join("secret.key");
+    let (_, _, instance) = server.stop();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
-    let server = place.serve();
+    let server = instance.serve();
     assert_eq!(mode(&key), 0o600);
     assert!(server.process().logged().contains("others could read the secret key"));
 }
@@ -139,16 +141,16 @@ fn failed_start_prints_one_line() {
         (["--listen", taken.as_str()], "cannot listen on"),
         (["--catalog-url", nobody], "cannot open the catalog: the catalog is unavailable"),
     ] {
-        let place = Place::new(Store::Sqlite);
-        let (ok, printed, complaint) = place.run(&[&["serve"], arguments.as_slice()].concat());
-        assert!(!ok && complaint.contains(why), "{complaint}");
-        assert_eq!((complaint.lines().count(), printed.as_str()), (1, ""), "{complaint}");
+        let instance = Instance::new(Store::Sqlite);
+        let (ok, printed, stderr) = instance.run(&[&["serve"], arguments.as_slice()].concat());
+        assert!(!ok && stderr.contains(why), "{stderr}");
+        assert_eq!((stderr.lines().count(), printed.as_str()), (1, ""), "{stderr}");
     }
 }
 
 #[test]
 fn version_includes_the_commit() {
-    let (told, printed, _) = Place::new(Store::Sqlite).run(&["--version"]);
+    let (told, printed, _) = Instance::new(Store::Sqlite).run(&["--version"]);
     let git = std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
     let commit = git.ok().filter(|git| git.status.success());
     let version = match commit.map(|git| String::from_utf8(git.stdout).unwrap()) {

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 use crate::persons::cohorts::{COHORTS, create, filters, path, pro};
 
-both! {
+on_both_stores! {
     cohort_membership_follows_behavior,
     flags_reject_behavioral_cohorts,
     cohort_dependency_cycles_are_rejected,
@@ -101,8 +101,8 @@ fn cohort_membership_follows_behavior(store: Store) {
     let asked = json!({ "query": { "kind": "TrendsQuery", "properties": [inside],
         "series": [{ "kind": "EventsNode", "event": "bought", "math": "dau" }],
         "trendsFilter": { "display": "BoldNumber" } } });
-    let answer = server.post("/api/projects/1/query/", asked).expect(200).json();
-    assert_eq!(answer["results"][0]["aggregated_value"], 3);
+    let response = server.post("/api/projects/1/query/", asked).expect(200).json();
+    assert_eq!(response["results"][0]["aggregated_value"], 3);
     let outer = json!([{ "type": "cohort", "key": "id", "value": found["id"], "negation": true },
         did("performed_event", json!({ "key": "looked" }))]);
     assert_eq!(members(outer), ["never"]);
@@ -128,10 +128,10 @@ fn cohort_membership_follows_behavior(store: Store) {
         let refused = server.post(COHORTS, json!({ "filters": filters(wrong) })).expect(400);
         assert_eq!(refused.error(), "validation_error invalid_input filters");
     }
-    let place = "filters__properties__values__0__values__0";
+    let field = "filters__properties__values__0__values__0";
     let leaf = did("performed_event", json!({ "negation": "x" }));
     let refused = server.post(COHORTS, json!({ "filters": filters(leaf) })).expect(400);
-    assert_eq!(refused.error(), format!("validation_error invalid_input {place}__negation"));
+    assert_eq!(refused.error(), format!("validation_error invalid_input {field}__negation"));
     let fine = json!({ "key": "price", "value": 90 });
     for wrong in [
         json!({ "key": "x", "operator": "like" }),
@@ -146,8 +146,8 @@ fn cohort_membership_follows_behavior(store: Store) {
     ] {
         let leaf = did("performed_event", json!({ "event_filters": [fine, wrong] }));
         let refused = server.post(COHORTS, json!({ "filters": filters(leaf) })).expect(400);
-        let place = format!("{place}__event_filters__1");
-        assert_eq!(refused.error(), format!("validation_error invalid_input {place}"), "{wrong}");
+        let field = format!("{field}__event_filters__1");
+        assert_eq!(refused.error(), format!("validation_error invalid_input {field}"), "{wrong}");
     }
     let list = json!([did("performed_event", json!({}))]).to_string();
     let list: String = list.bytes().map(|byte| format!("%{byte:02x}")).collect();

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Server, Store, both};
+use crate::harness::{Response, Server, Store, on_both_stores};
 
 pub const COHORTS: &str = "/api/projects/1/cohorts/";
 
-both! {
+on_both_stores! {
     cohort_has_every_field_that_clients_read,
     invalid_cohorts_name_their_field_and_change_nothing,
     static_cohorts_are_read_from_csv,
@@ -45,7 +45,7 @@ pub fn form(
     path: &str,
     fields: &[(&str, &str)],
     csv: &[u8],
-) -> Answer {
+) -> Response {
     let mut body = Vec::new();
     for (name, value) in fields {
         body.extend(
@@ -461,7 +461,7 @@ fn static_cohort_counts_only_existing_persons(store: Store) {
     let found = server.get("/api/projects/1/persons/?distinct_id=a").expect(200).json();
     let uuid = found["results"][0]["uuid"].as_str().unwrap();
     server.delete(&format!("/api/projects/1/persons/{uuid}/")).expect(202);
-    server.settle();
+    server.wait_until_applied();
     assert_eq!(counts(), (json!(2), json!(1)));
     let merge = json!({ "event": "$merge_dangerously", "distinct_id": "b", "properties": { "alias": "c" } });
     server.ingest(&[merge]);

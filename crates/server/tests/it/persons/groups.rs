@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     groups_are_listed_found_and_changed,
     group_types_are_renamed,
     group_properties_and_values_are_counted,
@@ -57,16 +57,16 @@ fn groups_are_listed_found_and_changed(store: Store) {
     let action = |name: &str, body: Value| server.post(&format!("{GROUPS}{name}/?{named}"), body);
     let changed = action("update_property", json!({ "key": "seats", "value": 5 })).expect(200);
     assert_eq!(changed.json()["group_properties"]["seats"], 5);
-    server.settle();
+    server.wait_until_applied();
     assert_eq!(find(named).json()["group_properties"], json!({ "name": "Acme Inc", "seats": 5 }));
     action("delete_property", json!({ "$unset": "name" })).expect(200);
-    server.settle();
+    server.wait_until_applied();
     assert_eq!(find(named).json()["group_properties"], json!({ "seats": 5 }));
 
     let new = json!({ "group_type_index": 0, "group_key": "new", "group_properties": { "a": 1 } });
     let made = server.post(GROUPS, new.clone()).expect(201).json();
     assert_eq!(made["group_properties"], json!({ "a": 1 }));
-    server.settle();
+    server.wait_until_applied();
     let found = find("group_type_index=0&group_key=new").expect(200).json();
     assert_eq!(found["group_properties"], json!({ "a": 1 }));
     assert_eq!(server.post(GROUPS, new).expect(400).json()["attr"], "group_key");

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 
-both! {
+on_both_stores! {
     persons_are_listed_searched_and_filtered,
     person_edits_go_through_the_journal,
     person_delete_and_split_keep_the_right_data,
@@ -90,13 +90,13 @@ fn persons_are_listed_searched_and_filtered(store: Store) {
         server.get(&format!("{PERSONS}{missing}/")).expect(404);
     }
     for bad in ["properties=x", "properties=[{%22key%22:%22a%22,%22operator%22:%22bogus%22}]"] {
-        let answer = server.get(&format!("{PERSONS}?{bad}")).expect(400);
-        assert_eq!(answer.json()["attr"], "properties", "{bad}");
+        let response = server.get(&format!("{PERSONS}?{bad}")).expect(400);
+        assert_eq!(response.json()["attr"], "properties", "{bad}");
     }
-    let answer = server.post(PERSONS, json!({})).expect(405);
-    assert_eq!(answer.json()["code"], "method_not_allowed");
-    assert!(answer.json()["detail"].as_str().unwrap().contains("$identify"));
-    assert_eq!(answer.header("allow"), Some("GET, HEAD, OPTIONS"));
+    let response = server.post(PERSONS, json!({})).expect(405);
+    assert_eq!(response.json()["code"], "method_not_allowed");
+    assert!(response.json()["detail"].as_str().unwrap().contains("$identify"));
+    assert_eq!(response.header("allow"), Some("GET, HEAD, OPTIONS"));
 }
 
 // contract: management 102, 103
@@ -104,7 +104,7 @@ fn person_edits_go_through_the_journal(store: Store) {
     let server = started(store);
     let path = format!("{PERSONS}{}/", uuid(&server, "u1"));
     let properties = || {
-        server.settle();
+        server.wait_until_applied();
         server.get(&path).expect(200).json()["properties"].clone()
     };
     let body = json!({ "properties": { "a": 1 } });
@@ -131,7 +131,7 @@ fn person_delete_and_split_keep_the_right_data(store: Store) {
     let server = started(store);
     let first = uuid(&server, "u1");
     assert!(server.delete(&format!("{PERSONS}{first}/")).expect(202).body.is_empty());
-    server.settle();
+    server.wait_until_applied();
     server.get(&format!("{PERSONS}{first}/")).expect(404);
     server.ingest(&[event("u1", json!({}))]);
     let again = server.get(&format!("{PERSONS}{first}/")).expect(200).json();
@@ -156,10 +156,10 @@ fn person_delete_and_split_keep_the_right_data(store: Store) {
     }
     let done = split(json!({ "distinct_ids_to_split": ["phone"] })).expect(201).json();
     assert_eq!(done, json!({ "success": true }));
-    server.settle();
+    server.wait_until_applied();
     assert_eq!(server.get(&path).json()["distinct_ids"], json!(["u2", anonymous]));
     split(json!({ "main_distinct_id": "u2" })).expect(201);
-    server.settle();
+    server.wait_until_applied();
     assert_eq!(server.get(&path).json()["distinct_ids"], json!(["u2"]));
     let left = server.get(&format!("{PERSONS}?distinct_id=phone")).json();
     assert_eq!(left["results"][0]["properties"], json!({}));
@@ -185,7 +185,7 @@ fn bulk_delete_removes_many_persons(store: Store) {
     };
     let done = delete(json!({ "ids": [one, two], "delete_events": true })).expect(202).json();
     assert_eq!(done, told(2, 2, true));
-    server.settle();
+    server.wait_until_applied();
     assert_eq!(ids(&server.get(PERSONS).json()), ["u3"]);
     let log = server.get(&format!("{PERSONS}activity/")).expect(200).json();
     let said = |line: &Value| line["activity"].clone();
@@ -193,7 +193,7 @@ fn bulk_delete_removes_many_persons(store: Store) {
     assert_eq!(said, ["deleted", "deleted"]);
     let done = delete(json!({ "distinct_ids": ["u3", "stranger"], "keep_person": true }));
     assert_eq!(done.expect(202).json(), told(1, 0, false));
-    server.settle();
+    server.wait_until_applied();
     assert_eq!(ids(&server.get(PERSONS).json()), ["u3"]);
 }
 
@@ -341,12 +341,12 @@ fn person_edits_are_in_the_activity_log(store: Store) {
     let two = format!("{PERSONS}{}/", uuid(&server, "u2"));
     let split = json!({ "main_distinct_id": "u2" });
     server.post(&format!("{two}split/"), split).expect(201);
-    server.settle();
+    server.wait_until_applied();
     assert_eq!(log(&two)["results"][0]["activity"], "split_person");
     let left = &log(&two)["results"][0]["detail"]["changes"][0]["after"]["distinct_ids"];
     assert_eq!(*left, json!(["other"]));
     server.delete(&two).expect(202);
-    server.settle();
+    server.wait_until_applied();
     server.get(&format!("{two}activity/")).expect(404);
     assert_eq!(log(PERSONS)["results"][0]["activity"], "deleted");
     assert_eq!(log(PERSONS)["total_count"], 4);

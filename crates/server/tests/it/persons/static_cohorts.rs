@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, both};
+use crate::harness::{Server, Store, on_both_stores};
 use crate::persons::cohorts::{COHORTS, create, filters, form, path, pro};
 
-both! {
+on_both_stores! {
     static_cohort_stores_conditions_without_effect,
     csv_upload_accepts_any_line_ending,
     static_cohort_adds_persons_by_request,

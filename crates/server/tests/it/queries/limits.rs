@@ -20,9 +20,9 @@ fn malicious_statements_are_rejected_and_release_memory() {
         format!("select {}", many(&|no| format!("match('x', '([a-z]{{20}}|{no}){{40}}')"))),
     ] {
         let query = json!({ "kind": "HogQLQuery", "query": text });
-        let answer = ask(&server, json!({ "query": query }));
+        let response = ask(&server, json!({ "query": query }));
         let start = &text[..60];
-        assert_eq!(answer.status, 504, "{start}: {}", answer.text());
+        assert_eq!(response.status, 504, "{start}: {}", response.text());
     }
     // Waits until the queries' threads have ended; hangs if they do not.
     let held = "hedgerow_query_memory_bytes 0";

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Server, Store};
+use crate::harness::{Response, Server, Store};
 
 /// Fixture F1 of the contract.
 fn f1() -> Server {
@@ -22,7 +22,7 @@ fn f1() -> Server {
     server
 }
 
-pub fn ask(server: &Server, body: Value) -> Answer {
+pub fn ask(server: &Server, body: Value) -> Response {
     server.post("/api/projects/1/query/", body)
 }
 
@@ -37,13 +37,13 @@ pub fn rows(server: &Server, text: &str) -> Value {
 
 fn refused(server: &Server, text: &str) -> String {
     let query = json!({ "kind": "HogQLQuery", "query": text });
-    let answer = ask(server, json!({ "query": query })).expect(400).json();
+    let response = ask(server, json!({ "query": query })).expect(400).json();
     assert_eq!(
-        [&answer["type"], &answer["code"], &answer["attr"]],
+        [&response["type"], &response["code"], &response["attr"]],
         [&json!("validation_error"), &json!("invalid_input"), &Value::Null],
         "{text}"
     );
-    answer["detail"].as_str().unwrap().to_owned()
+    response["detail"].as_str().unwrap().to_owned()
 }
 
 fn trends(more: Value) -> Value {
@@ -70,8 +70,8 @@ fn invalid_queries_are_rejected() {
         json!({ "query": { "kind": "HogQLQuery", "query": "select 1" }, "refresh": "sometimes" }),
         json!({ "query": { "kind": "SavedInsightNode" } }),
     ] {
-        let answer = ask(&server, body.clone()).expect(400).json();
-        let told = [&answer["type"], &answer["code"]];
+        let response = ask(&server, body.clone()).expect(400).json();
+        let told = [&response["type"], &response["code"]];
         assert_eq!(told, [&json!("invalid_request"), &json!("parse_error")], "{body}");
     }
     let query = json!({ "kind": "HogQLQuery", "query": "select 1" });
@@ -118,7 +118,7 @@ fn query_result_is_cached_until_forced() {
 }
 
 /// Polls an async query until it has ended.
-fn ended(server: &Server, path: &str) -> Answer {
+fn poll_until_ended(server: &Server, path: &str) -> Response {
     loop {
         let told = server.get(path);
         if told.status != 202 {
@@ -137,7 +137,7 @@ fn async_query_runs_in_the_background() {
     let started = ask(&server, body).expect(202).json()["query_status"].clone();
     assert_eq!([&started["id"], &started["complete"]], [&json!("x1"), &json!(false)]);
     let path = "/api/projects/1/query/x1/";
-    let done = ended(&server, path).expect(200).json();
+    let done = poll_until_ended(&server, path).expect(200).json();
     assert_eq!(done["query_status"]["results"]["results"], json!([[5]]));
     server.get("/api/projects/1/query/unknown/").expect(404);
     assert!(server.delete(path).expect(200).json()["message"].is_string());
@@ -149,7 +149,7 @@ fn async_query_runs_in_the_background() {
     let body = json!({ "query": bad, "refresh": "force_async", "client_query_id": "x2" });
     ask(&server, body).expect(202);
     let path = "/api/projects/1/query/x2/";
-    let failed = ended(&server, path).expect(400).json();
+    let failed = poll_until_ended(&server, path).expect(400).json();
     let told = failed["query_status"]["error_message"].as_str().unwrap();
     assert!(told.contains("nope"), "{told}");
 }
@@ -227,7 +227,7 @@ fn query_uses_current_persons_and_groups_of_its_project() {
     let other = other.expect(201).json();
     let body = json!({ "api_key": other["api_token"], "event": "secret", "distinct_id": "x" });
     server.call("POST", "/capture/").no_key().json(body).send().expect(200);
-    server.settle();
+    server.wait_until_applied();
     let seen = "select count() from events where event = 'secret' or team_id = 2";
     assert_eq!(rows(&server, seen), json!([[0]]));
     let query = json!({ "kind": "HogQLQuery", "query": "select event from events" });
@@ -415,8 +415,13 @@ fn query_past_its_limits_fails_with_an_error() {
         "select arrayMap(x -> x + 1, range(10000000000))",
     ] {
         let query = json!({ "kind": "HogQLQuery", "query": text });
-        let answer = ask(&server, json!({ "query": query }));
-        assert!([400, 504].contains(&answer.status), "{text}: {} {}", answer.status, answer.text());
+        let response = ask(&server, json!({ "query": query }));
+        assert!(
+            [400, 504].contains(&response.status),
+            "{text}: {} {}",
+            response.status,
+            response.text()
+        );
     }
     server.get("/_readyz").expect(200);
 }
@@ -474,11 +479,11 @@ fn events_list_accepts_hogql_expressions() {
         .map(|event| &event["properties"]["amount"])
         .collect();
     assert_eq!(amounts, [&json!(30), &json!(20)]);
-    for (select, conditions, place) in
+    for (select, conditions, location) in
         [(r#"["event, ("]"#, "", "column"), ("", r#"["event ="]"#, "column 8"), ("", "1", "JSON")]
     {
         let refused = list(select, conditions).expect(400).json();
         let detail = refused["detail"].as_str().unwrap();
-        assert!(detail.contains(place), "{detail}");
+        assert!(detail.contains(location), "{detail}");
     }
 }
