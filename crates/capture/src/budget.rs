@@ -416,17 +416,18 @@ impl<'a> BodyReservation<'a> {
         }
         let budget = self.budget;
         let small = self.bytes <= SMALL_BYTES;
-        let wanted = if small { self.bytes } else { self.bytes.next_multiple_of(STEP_BYTES) };
-        let (kind, wanted) = match self.sender {
-            Sender::Public if small && !self.is_large => (PoolKind::SmallBodies, wanted),
-            Sender::Public => (PoolKind::LargeBodies, wanted),
+        let target_bytes = if small { self.bytes } else { self.bytes.next_multiple_of(STEP_BYTES) };
+        let (kind, target_bytes) = match self.sender {
+            Sender::Public if small && !self.is_large => (PoolKind::SmallBodies, target_bytes),
+            Sender::Public => (PoolKind::LargeBodies, target_bytes),
             Sender::Member => (PoolKind::MemberBodies, self.bytes),
             Sender::Unauthenticated => (PoolKind::UnauthenticatedBodies, self.bytes),
         };
         let pool = budget.pool(kind);
         // While it moves from the small lane to the large one it holds both, and does not wait.
         let in_pool = self.held.take_if(|held| std::ptr::eq(held.pool, pool));
-        let missing = in_pool.as_ref().map_or(pool.units(wanted), |held| held.missing(wanted));
+        let missing =
+            in_pool.as_ref().map_or(pool.units(target_bytes), |held| held.missing(target_bytes));
         let more = match pool.0.semaphore.try_acquire_many(missing) {
             Ok(more) => Some(more),
             Err(_) => self.wait(kind, missing).await?,

@@ -141,19 +141,19 @@ fn read_bounded(
             }
         };
         memory.take(step)?;
-        let wanted = match small {
+        let chunk_bytes = match small {
             true => step,
             false => OUTPUT_STEP_BYTES,
         };
-        let wanted = wanted.min(limit - out.len());
-        if out.capacity() - out.len() < wanted {
+        let chunk_bytes = chunk_bytes.min(limit - out.len());
+        if out.capacity() - out.len() < chunk_bytes {
             // Larger output is copied once into the maximal buffer, whose pages are only touched as
             // they are filled.
-            let additional = if small { wanted } else { limit - out.len() };
+            let additional = if small { chunk_bytes } else { limit - out.len() };
             out.reserve_exact(additional);
         }
-        let read = (&mut reader).take(wanted as u64).read_to_end(&mut out);
-        if read.map_err(|_| Error::Encoding(encoding))? < wanted {
+        let read = (&mut reader).take(chunk_bytes as u64).read_to_end(&mut out);
+        if read.map_err(|_| Error::Encoding(encoding))? < chunk_bytes {
             break;
         }
     }

@@ -25,7 +25,7 @@ pub(crate) fn init() {
     warehouse::on_memory_released(purge);
 }
 
-/// Purges until the server stops: mimalloc purges only while somebody allocates, so an idle server
+/// Purges until the server stops: mimalloc purges only during allocations, so an idle server
 /// would keep its free pages. Large buffers are purged when they are freed (see [`init`]): bodies
 /// of 20 MB from 64 clients would otherwise hold over 1 GB, and 458 MB even with a 10 ms delay.
 pub(crate) async fn purge_periodically() {

@@ -109,12 +109,12 @@ impl DataDir {
                 None if self.catalog_file().exists() => bail!(
                     "there is no {SECRET_KEY} in {}, but the catalog was encrypted with one; \
                      restore {SECRET_KEY} from a backup, or set secret_key to its value",
-                    self.shown()
+                    self.display()
                 ),
                 None => self.generate_key()?,
             },
             (None, None) => self.read_key()?.with_context(|| {
-                format!("there is no {SECRET_KEY} in {}, and no secret_key is set", self.shown())
+                format!("there is no {SECRET_KEY} in {}, and no secret_key is set", self.display())
             })?,
         };
         Ok(Vault::new(&key))
@@ -202,7 +202,7 @@ impl DataDir {
         format!(
             "hedgerow {current} cannot read {}: {why}; start {needed}, or restore a backup that \
              was made before the upgrade",
-            self.shown()
+            self.display()
         )
     }
 
@@ -227,7 +227,7 @@ impl DataDir {
         self.path.join(IMPORTS)
     }
 
-    fn shown(&self) -> std::path::Display<'_> {
+    fn display(&self) -> std::path::Display<'_> {
         self.path.display()
     }
 }

@@ -78,7 +78,7 @@ async fn open_catalog(data_dir: &DataDir, settings: &Settings) -> Result<Catalog
 struct Plan {
     reasons: Vec<String>,
     survey: Survey,
-    wanted: Option<SalvageTarget>,
+    target: Option<SalvageTarget>,
     /// Records that the new journal takes over.
     salvaged: u64,
     /// The positions of the warehouse and of the catalog.
@@ -131,7 +131,7 @@ fn plan(data_dir: &DataDir, catalog: Option<(u128, u64)>) -> Result<Plan> {
         imports: !reasons.is_empty() && data_dir.imports().is_dir(),
         reasons,
         survey,
-        wanted: None,
+        target: None,
         salvaged,
         stored: (oldest, applied),
         segments: BTreeSet::new(),
@@ -142,7 +142,7 @@ fn plan(data_dir: &DataDir, catalog: Option<(u128, u64)>) -> Result<Plan> {
         if plan.is_foreign_journal(id) {
             plan.salvaged = 0;
         }
-        plan.wanted = Some(SalvageTarget {
+        plan.target = Some(SalvageTarget {
             id,
             oldest: Position::from_u64(oldest),
             next: Position::from_u64(applied.max(oldest)),
@@ -153,7 +153,7 @@ fn plan(data_dir: &DataDir, catalog: Option<(u128, u64)>) -> Result<Plan> {
 
 impl Plan {
     fn is_empty(&self) -> bool {
-        self.wanted.is_none() && self.segments.is_empty()
+        self.target.is_none() && self.segments.is_empty()
     }
 
     /// Whether the journal has a different id from the one the stores were filled from.
@@ -166,8 +166,8 @@ impl Plan {
         let (oldest, applied) = self.stored;
         let mut lost: Vec<Range<u64>> = Vec::new();
         let survey = &self.survey;
-        let (first, end) = match self.wanted {
-            Some(wanted) if self.is_foreign_journal(wanted.id) => (oldest, oldest),
+        let (first, end) = match self.target {
+            Some(target) if self.is_foreign_journal(target.id) => (oldest, oldest),
             _ if survey.segments == 0 => (oldest, oldest),
             _ => (survey.oldest.as_u64(), survey.end.as_u64()),
         };
@@ -186,7 +186,7 @@ impl Plan {
                 format!("the segment {file} is dropped: its files move to warehouse/damaged\n")
             })
             .collect();
-        let Some(wanted) = self.wanted else {
+        let Some(target) = self.target else {
             if !dropped.is_empty() {
                 return dropped;
             }
@@ -202,9 +202,9 @@ impl Plan {
         text += &format!(
             "  a new journal {} takes over {} records that are still to be applied, and continues \
              at position {}\n",
-            wanted.id,
+            target.id,
             self.salvaged,
-            wanted.next.as_u64().max(self.survey.next.as_u64()).max(wanted.oldest.as_u64()),
+            target.next.as_u64().max(self.survey.next.as_u64()).max(target.oldest.as_u64()),
         );
         text += "  the old journal is moved to repair-<time>, unchanged\n";
         if self.imports {
@@ -227,7 +227,7 @@ impl Plan {
             more => text += &format!("  and {more} more ranges of positions\n"),
         }
         text += "  events after the journal's end that no store had applied cannot be counted\n";
-        if let Some(id) = self.survey.id.filter(|_| self.is_foreign_journal(wanted.id)) {
+        if let Some(id) = self.survey.id.filter(|_| self.is_foreign_journal(target.id)) {
             text += &format!(
                 "  the {} records of journal {id}, which belong to other stores\n",
                 self.survey.records
@@ -241,28 +241,29 @@ impl Plan {
 fn execute_plan(data_dir: &DataDir, plan: &Plan) -> Result<String> {
     let mut text = String::new();
     for file in &plan.segments {
-        let aside = warehouse::quarantine_segment(&data_dir.warehouse(), file)
+        let quarantined = warehouse::quarantine_segment(&data_dir.warehouse(), file)
             .with_context(|| format!("cannot drop {file}"))?;
-        let kept: Vec<String> = aside.kept.iter().map(|file| file.display().to_string()).collect();
+        let moved_files: Vec<String> =
+            quarantined.kept.iter().map(|file| file.display().to_string()).collect();
         text += &format!(
             "done: dropped {} events of project {}; their files are {}\n",
-            aside.events,
-            aside.project,
-            kept.join(" and ")
+            quarantined.events,
+            quarantined.project,
+            moved_files.join(" and ")
         );
     }
     Ok(text + &repair_journal(data_dir, plan)?)
 }
 
 fn repair_journal(data_dir: &DataDir, plan: &Plan) -> Result<String> {
-    let Some(wanted) = plan.wanted else { return Ok(String::new()) };
+    let Some(target) = plan.target else { return Ok(String::new()) };
     let dir = data_dir.path();
     let backup_dir = create_backup_dir(dir)?;
     let (new, journal) = (dir.join(REPAIRED), data_dir.journal());
     write_marker(data_dir, &backup_dir)?;
     let empty = dir.join("journal.none");
-    let from = if plan.is_foreign_journal(wanted.id) { &empty } else { &journal };
-    let made = journal::salvage(from, &new, wanted).context("cannot write the new journal")?;
+    let from = if plan.is_foreign_journal(target.id) { &empty } else { &journal };
+    let salvaged = journal::salvage(from, &new, target).context("cannot write the new journal")?;
     let imports = data_dir.imports();
     for (from, name) in [(&journal, "journal"), (&imports, "imports")] {
         if from.is_dir() {
@@ -278,8 +279,8 @@ fn repair_journal(data_dir: &DataDir, plan: &Plan) -> Result<String> {
     Ok(format!(
         "done: the journal holds {} records and continues at position {}; the old files are in \
          {}\n",
-        made.records,
-        made.next,
+        salvaged.records,
+        salvaged.next,
         backup_dir.display()
     ))
 }

@@ -95,8 +95,8 @@ fn pools_sum_to_at_most_the_budget() {
     for bytes_max in [MIB, 16 * MIB, 128 * MIB] {
         let body_bytes_max = bytes_max / 8;
         let budget = Budget::new(bytes_max, body_bytes_max, Duration::ZERO);
-        let pools = PoolKind::ALL.into_iter().filter(|one| *one != PoolKind::MemberResponses);
-        let all: usize = pools.map(|one| budget.pool(one).0.units as usize * UNIT_BYTES).sum();
+        let pools = PoolKind::ALL.into_iter().filter(|kind| *kind != PoolKind::MemberResponses);
+        let all: usize = pools.map(|kind| budget.pool(kind).0.units as usize * UNIT_BYTES).sum();
         assert!(all + body_bytes_max <= bytes_max + UNIT_BYTES, "{all} of {bytes_max}");
     }
 }
@@ -128,13 +128,13 @@ async fn waiters_of_a_pool_are_bounded() {
     let all = budget.reserve_decoded_large(usize::MAX).await.unwrap();
     let mut waiting: Vec<_> =
         (0..WAITERS_MAX).map(|_| Box::pin(budget.reserve_decoded_large(KIB))).collect();
-    for one in &mut waiting {
-        assert!(timeout(Duration::ZERO, one.as_mut()).await.is_err());
+    for waiter in &mut waiting {
+        assert!(timeout(Duration::ZERO, waiter.as_mut()).await.is_err());
     }
     assert_eq!(budget.reserve_decoded_large(KIB).await.err(), Some(Busy));
     drop(all);
-    for one in waiting {
-        one.await.unwrap();
+    for waiter in waiting {
+        waiter.await.unwrap();
     }
     budget.reserve_decoded_large(KIB).await.unwrap();
 }

@@ -248,7 +248,7 @@ fn find(instance: &Instance, text: &str) -> (PathBuf, Vec<u8>, usize) {
 fn corrupted_journal_record_loses_only_that_event() {
     let server = Server::start(Store::Sqlite);
     ingest(&server, 0..10);
-    // The warehouse is behind the catalog, as after a crash.
+    // A clean stop: the warehouse has the first ten events.
     let server = server.restart();
     ingest(&server, 10..20);
     server.ingest(&[json!({ "event": "needle", "distinct_id": "d1" })]);

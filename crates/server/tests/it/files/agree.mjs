@@ -1,9 +1,9 @@
-// Answers, for each case, what posthog-node decides by itself and what the server tells it.
+// Prints, for each case, the local evaluation of posthog-node and the server's evaluation.
 import { createRequire } from 'node:module'
 import { readFileSync } from 'node:fs'
 
-const [folder, host, projectKey, personalApiKey] = process.argv.slice(2)
-const { PostHog } = createRequire(folder + '/')('posthog-node')
+const [directory, host, projectKey, personalApiKey] = process.argv.slice(2)
+const { PostHog } = createRequire(directory + '/')('posthog-node')
 const local = new PostHog(projectKey, { host, personalApiKey, featureFlagsPollingInterval: 1e8 })
 await local.waitForLocalEvaluationReady()
 const remote = new PostHog(projectKey, { host })

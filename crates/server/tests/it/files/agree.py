@@ -1,4 +1,4 @@
-"""Answers, for each case, what posthog-python decides by itself and what the server tells it."""
+"""Prints, for each case, the local evaluation of posthog-python and the server's evaluation."""
 
 import json
 import logging

@@ -1,7 +1,7 @@
-/* A disk that fails when it is told to, loaded in front of the C library.
+/* Disk fault injection, preloaded with LD_PRELOAD in front of the C library.
  *
- * FAILING_DISK names a file. While it is there, its first word says what fails ("full": writes,
- * "sync": syncs) and its second what part of a path the failing files have in common. */
+ * FAILING_DISK names a control file. While it exists, its first word selects the fault ("full": writes
+ * fail with ENOSPC, "sync": fsync fails) and its second word a substring of the affected paths. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
-"""Writes lines of an export as Parquet files, in the shapes that other programs give them."""
+"""Converts a JSON export to Parquet files with the schemas that other programs write."""
 import json
 import sys
 import uuid
 
 import polars
 
-source, folder = sys.argv[1:]
+source, directory = sys.argv[1:]
 lines = [json.loads(line) for line in open(source)]
 
 
@@ -49,9 +49,9 @@ shapes = {
     )),
 }
 if "uuid" not in lines[0]:
-    table(lines).drop("uuid").write_parquet(f"{folder}/nameless.parquet", row_group_size=3_000)
+    table(lines).drop("uuid").write_parquet(f"{directory}/nameless.parquet", row_group_size=3_000)
 else:
     share = -(-len(lines) // len(shapes))
     for n, (name, (compression, shape)) in enumerate(shapes.items()):
         part = shape(table(lines[n * share : (n + 1) * share]))
-        part.write_parquet(f"{folder}/{name}.parquet", compression=compression, row_group_size=4)
+        part.write_parquet(f"{directory}/{name}.parquet", compression=compression, row_group_size=4)

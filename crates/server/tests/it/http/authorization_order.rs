@@ -421,7 +421,7 @@ fn routes_are_registered_only_through_the_openapi_builder() {
         found.extend(lines.map(|_| file.clone()));
     }
     found.sort();
-    // `routes.rs` nests the management routes behind the public ones.
+    // `routes.rs` registers routes; `router.rs` mounts management behind the public ones.
     assert_eq!(found, ["api/src/router.rs", "api/src/routes.rs"]);
 }
 
