@@ -76,7 +76,7 @@ pub enum AccessLevel {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(into = "i64", try_from = "i64")]
-#[schemars(with = "i64")]
+#[schemars(rename = "Level", with = "i64")]
 pub enum MembershipLevel {
     Member = 1,
     Admin = 8,
