@@ -164,7 +164,7 @@ async fn split(
             leaving.retain(|id| visited.insert(id.clone()));
             check_ids_belong(&app, project, &person, ATTR, &leaving).await?;
             if leaving.len() as i64 >= total {
-                let detail = "At least one distinct id must stay with the person.";
+                let detail = "One distinct id has to stay.";
                 return Err(Error::invalid(ATTR, "invalid_input", detail));
             }
             let count = leaving.len() as i64;
