@@ -270,7 +270,7 @@ impl IntoResponse for SharingUpdate {
         match self {
             Self::Done(shown) => axum::Json(shown).into_response(),
             Self::NoPasswords => {
-                let error = "SharingConfig with password requires the Advanced Permissions feature";
+                let error = "Sharing with password requires the Advanced Permissions feature";
                 (StatusCode::FORBIDDEN, axum::Json(json!({ "error": error }))).into_response()
             }
         }
