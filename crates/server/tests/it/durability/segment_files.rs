@@ -82,6 +82,6 @@ fn flush_bounds_the_files_of_1100_months() {
     assert!(files <= 15, "{files} files");
     let server = instance.serve();
     assert_eq!(count(&server).expect(200).json()["results"], json!([[1_100]]));
-    let limit = "open files and connections that the system allows";
+    let limit = "file descriptor limit (RLIMIT_NOFILE)";
     assert!(server.process().wait_for(limit).is_some(), "{}", server.output());
 }
