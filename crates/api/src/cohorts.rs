@@ -126,7 +126,7 @@ async fn create(
             "Only static cohorts accept lists of persons.",
         ));
     }
-    let listed = file.map(|file| csv::names(&file)).transpose()?;
+    let listed = file.map(|file| csv::person_ids(&file)).transpose()?;
     let new = NewCohort {
         name: change.name.flatten(),
         description: change.description.unwrap_or_default(),
@@ -247,7 +247,7 @@ async fn update(
     if is_put.0 && !current.is_static && change.filters.is_none() {
         return Err(Error::required("filters"));
     }
-    let listed = file.map(|file| csv::names(&file)).transpose()?;
+    let listed = file.map(|file| csv::person_ids(&file)).transpose()?;
     if change.deleted == Some(true) && (listed.is_some() || !persons.is_empty()) {
         let detail = "A request cannot both add persons and delete the cohort.";
         return Err(Error::invalid("deleted", "invalid_input", detail));

@@ -87,7 +87,8 @@ impl Rights {
         Ok(Self { user, is_admin, rules: caller.rules.clone(), left })
     }
 
-    /// Authors can always edit their flags; manager access takes an administrator or a rule.
+    /// The caller's access level on a flag: manager for administrators, else what the access rules
+    /// grant; at least editor for its author, at most viewer if the organization restricts the flag.
     pub(crate) fn level(&self, flag: &FeatureFlag) -> AccessLevel {
         if self.is_admin {
             return AccessLevel::Manager;

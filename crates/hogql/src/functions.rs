@@ -138,7 +138,7 @@ pub enum Nulls {
     OrNull,
     /// The function handles nulls itself; its result type tells whether it may be null.
     Custom,
-    /// Skips nulls and is never null: the count of no rows is 0.
+    /// An aggregate that skips nulls and is never null: over no rows it is 0, as `count`.
     SkipToZero,
     /// Skips nulls. Over no rows it is null if an argument is nullable, otherwise the default of its
     /// type, as in ClickHouse with `aggregate_functions_null_for_empty = 0`.

@@ -85,17 +85,17 @@ impl Scan<'_> {
         let work = || {
             let mut state = new();
             let mut memos = ThreadMemos::default();
-            let mut fold_parts = || -> Result<()> {
+            let mut fold_ranges = || -> Result<()> {
                 while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if failed.load(Ordering::Relaxed) {
                         break;
                     }
                     self.limits.check()?;
-                    self.fold_part(part, &columns, &mut memos, &mut state, &each)?;
+                    self.fold_range(part, &columns, &mut memos, &mut state, &each)?;
                 }
                 Ok(())
             };
-            let folded = fold_parts();
+            let folded = fold_ranges();
             failed.fetch_or(folded.is_err(), Ordering::Relaxed);
             folded.map(|()| state)
         };
@@ -112,7 +112,7 @@ impl Scan<'_> {
         })
     }
 
-    /// Keys of the scan, then of the actor, then of the breakdown: `fold_part` slices by this
+    /// Keys of the scan, then of the actor, then of the breakdown: `fold_range` slices by this
     /// order.
     fn all_keys(&self) -> Vec<ColumnKey> {
         let actor = self.actors.map(ActorSource::keys).unwrap_or_default();
@@ -120,7 +120,7 @@ impl Scan<'_> {
         self.keys.iter().chain(actor).cloned().chain(breakdown).collect()
     }
 
-    fn fold_part<S>(
+    fn fold_range<S>(
         &self,
         part: &ScanRange,
         columns: &Projection,

@@ -78,7 +78,7 @@ pub struct Corruption {
     pub expected: String,
     pub actual: String,
     /// Bytes after `offset`, in this file and later ones: what truncating here would lose.
-    pub bytes_behind: u64,
+    pub bytes_after: u64,
 }
 
 impl fmt::Display for Corruption {
@@ -91,7 +91,7 @@ impl fmt::Display for Corruption {
             self.position,
             self.expected,
             self.actual,
-            self.bytes_behind
+            self.bytes_after
         )
     }
 }

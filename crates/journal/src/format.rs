@@ -46,7 +46,7 @@ const SEGMENT_MAGIC: &[u8; 8] = b"HEDGEJNL";
 pub(crate) const GROUP_MAGIC: &[u8; 4] = b"HGRP";
 const HEADER_CHECKSUM: usize = HEADER_BYTES as usize - 4;
 
-/// A place in a segment: everything before it is content.
+/// End of a segment's valid content: its byte offset, and the position of the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub offset: u64,
@@ -137,7 +137,7 @@ impl SegmentHeader {
         Ok(header)
     }
 
-    /// What no journal can have written, so that nothing behind has to reckon with it.
+    /// Rejects values that no journal writes, so that later code need not handle them (overflow).
     fn plausible(&self) -> Result<(), (&'static str, u64)> {
         let (first, before) = (self.first.as_u64(), self.previous.position.as_u64());
         if self.number > NUMBER_MAX {

@@ -38,7 +38,7 @@ pub(crate) fn recover(storage: &dyn Storage, dir: &Path) -> Result<Option<Recove
 
     let tail = read_tail(&last)?;
     rewrite(storage, &last, tail.synced_to, tail.end.offset)?;
-    last.show(tail.end);
+    last.set_visible(tail.end);
     // Positions may have skipped ahead at the start of the last segment.
     let end = if last.is_empty() { last.header.previous.position } else { tail.end.position };
     let log_end = LogEnd { end, next: tail.next(&last) };
@@ -53,7 +53,7 @@ pub(crate) fn open_all(dir: &Path, options: &OpenOptions) -> Result<Vec<Arc<Segm
         .collect::<Result<_>>()?;
     for pair in segments.windows(2) {
         let (previous, next) = (&pair[0].header, &pair[1].header);
-        let faults = [
+        let checks = [
             (
                 previous.journal == next.journal,
                 previous.journal.to_string(),
@@ -61,11 +61,11 @@ pub(crate) fn open_all(dir: &Path, options: &OpenOptions) -> Result<Vec<Arc<Segm
             ),
             (
                 next.previous.position >= previous.first,
-                format!("an end of the previous segment from position {} on", previous.first),
+                format!("the previous segment to end at position {} or later", previous.first),
                 next.previous.position.to_string(),
             ),
         ];
-        if let Some((_, expected, actual)) = faults.into_iter().find(|(holds, _, _)| !holds) {
+        if let Some((_, expected, actual)) = checks.into_iter().find(|(holds, _, _)| !holds) {
             return Err(corrupt_header(pair[1].path.clone(), pair[1].bytes(), expected, actual));
         }
     }
@@ -78,28 +78,30 @@ fn check_complete(segments: &[Arc<Segment>]) -> Result<()> {
         let end = pair[1].header.previous;
         let later_bytes =
             || segments[index + 1..].iter().map(|segment| segment.bytes()).sum::<u64>();
-        read_complete(&pair[0], end).map_err(|fault| match fault {
-            ReadFailure::Fault(fault) => corruption_at(&pair[0], fault, end.offset, later_bytes()),
-            ReadFailure::Error(error) => error,
+        read_complete(&pair[0], end).map_err(|failure| match failure {
+            ReadFailure::Corrupt(fault) => {
+                corruption_at(&pair[0], fault, end.offset, later_bytes())
+            }
+            ReadFailure::Io(error) => error,
         })?;
-        pair[0].show(end);
+        pair[0].set_visible(end);
     }
     Ok(())
 }
 
 enum ReadFailure {
-    Fault(Fault),
-    Error(Error),
+    Corrupt(Fault),
+    Io(Error),
 }
 
 fn read_complete(segment: &Arc<Segment>, end: End) -> Result<(), ReadFailure> {
     let mut scan = Scan::new(segment.clone(), end.offset);
     loop {
-        match scan.next().map_err(ReadFailure::Error)? {
+        match scan.next().map_err(ReadFailure::Io)? {
             ScanItem::Group { .. } | ScanItem::Record { .. } => {}
-            ScanItem::Bad(fault) => return Err(ReadFailure::Fault(fault)),
+            ScanItem::Bad(fault) => return Err(ReadFailure::Corrupt(fault)),
             ScanItem::End(actual) if actual == end => return Ok(()),
-            ScanItem::End(actual) => return Err(ReadFailure::Fault(wrong_end(actual, end))),
+            ScanItem::End(actual) => return Err(ReadFailure::Corrupt(wrong_end(actual, end))),
         }
     }
 }
@@ -126,13 +128,16 @@ pub(crate) fn corruption_at(
         position: fault.cut.position,
         expected: fault.expected,
         actual: fault.actual,
-        bytes_behind: limit.saturating_sub(fault.offset).saturating_add(later_bytes),
+        bytes_after: limit.saturating_sub(fault.offset).saturating_add(later_bytes),
     }))
 }
 
+/// The end of the last segment's content.
 pub(crate) struct Tail {
     pub end: End,
+    /// Offset up to which the segment is known to be synced.
     synced_to: u64,
+    /// Whether the journal was closed cleanly: its last group has no records.
     clean: bool,
 }
 

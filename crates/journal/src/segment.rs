@@ -37,7 +37,7 @@ impl Segment {
         *lock(&self.visible)
     }
 
-    pub(crate) fn show(&self, end: End) {
+    pub(crate) fn set_visible(&self, end: End) {
         *lock(&self.visible) = end;
     }
 
@@ -162,7 +162,7 @@ pub(crate) fn open(dir: &Path, number: u64, options: &OpenOptions) -> Result<Seg
 
 pub(crate) fn corrupt_header(file: PathBuf, bytes: u64, expected: String, actual: String) -> Error {
     let position = Position::from_u64(0);
-    let damage = Corruption { file, offset: 0, position, expected, actual, bytes_behind: bytes };
+    let damage = Corruption { file, offset: 0, position, expected, actual, bytes_after: bytes };
     Error::Corrupt(Box::new(damage))
 }
 

@@ -374,7 +374,7 @@ impl Walk<'_> {
         position: u64,
         expected: &str,
         actual: String,
-        bytes_behind: u64,
+        bytes_after: u64,
     ) -> Error {
         Error::Corrupt(Box::new(Corruption {
             file: self.segment.path.clone(),
@@ -382,7 +382,7 @@ impl Walk<'_> {
             position: Position::from_u64(position),
             expected: expected.to_owned(),
             actual,
-            bytes_behind,
+            bytes_after,
         }))
     }
 }

@@ -162,7 +162,7 @@ impl Writer {
         if self.shared.settings.durability == Durability::Fsync {
             self.sync(end.offset)?;
         }
-        self.last.show(end);
+        self.last.set_visible(end);
         self.log_end.send_replace(LogEnd { end: end.position, next: end.position });
         Ok(())
     }
@@ -292,7 +292,7 @@ impl Writer {
         .map_err(Error::io("write to the journal"))?;
         let end = start.offset + GROUP_BYTES as u64;
         self.sync(end)?;
-        self.last.show(End { offset: end, ..start });
+        self.last.set_visible(End { offset: end, ..start });
         self.last.trim();
         Ok(())
     }

@@ -66,8 +66,10 @@ pub(crate) async fn next_chunk(
 ) -> Result<Option<IngestBatch>, Failure> {
     let Edit::RenameProperty { from, to } = &record.edit else { return Ok(None) };
     let project = record.project;
-    let persons =
-        catalog.persons().having_property(project, from, *after, PERSONS_PER_TRANSACTION).await?;
+    let persons = catalog
+        .persons()
+        .candidates_with_property(project, from, *after, PERSONS_PER_TRANSACTION)
+        .await?;
     let Some(last) = persons.last() else { return Ok(None) };
     *after = Some(last.no);
     let mut identities = load(catalog, record, &[]).await?;

@@ -62,7 +62,8 @@ pub(crate) struct Lowering {
     pub cancellation: Cancellation,
     pub threads: usize,
     ctes: Vec<Cte>,
-    /// By the address of the subquery's relation.
+    /// Results of subqueries that ran, by the address of their relation in the plan, which does not
+    /// move.
     subquery_results: HashMap<usize, SubqueryResult>,
     sessions: Option<Arc<Sessions>>,
     /// Memory that stays in use until the query ends.
@@ -259,7 +260,8 @@ fn limit(plan: Arc<dyn ExecutionPlan>, skip: u64, fetch: Option<u64>) -> Arc<dyn
     Arc::new(GlobalLimitExec::new(single_partition(plan), size(skip), fetch.map(size)))
 }
 
-/// A column of a projection that does not exist yet; projections name columns by index.
+/// A reference to a column of a projection that is still being assembled; [`project`] names its
+/// columns by index. For a finished plan use [`input`].
 pub(crate) fn column(no: usize) -> Arc<dyn PhysicalExpr> {
     Arc::new(Column::new(&no.to_string(), no))
 }

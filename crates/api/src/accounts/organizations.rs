@@ -17,7 +17,7 @@ use crate::{
     NoContent, OrganizationReader, OrganizationWriter, Page, Patch, Resource, Result, Routes,
 };
 
-/// Upstream's documented length of a name.
+/// PostHog's documented maximum length of an organization's name.
 const NAME_CHARS_MAX: usize = 64;
 /// Hedgerow runs no plugins.
 const PLUGINS_ACCESS_NONE: i64 = 0;

@@ -225,7 +225,7 @@ where
         let credentials = credentials::authenticate(parts, app).await?;
         // A key restricted to projects may reach its own user and nothing else outside them.
         if R::SCOPE != "user" {
-            credentials.may_leave_projects()?;
+            credentials.reject_project_scoped_key()?;
         }
         credentials.may(R::SCOPE, M::ACCESS)?;
         let session = credentials.session().cloned();
@@ -251,7 +251,7 @@ pub(crate) async fn may_read(parts: &mut Parts, app: &AppState, object: &str) ->
         return Ok(());
     }
     if object != "user" {
-        credentials.may_leave_projects()?;
+        credentials.reject_project_scoped_key()?;
     }
     credentials.may(object, Access::Read)
 }
@@ -263,7 +263,7 @@ async fn authorize_in_project(
     object: &str,
     access: Access,
 ) -> Result<EffectiveAccess> {
-    credentials.may_enter_project(project)?;
+    credentials.require_project(project)?;
     credentials.may(object, access)?;
     let user = credentials.user().user.id;
     let standing = app.catalog.access().effective(user, project.id).await?;
@@ -280,7 +280,7 @@ async fn authorize_in_organization(
     object: &str,
     access: Access,
 ) -> Result<MembershipLevel> {
-    credentials.may_enter_organization(organization.id)?;
+    credentials.require_organization(organization.id)?;
     credentials.may(object, access)?;
     level(app, credentials, organization.id)
         .await?

@@ -49,7 +49,8 @@ impl KeyLocation {
     }
 }
 
-/// Authenticates by the first credential found; an invalid one is not skipped.
+/// Authenticates by the first credential found. An invalid one is an error; later locations are not
+/// tried.
 pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Credentials> {
     if let Some(cached) = parts.extensions.get::<Credentials>() {
         return Ok(cached.clone());
@@ -115,7 +116,8 @@ fn find_header_key(parts: &Parts) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Classifies the sender by the request's head, before its body is read.
+/// Classifies the sender by the request's head, to select the memory pool of the body before it is
+/// read.
 pub(crate) async fn sender(parts: &mut Parts, app: &AppState) -> Sender {
     let is_authenticated = match parts.headers.contains_key(header::AUTHORIZATION) {
         // `authenticate` caches its result in the extensions for the route's extractor.
@@ -216,7 +218,7 @@ impl Credentials {
         Ok(())
     }
 
-    pub(crate) fn may_enter_project(&self, project: &ProjectRow) -> Result<()> {
+    pub(crate) fn require_project(&self, project: &ProjectRow) -> Result<()> {
         let Some(key) = self.key() else { return Ok(()) };
         if key.scoped_teams.as_ref().is_some_and(|teams| !teams.contains(&project.id)) {
             return Err(Error::forbidden(format!(
@@ -224,15 +226,15 @@ impl Credentials {
                 project.id
             )));
         }
-        self.may_enter_its_organization(project.organization)
+        self.check_scoped_organizations(project.organization)
     }
 
-    pub(crate) fn may_enter_organization(&self, id: OrganizationId) -> Result<()> {
-        self.may_leave_projects()?;
-        self.may_enter_its_organization(id)
+    pub(crate) fn require_organization(&self, id: OrganizationId) -> Result<()> {
+        self.reject_project_scoped_key()?;
+        self.check_scoped_organizations(id)
     }
 
-    fn may_enter_its_organization(&self, id: OrganizationId) -> Result<()> {
+    fn check_scoped_organizations(&self, id: OrganizationId) -> Result<()> {
         let Some(key) = self.key() else { return Ok(()) };
         if key.scoped_organizations.as_ref().is_some_and(|ids| !ids.contains(&id)) {
             return Err(Error::forbidden(format!(
@@ -242,7 +244,8 @@ impl Credentials {
         Ok(())
     }
 
-    pub(crate) fn may_leave_projects(&self) -> Result<()> {
+    /// Rejects keys that are restricted to projects, on endpoints outside of projects.
+    pub(crate) fn reject_project_scoped_key(&self) -> Result<()> {
         if self.key().is_some_and(|key| key.scoped_teams.is_some()) {
             return Err(Error::forbidden(
                 "API keys with scoped projects are only supported on project-based endpoints.",

@@ -12,8 +12,8 @@ const COLUMNS: [(&str, PersonIdKind); 4] = [
     ("email", PersonIdKind::Email),
 ];
 
-/// The identifiers in a file, and their kind.
-pub(super) fn names(file: &[u8]) -> Result<(PersonIdKind, Vec<String>)> {
+/// The person identifiers that a CSV file lists, and their kind.
+pub(super) fn person_ids(file: &[u8]) -> Result<(PersonIdKind, Vec<String>)> {
     let refused = |detail: &str| Error::invalid("csv", "invalid_input", detail);
     let text = std::str::from_utf8(file).map_err(|_| refused("The file is not UTF-8 text."))?;
     let rows = rows(text.strip_prefix('\u{feff}').unwrap_or(text));
@@ -106,8 +106,8 @@ mod tests {
         ] {
             let expected = expected
                 .map(|(by, names)| (by, names.into_iter().map(str::to_owned).collect::<Vec<_>>()));
-            assert_eq!(names(file.as_bytes()).ok(), expected, "{file:?}");
+            assert_eq!(person_ids(file.as_bytes()).ok(), expected, "{file:?}");
         }
-        assert!(names(b"\xff\xfe").is_err());
+        assert!(person_ids(b"\xff\xfe").is_err());
     }
 }

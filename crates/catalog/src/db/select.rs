@@ -40,7 +40,7 @@ impl Condition {
         self.sql += sql;
     }
 
-    /// ANDs: the object with this table alias is visible.
+    /// Restricts to visible objects; `alias` is their table's alias.
     pub(crate) fn and_visible(&mut self, visibility: &Visibility, alias: &str) {
         if let Some(sql) = visible(visibility, alias, &mut self.values) {
             self.and_sql(&sql);
@@ -53,8 +53,8 @@ impl Condition {
         visible(visibility, alias, &mut self.values).unwrap_or_else(|| "TRUE".into())
     }
 
-    /// ANDs a substring search over several columns and, with `tagged`, over the tags of the object
-    /// with that alias.
+    /// ANDs a case-insensitive substring search over several columns and, if `tagged` gives an object
+    /// type and its table's alias, over the object's tags.
     pub(crate) fn and_search(
         &mut self,
         columns: &[&str],

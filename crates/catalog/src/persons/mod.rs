@@ -80,10 +80,10 @@ pub struct PersonWithIds {
 const FROM: &str = "persons p";
 const ORDER: &str = "p.created_at DESC, p.no DESC";
 /// Members of a cohort as last calculated.
-const OF_COHORT: &str = "p.no IN (SELECT m.person_no FROM cohort_people m \
+const IN_COHORT: &str = "p.no IN (SELECT m.person_no FROM cohort_people m \
      JOIN cohorts h ON h.id = m.cohort_id AND m.version = COALESCE(h.version, 0) \
      WHERE h.project_id = $1 AND h.id = ?)";
-const OF_ID: &str = "p.no IN (SELECT i.person_no FROM distinct_ids i \
+const HAS_DISTINCT_ID: &str = "p.no IN (SELECT i.person_no FROM distinct_ids i \
      WHERE i.project_id = $1 AND i.distinct_id = ?)";
 
 impl PersonFilter {
@@ -91,18 +91,18 @@ impl PersonFilter {
         let mut condition = Condition::new("p.project_id = $1", args![project]);
         let property = |name| dialect.json_text("p.properties", name);
         if let Some(id) = &self.distinct_id {
-            condition.and(OF_ID, id.as_str());
+            condition.and(HAS_DISTINCT_ID, id.as_str());
         }
         if let Some(email) = &self.email {
             condition.and(&format!("{} = ?", property("email")), email.as_str());
         }
         if let Some(search) = &self.search {
             let columns = [property("email"), property("name")];
-            condition.and_search_or(&[&columns[0], &columns[1]], search, OF_ID);
+            condition.and_search_or(&[&columns[0], &columns[1]], search, HAS_DISTINCT_ID);
         }
         let needs = self.properties.as_ref().map(Node::prefilter).unwrap_or_default();
         for cohort in self.cohort.into_iter().chain(needs.cohorts) {
-            condition.and(OF_COHORT, cohort);
+            condition.and(IN_COHORT, cohort);
         }
         for name in needs.properties.into_iter().filter(|name| name.len() <= PREFILTER_BYTES_MAX) {
             condition.and_may_have_member("p.properties", name);
@@ -338,7 +338,7 @@ impl Persons<'_> {
     }
 
     /// Persons after `after` that may have a property, by dense id. The caller checks the property.
-    pub async fn having_property(
+    pub async fn candidates_with_property(
         self,
         project: ProjectId,
         property: &str,

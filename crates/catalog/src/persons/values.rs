@@ -16,7 +16,7 @@ const SAMPLED_MAX: usize = 100_000;
 const BATCH_ROWS: i64 = 1_000;
 /// Distinct values or names that are counted.
 const DISTINCT_VALUES_MAX: usize = 10_000;
-/// Longer values are left out.
+/// Longer values are not suggested.
 const VALUE_CHARS_MAX: usize = 400;
 
 /// Counts per value.

@@ -11,9 +11,10 @@ use serde_json::Value;
 use super::{ByFlag, EvaluationRequest};
 use crate::FlagSet;
 
-/// Cached persons; beyond it, all are evicted.
+/// Cached persons. At the limit the whole cache is cleared.
 const CACHED_MAX: usize = 10_000;
-/// Cached bytes; beyond it, all are evicted. Anonymous clients can give a person 512 KiB.
+/// Memory of the cache. At the limit it is cleared. The count alone is no bound: anonymous clients
+/// can set 512 KiB of properties on one person.
 const CACHED_BYTES_MAX: usize = 16 << 20;
 /// Overhead of an entry or a value, besides its strings.
 const ENTRY_BYTES: usize = 128;

@@ -203,7 +203,7 @@ async fn corruption_error_has_offset_position_and_remaining_bytes() {
     let Error::Corrupt(damage) = &refused else { panic!("{refused}") };
     assert_eq!((damage.offset, damage.position), (offset, Position::START));
     assert!(damage.expected.starts_with("record checksum "), "{refused}");
-    assert!(damage.bytes_behind > 100, "{refused}");
+    assert!(damage.bytes_after > 100, "{refused}");
     let text = refused.to_string();
     assert!(text.contains("00000000000000000001.segment is damaged at byte 4236"), "{text}");
     let inspected = Inspection::open(crashed.dir.path()).err().unwrap();

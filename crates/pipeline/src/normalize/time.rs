@@ -8,10 +8,10 @@ use model::event::{AcceptedEvent, RawTime, SentAt};
 
 /// Timestamps further in the future than this are replaced by the receive time.
 const FUTURE_SECONDS_MAX: i64 = 23 * 3_600;
-/// A `sent_at` from the query string before this instant is not in milliseconds, and ignored.
-const MILLIS_AFTER_2020: i64 = 1_609_459_200_000;
+/// 2021-01-01T00:00:00Z. A smaller `sent_at` in the query string is not in milliseconds, and ignored.
+const SENT_AT_MILLIS_MIN: i64 = 1_609_459_200_000;
 const MICROS_PER_MILLI: i64 = 1_000;
-/// 9999-12-31T23:59:59Z; jiff ends there, and so do four-digit years.
+/// 9999-12-31T23:59:59Z, the last second of four-digit years.
 const LAST_SECOND: i64 = 253_402_300_799;
 /// 0000-01-01T00:00:00Z
 const FIRST_SECOND: i64 = -62_167_219_200;
@@ -62,7 +62,7 @@ fn read_sent_at(sent_at: &SentAt<'_>) -> Option<Timestamp> {
     match sent_at {
         SentAt::Text(text) => parse(text),
         SentAt::Millis(millis) => {
-            (*millis >= MILLIS_AFTER_2020).then(|| Timestamp::from_millis(*millis))
+            (*millis >= SENT_AT_MILLIS_MIN).then(|| Timestamp::from_millis(*millis))
         }
     }
 }
@@ -169,7 +169,7 @@ fn clock(text: &str) -> Option<(Time, i64)> {
     };
     // Unix time has no leap seconds.
     let second = if second == 60 { 59 } else { second };
-    Some((Time::new(hour, minute, second, nanos).ok()?, zone_seconds(zone)?))
+    Some((Time::new(hour, minute, second, nanos).ok()?, utc_offset_seconds(zone)?))
 }
 
 fn nanoseconds(fraction: &str) -> Option<i32> {
@@ -181,7 +181,7 @@ fn nanoseconds(fraction: &str) -> Option<i32> {
     Some(digits.parse::<i32>().ok()? * scale)
 }
 
-fn zone_seconds(zone: &str) -> Option<i64> {
+fn utc_offset_seconds(zone: &str) -> Option<i64> {
     let (sign, digits) = match zone.split_at_checked(1) {
         None => return Some(0),
         Some(("Z" | "z", "")) => return Some(0),

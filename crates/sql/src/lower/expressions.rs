@@ -29,7 +29,8 @@ const LITERAL_BYTES_MAX: usize = 1024;
 type Physical = Arc<dyn PhysicalExpr>;
 
 impl Lowering {
-    /// The value of an expression, in the type that the plan gives it.
+    /// Lowers an expression to a physical expression of its Arrow type: a column, a literal or a
+    /// compiled program.
     pub(super) fn value(&self, expr: &Expr, stage: &Stage) -> Result<Physical> {
         let ty = data_type(&expr.ty);
         if let Some(column) = self.plain_column(expr, stage, &ty) {

@@ -16,8 +16,8 @@ use super::{Lowering, SetMembers, SubqueryResult, input, project, single_partiti
 use crate::error::{Error, Result};
 use crate::operators::limit_by::RowCounts;
 
-/// The largest scalar; DataFusion repeats it for every row of a batch.
-const VALUE_BYTES_MAX: usize = 64 * 1024;
+/// Maximum size of a scalar subquery's value: DataFusion repeats a literal for every row of a batch.
+const SCALAR_BYTES_MAX: usize = 64 * 1024;
 
 impl Lowering {
     pub(super) async fn run_subqueries(&mut self, select: &Select) -> Result<()> {
@@ -65,9 +65,9 @@ impl Lowering {
             }
         }
         match value {
-            Some(value) if value.size() > VALUE_BYTES_MAX => {
+            Some(value) if value.size() > SCALAR_BYTES_MAX => {
                 let message = format!(
-                    "The value of a scalar subquery may have {VALUE_BYTES_MAX} bytes at most"
+                    "The value of a scalar subquery may have {SCALAR_BYTES_MAX} bytes at most"
                 );
                 Err(Error::engine("too_large_value", message))
             }

@@ -88,11 +88,12 @@ pub(crate) struct BlockBuilder {
     rest: ColumnBuilder,
     properties: Vec<(Box<str>, ColumnBuilder)>,
     by_name: HashMap<Box<str>, u32>,
-    /// Columns of well-known properties, by their ids.
+    /// Index into `properties` by well-known property id; [`NO_COLUMN`] if the block has no such
+    /// column yet.
     by_well_known_id: [u32; WELL_KNOWN_PROPERTIES_MAX],
-    /// Column of the n-th member of the previous rows: the next row mostly has the same members in
-    /// the same order.
-    expected: Vec<u32>,
+    /// Column of the n-th property of recent rows: a guess that saves the lookup by name, since most
+    /// rows have the same properties in the same order.
+    recent_columns: Vec<u32>,
     bytes: usize,
 }
 
@@ -110,7 +111,7 @@ impl BlockBuilder {
             properties: Vec::new(),
             by_name: HashMap::new(),
             by_well_known_id: [NO_COLUMN; WELL_KNOWN_PROPERTIES_MAX],
-            expected: Vec::new(),
+            recent_columns: Vec::new(),
             bytes: 0,
         }
     }
@@ -164,7 +165,7 @@ impl BlockBuilder {
                 && nulls.is_empty()
                 && let Some(value @ (Value::Text(_) | Value::Number(_))) =
                     json::read_plain(property.json)
-                && let Some(index) = self.expected(&property, index_in_row)
+                && let Some(index) = self.expected_column(&property, index_in_row)
             {
                 grown += self.properties[index].1.set(at, value);
                 return;
@@ -200,7 +201,7 @@ impl BlockBuilder {
     /// The column of a property by its well-known id, or else the column that this member had in the
     /// previous rows, if the name is the same.
     #[inline]
-    fn expected(&self, property: &Property<'_>, member: usize) -> Option<usize> {
+    fn expected_column(&self, property: &Property<'_>, member: usize) -> Option<usize> {
         if let Some(id) = property.well_known_id {
             let index = self.by_well_known_id[usize::from(id)] as usize;
             let column = self.properties.get(index);
@@ -210,7 +211,7 @@ impl BlockBuilder {
             );
             return column.map(|_| index);
         }
-        let index = *self.expected.get(member)? as usize;
+        let index = *self.recent_columns.get(member)? as usize;
         (*self.properties.get(index)?.0 == *property.name).then_some(index)
     }
 
@@ -222,7 +223,7 @@ impl BlockBuilder {
         member: usize,
         null: bool,
     ) -> Option<usize> {
-        if let Some(index) = self.expected(property, member) {
+        if let Some(index) = self.expected_column(property, member) {
             return Some(index);
         }
         let name = property.name;
@@ -239,13 +240,13 @@ impl BlockBuilder {
         };
         let slot = match property.well_known_id {
             Some(id) => Some(&mut self.by_well_known_id[usize::from(id)]),
-            None => self.expected.get_mut(member),
+            None => self.recent_columns.get_mut(member),
         };
         match slot {
             Some(slot) => *slot = index,
             None => {
-                self.expected.resize(member, NO_COLUMN);
-                self.expected.push(index);
+                self.recent_columns.resize(member, NO_COLUMN);
+                self.recent_columns.push(index);
             }
         }
         (index != NO_COLUMN).then_some(index as usize)

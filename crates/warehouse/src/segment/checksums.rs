@@ -1,9 +1,9 @@
 //! Checksums of a segment.
 //!
-//! A CRC32C covers every byte of a file. Each block of [`BLOCK_BYTES`] has one. The list of them
-//! follows the last row group, where Parquet readers skip it, and starts the tail, which also has
-//! Parquet's page indexes and its footer. The manifest holds the offset and the checksum of the tail,
-//! and has a checksum of its own.
+//! A CRC32C covers every byte of a file. The row groups are divided into blocks of [`BLOCK_BYTES`],
+//! each with a checksum. The tail begins after the last row group: first the array of block checksums,
+//! which Parquet readers skip, then Parquet's page indexes and footer. The manifest holds the tail's
+//! offset and checksum, and has a checksum of its own.
 //!
 //! Parquet's own page checksums do not cover page headers, bloom filters, indexes and the footer.
 
@@ -43,7 +43,7 @@ impl BlockChecksums {
     }
 
     /// Extends a byte range to whole blocks; `None` if it reaches into the tail.
-    pub fn around(&self, start: u64, length: usize) -> Option<(u64, usize)> {
+    pub fn align_to_blocks(&self, start: u64, length: usize) -> Option<(u64, usize)> {
         let block = BLOCK_BYTES as u64;
         let end = start.checked_add(length as u64).filter(|end| *end <= self.end)?;
         let from = start / block * block;
@@ -51,8 +51,9 @@ impl BlockChecksums {
         Some((from, usize::try_from(to - from).ok()?))
     }
 
-    /// The offset of the first block with a wrong checksum in `bytes`, whole blocks read at `from`.
-    pub fn mismatch(&self, from: u64, bytes: &[u8]) -> Option<u64> {
+    /// Offset of the first block in `bytes` whose checksum is wrong. `bytes` starts at `from`, a block
+    /// boundary.
+    pub fn first_mismatch(&self, from: u64, bytes: &[u8]) -> Option<u64> {
         let first = (from / BLOCK_BYTES as u64) as usize;
         let wrong = |(at, block): (usize, &[u8])| {
             let intact = self.sums.get(first + at) == Some(&crc32c::crc32c(block));
@@ -66,41 +67,43 @@ impl BlockChecksums {
 pub(crate) struct ChecksumWriter<W> {
     out: W,
     sums: Vec<u32>,
-    block: u32,
-    filled: usize,
-    tail: Option<u32>,
+    /// Running checksum of the current block.
+    block_crc: u32,
+    block_filled: usize,
+    /// Running checksum of the tail; `None` before the tail begins.
+    tail_crc: Option<u32>,
 }
 
 impl<W: Write> ChecksumWriter<W> {
     pub fn new(out: W) -> ChecksumWriter<W> {
-        ChecksumWriter { out, sums: Vec::new(), block: 0, filled: 0, tail: None }
+        ChecksumWriter { out, sums: Vec::new(), block_crc: 0, block_filled: 0, tail_crc: None }
     }
 
     /// Starts the tail. Returns the checksums of all blocks, which must be written first.
     pub fn begin_tail(&mut self) -> Bytes {
-        if self.filled > 0 {
+        if self.block_filled > 0 {
             self.end_block();
         }
-        self.tail = Some(0);
+        self.tail_crc = Some(0);
         self.sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()
     }
 
     fn end_block(&mut self) {
-        self.sums.push(std::mem::take(&mut self.block));
-        self.filled = 0;
+        self.sums.push(std::mem::take(&mut self.block_crc));
+        self.block_filled = 0;
     }
 
-    fn sum(&mut self, mut bytes: &[u8]) {
-        if let Some(tail) = &mut self.tail {
+    fn update(&mut self, mut bytes: &[u8]) {
+        if let Some(tail) = &mut self.tail_crc {
             *tail = crc32c::crc32c_append(*tail, bytes);
             return;
         }
         while !bytes.is_empty() {
-            let (head, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES - self.filled));
-            self.block = crc32c::crc32c_append(self.block, head);
-            self.filled += head.len();
+            let (head, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES - self.block_filled));
+            self.block_crc = crc32c::crc32c_append(self.block_crc, head);
+            self.block_filled += head.len();
             bytes = rest;
-            if self.filled == BLOCK_BYTES {
+            if self.block_filled == BLOCK_BYTES {
                 self.end_block();
             }
         }
@@ -108,14 +111,14 @@ impl<W: Write> ChecksumWriter<W> {
 
     /// Returns the checksum of the tail and the inner writer.
     pub fn finish(self) -> (u32, W) {
-        (self.tail.unwrap_or_default(), self.out)
+        (self.tail_crc.unwrap_or_default(), self.out)
     }
 }
 
 impl<W: Write> Write for ChecksumWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
-        self.sum(&bytes[..written]);
+        self.update(&bytes[..written]);
         Ok(written)
     }
 
@@ -140,19 +143,19 @@ mod tests {
             let (tail_crc, written) = out.finish();
             let checks = SegmentChecksums { tail_at: length as u64, tail_crc };
             let blocks = BlockChecksums::read(&checks, &written[length..]).unwrap();
-            assert_eq!(blocks.mismatch(0, &written[..length]), None);
+            assert_eq!(blocks.first_mismatch(0, &written[..length]), None);
             for at in (0..length).step_by(1_001) {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 4;
                 let block = (at / BLOCK_BYTES * BLOCK_BYTES) as u64;
-                assert_eq!(blocks.mismatch(0, &damaged), Some(block));
+                assert_eq!(blocks.first_mismatch(0, &damaged), Some(block));
             }
             for at in length..written.len() {
                 let mut damaged = written.clone();
                 damaged[at] ^= 1;
                 assert!(BlockChecksums::read(&checks, &damaged[length..]).is_none());
             }
-            assert!(blocks.around(0, length + 1).is_none());
+            assert!(blocks.align_to_blocks(0, length + 1).is_none());
         }
     }
 }

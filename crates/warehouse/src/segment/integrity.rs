@@ -25,7 +25,7 @@ pub(crate) fn corrupt_ranges(
         match source.read(at, length) {
             Ok(bytes) => {
                 let mut from = 0;
-                while let Some(wrong) = blocks.mismatch(at + from as u64, &bytes[from..]) {
+                while let Some(wrong) = blocks.first_mismatch(at + from as u64, &bytes[from..]) {
                     let end = (wrong + BLOCK_BYTES as u64).min(blocks.end());
                     let column = segment.column_over(wrong..end)?;
                     ranges.push(format!("bytes {wrong} to {end} differ ({column})"));

@@ -112,11 +112,11 @@ impl ChunkReader for Source {
 
     fn get_bytes(&self, start: u64, length: usize) -> Parquet<Bytes> {
         let Some(blocks) = &self.blocks else { return self.read(start, length) };
-        let around = blocks.around(start, length);
+        let around = blocks.align_to_blocks(start, length);
         let (from, length_read) = around
             .ok_or_else(|| ParquetError::EOF("past the last row group of the file".into()))?;
         let bytes = self.read(from, length_read)?;
-        if let Some(at) = blocks.mismatch(from, &bytes) {
+        if let Some(at) = blocks.first_mismatch(from, &bytes) {
             return Err(ParquetError::General(format!("the checksum of byte {at} on differs")));
         }
         let first = (start - from) as usize;

@@ -41,7 +41,8 @@ pub(crate) struct Flushing {
     pub dead: BTreeMap<ProjectId, HashMap<u64, Arc<RoaringBitmap>>>,
 }
 
-/// The state that changes files; its lock serializes manifest edits.
+/// State of the operations that change files: flush, compaction, delete. Its lock serializes
+/// manifest edits.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub manifest: Manifest,
