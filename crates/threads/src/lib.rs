@@ -5,9 +5,9 @@
 //! up after a burst, as long as it always gets a share of the CPU.
 
 use std::io;
-#[cfg(target_os = "linux")]
-use std::sync::OnceLock;
 
+#[cfg(target_os = "linux")]
+use rustix::process::getpid;
 #[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -64,12 +64,8 @@ fn set_time_slice(niceness: i32) {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// The affinity mask of the process before the first thread was pinned.
-#[cfg(target_os = "linux")]
-static PROCESS_CORES: OnceLock<CpuSet> = OnceLock::new();
-
-/// Pins the calling thread to the `nth` CPU core. Does nothing unless `threads`, the size of the
-/// thread pool, equals the number of cores.
+/// Pins the calling thread, which must not be the main thread, to the `nth` CPU core. Does nothing
+/// unless `threads`, the size of the thread pool, equals the number of cores.
 ///
 /// Linux searches for an idle core only while few cores are busy. On two cores we saw one idle for
 /// 40 % of the time while a request thread waited for the other. Threads that the caller spawns
@@ -82,7 +78,6 @@ pub fn pin_to_core(nth: usize, threads: usize) {
         return;
     }
     let Some(core) = cores.nth(nth) else { return };
-    PROCESS_CORES.get_or_init(|| process_cores);
     let mut affinity = CpuSet::new();
     affinity.set(core);
     let _ = sched_setaffinity(None, &affinity);
@@ -91,11 +86,15 @@ pub fn pin_to_core(nth: usize, threads: usize) {
 #[cfg(not(target_os = "linux"))]
 pub fn pin_to_core(_nth: usize, _threads: usize) {}
 
-/// Lets the calling thread run on every core of the process again.
+/// Lets the calling thread run on every core of the process again. The main thread is never pinned,
+/// so its affinity is that of the process.
 pub fn unpin() {
     #[cfg(target_os = "linux")]
-    if let Some(process_cores) = PROCESS_CORES.get() {
-        let _ = sched_setaffinity(None, process_cores);
+    if let (Ok(own), Ok(process_cores)) =
+        (sched_getaffinity(None), sched_getaffinity(Some(getpid())))
+        && own != process_cores
+    {
+        let _ = sched_setaffinity(None, &process_cores);
     }
 }
 
