@@ -38,6 +38,7 @@ use std::time::Duration;
 
 use ::capture::Capture;
 use axum::extract::State;
+use bytes::Bytes;
 use catalog::Catalog;
 use flags::Flags;
 use prometheus_client::registry::Registry;
@@ -118,6 +119,8 @@ pub struct Shared {
     request_permits: Semaphore,
     draining: AtomicBool,
     replay_remaining: OnceLock<ReplayRemaining>,
+    /// The OpenAPI document, built for the first request of it; all responses share the bytes.
+    openapi_json: OnceLock<Bytes>,
 }
 
 /// Returns the number of records that are left to replay after the start.
@@ -143,6 +146,7 @@ impl AppState {
             queries,
             draining: AtomicBool::new(false),
             replay_remaining: OnceLock::new(),
+            openapi_json: OnceLock::new(),
             catalog,
             tokens,
             flags,

@@ -1,10 +1,8 @@
 //! The router: all routes and the layers around them.
 
-use std::sync::OnceLock;
-
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
@@ -20,7 +18,7 @@ use crate::http::observe;
 use crate::http::openapi::{DescribeResponse, Operation};
 use crate::http::response_budget::SharedBytes;
 use crate::routes::Served;
-use crate::{AppState, Error, Json, Result, Routes, management};
+use crate::{App, AppState, Error, Json, Result, Routes, management};
 
 /// Routes of the management API. The order determines operation ids and schema names in the
 /// OpenAPI document, where they would collide.
@@ -79,9 +77,8 @@ pub(crate) fn router(app: AppState) -> Router {
 }
 
 /// The OpenAPI document of all routes.
-pub fn schema() -> &'static Value {
-    static SCHEMA: OnceLock<Value> = OnceLock::new();
-    SCHEMA.get_or_init(|| routes().document())
+pub fn schema() -> Value {
+    routes().document()
 }
 
 fn routes() -> Routes {
@@ -90,18 +87,15 @@ fn routes() -> Routes {
     routes.public(|routes| PUBLIC.iter().fold(routes, |routes, add| add(routes)))
 }
 
-/// Serialized once; all responses share the bytes.
-async fn read_schema() -> Schema {
-    Schema
+async fn read_schema(State(app): App) -> Schema {
+    Schema(app.openapi_json.get_or_init(|| schema().to_string().into()).clone())
 }
 
-struct Schema;
+struct Schema(Bytes);
 
 impl IntoResponse for Schema {
     fn into_response(self) -> Response {
-        static JSON: OnceLock<Bytes> = OnceLock::new();
-        let json = JSON.get_or_init(|| schema().to_string().into());
-        let mut response = Response::new(Body::from(json.clone()));
+        let mut response = Response::new(Body::from(self.0));
         let media = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, media);
         response.extensions_mut().insert(SharedBytes);
@@ -127,7 +121,8 @@ mod tests {
 
     #[test]
     fn operation_ids_are_unique() {
-        let paths = schema()["paths"].as_object().unwrap();
+        let schema = schema();
+        let paths = schema["paths"].as_object().unwrap();
         let operations = paths.values().flat_map(|path| path.as_object().unwrap().values());
         let names: Vec<&str> =
             operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
