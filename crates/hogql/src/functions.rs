@@ -278,6 +278,7 @@ struct Index {
     folded: HashMap<String, Option<&'static Function>>,
 }
 
+/// A constant: built once from the tables above, which `const` code cannot hash.
 static INDEX: LazyLock<Index> = LazyLock::new(|| {
     let mut index = Index { exact: HashMap::new(), folded: HashMap::new() };
     for function in functions() {

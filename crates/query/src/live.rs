@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    static NO_PROPERTIES: String = String::new();
+    const NO_PROPERTIES: &String = &String::new();
 
     fn row(project: i64, number: u128, event: &str) -> NewRow<'_> {
         NewRow {
@@ -155,7 +155,7 @@ mod tests {
             created_at: Timestamp::from_micros(0),
             elements_chain: "",
             groups: Default::default(),
-            properties: &NO_PROPERTIES,
+            properties: NO_PROPERTIES,
             position: 0,
             historical: false,
         }

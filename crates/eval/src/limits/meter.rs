@@ -1,8 +1,10 @@
 //! Thread-local metering of the running program: cancellation checks and memory charges.
 //!
-//! There are many small functions, and each may turn small values into large ones. They report work
-//! and allocations here, to the program that runs on this thread, instead of passing a meter
-//! through every signature.
+//! Many small functions may turn small values into large ones. They report work and allocations to
+//! the program that runs on their thread. It is thread-local because a compiled program and its
+//! kernels are shared by the threads of a query, so they cannot own the mutable run, and as a
+//! parameter it would pass through every kernel, cast, comparison and builder, most of which never
+//! report. Nothing outlives a run: the slot is empty unless a [`RunGuard`] exists.
 
 use std::cell::RefCell;
 
