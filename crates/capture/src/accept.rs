@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use decode::Element;
 use decode::Payload;
-use journal::Batch;
+use journal::{Batch, BufferPool};
 use model::event::{AcceptedEvent, EventUuid, RawEvent, RawProperties, RawUuid};
 use model::{ProjectId, Timestamp, WarningDetails, WarningKind};
 
@@ -95,10 +95,11 @@ pub(crate) fn accept(
     context: RequestContext,
     text_bytes: usize,
     records_bytes_max: usize,
+    buffers: &BufferPool,
     reserve: impl FnMut(usize) -> Result<(), Busy>,
 ) -> Result<(Batch, Diagnostics), Rejection> {
     let mut reservation = RecordReservation::new(text_bytes + RECORD_OVERHEAD_BYTES, reserve);
-    let mut batch = Batch::with_capacity(1, text_bytes.min(records_bytes_max));
+    let mut batch = Batch::with_capacity(buffers, 1, text_bytes.min(records_bytes_max));
     let mut diagnostics = Diagnostics::default();
     for element in payload.elements() {
         let event = match element? {

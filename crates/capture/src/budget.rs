@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use journal::Buffer;
+use journal::BufferPool;
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
@@ -140,6 +140,7 @@ struct PoolInner {
     units: u32,
     waiters: AtomicU32,
     refused: AtomicU64,
+    buffers: BufferPool,
 }
 
 /// Counts a waiter while it exists.
@@ -158,7 +159,7 @@ pub struct Reservation<'a> {
     pool: &'a Pool,
     /// Upper bound of a reservation in this pool.
     bytes_max: usize,
-    /// Peak of heap memory outside of [`Buffer`]s, which report their own deallocation.
+    /// Peak of heap memory outside of [`journal::Buffer`]s, which report their own deallocation.
     peak_bytes: usize,
 }
 
@@ -172,7 +173,7 @@ pub struct ValuesReservation<'a> {
 /// Its memory is freed before the reservation; large amounts are returned to the system.
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        Buffer::report_freed(self.peak_bytes);
+        self.pool.0.buffers.report_freed(self.peak_bytes);
     }
 }
 
@@ -195,8 +196,14 @@ pub struct BodyReservation<'a> {
 }
 
 impl Budget {
-    /// A budget of `bytes_max`, for bodies of at most `body_bytes_max`.
-    pub fn new(bytes_max: usize, body_bytes_max: usize, wait_max: Duration) -> Self {
+    /// A budget of `bytes_max`, for bodies of at most `body_bytes_max`. Large memory that a
+    /// reservation freed is reported to `buffers`.
+    pub fn new(
+        bytes_max: usize,
+        body_bytes_max: usize,
+        wait_max: Duration,
+        buffers: &BufferPool,
+    ) -> Self {
         let share = |kind: PoolKind| bytes_max / SHARE_DENOMINATOR * kind.share();
         let others: usize = PoolKind::ALL
             .into_iter()
@@ -206,8 +213,8 @@ impl Budget {
         let rest = bytes_max.saturating_sub(others + body_bytes_max);
         Self {
             pools: PoolKind::ALL.map(|kind| match kind {
-                PoolKind::LargeBodies => Pool::new(rest),
-                _ => Pool::new(share(kind)),
+                PoolKind::LargeBodies => Pool::new(rest, buffers),
+                _ => Pool::new(share(kind), buffers),
             }),
             overflow: Semaphore::new(1),
             overflow_bytes: body_bytes_max,
@@ -294,7 +301,7 @@ impl Budget {
 }
 
 impl Pool {
-    pub fn new(bytes: usize) -> Self {
+    fn new(bytes: usize, buffers: &BufferPool) -> Self {
         let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
         let semaphore = Arc::new(Semaphore::new(units as usize));
         Self(Arc::new(PoolInner {
@@ -302,6 +309,7 @@ impl Pool {
             units,
             waiters: AtomicU32::new(0),
             refused: AtomicU64::new(0),
+            buffers: buffers.clone(),
         }))
     }
 
@@ -389,7 +397,7 @@ impl Reservation<'_> {
         Ok(())
     }
 
-    /// Grows to `bytes` of [`Buffer`]s, without waiting.
+    /// Grows to `bytes` of [`journal::Buffer`]s, without waiting.
     pub(crate) fn grow_buffers(&mut self, bytes: usize) -> Result<(), Busy> {
         let missing = self.missing(bytes);
         if bytes > self.bytes_max {

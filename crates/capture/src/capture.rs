@@ -5,7 +5,7 @@ use std::sync::Arc;
 use decode::{
     JsonText, MemoryTracker, Strictness, decode_text_within, decoded_bytes_hint, parse_events,
 };
-use journal::{Batch, Journal};
+use journal::{Batch, BufferPool, Journal};
 use model::Warning;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc::Sender;
@@ -62,14 +62,15 @@ impl Capture {
         limits: Limits,
     ) -> Self {
         Self {
-            journal,
-            tokens,
-            limits,
             budget: Budget::new(
                 limits.in_flight_bytes_max,
                 limits.body_bytes_max,
                 limits.in_flight_wait_max,
+                journal.buffers(),
             ),
+            journal,
+            tokens,
+            limits,
             counters: Counters::default(),
             warnings: Warnings::new(warnings),
         }
@@ -82,6 +83,11 @@ impl Capture {
     /// The memory budget of all requests.
     pub fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    /// The buffers of request bodies.
+    pub fn buffers(&self) -> &BufferPool {
+        self.journal.buffers()
     }
 
     /// Why the journal refuses appends; `None` if it accepts them.
@@ -131,7 +137,9 @@ impl Capture {
             let reserve = |records: usize| {
                 self.budget.grow_or_switch_lane(&mut reservation, text.owned_bytes() + records)
             };
-            accept(&payload, context, text.as_str().len(), self.limits.records_bytes_max, reserve)
+            let (text_bytes, records_bytes_max) =
+                (text.as_str().len(), self.limits.records_bytes_max);
+            accept(&payload, context, text_bytes, records_bytes_max, self.buffers(), reserve)
         })?;
         drop(payload);
         drop(text);
@@ -156,7 +164,7 @@ impl Capture {
     /// Appends one record that the server itself produced (an edit of a person or group); returns its
     /// position.
     pub async fn append_record(&self, record: &[u8]) -> Result<u64, Rejection> {
-        let mut batch = Batch::new();
+        let mut batch = Batch::with_capacity(self.buffers(), 1, record.len());
         batch.push(record);
         let position = self.journal.append(batch).await.map_err(Rejection::JournalUnavailable)?;
         Ok(position.as_u64())

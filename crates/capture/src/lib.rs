@@ -21,7 +21,7 @@ pub use budget::{
 };
 pub use capture::{Capture, DecodeFailure, PreparedBatch, decode_within};
 pub use counters::{CountersSnapshot, DropReason};
-pub use journal::Buffer;
+pub use journal::{Buffer, BufferPool};
 pub use limits::Limits;
 pub use outcome::{Accepted, Rejection, V1Accepted, V1Rejection, V1Result};
 pub use request::{Endpoint, Request, V1Request};

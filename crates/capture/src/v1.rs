@@ -4,7 +4,7 @@ use decode::{
     V1Element, V1Encoding, V1Event, V1OptionsField, decode_v1_text_within, decoded_bytes_hint,
     is_rfc3339, parse_v1,
 };
-use journal::Batch;
+use journal::{Batch, BufferPool};
 use model::ProjectId;
 use model::event::{AcceptedEvent, EventUuid, SentAt, V1Extras};
 use uuid::Uuid;
@@ -142,7 +142,9 @@ impl Capture {
         let validated = run_cpu_heavy(text.as_str().len(), || {
             let reserve =
                 |records: usize| self.budget.grow_or_switch_lane(&mut reservation, owned + records);
-            ValidatedBatch::read(text, &headers, context, self.limits.records_bytes_max, reserve)
+            let records_bytes_max = self.limits.records_bytes_max;
+            let buffers = self.buffers();
+            ValidatedBatch::read(text, &headers, context, records_bytes_max, buffers, reserve)
         })?;
         self.budget.grow_or_switch_lane(&mut reservation, validated.batch.bytes())?;
         reservation.shrink(validated.batch.bytes());
@@ -167,6 +169,7 @@ impl ValidatedBatch {
         headers: &Headers<'_>,
         context: RequestContext,
         records_bytes_max: usize,
+        buffers: &BufferPool,
         reserve: impl FnMut(usize) -> Result<(), Busy>,
     ) -> Result<Self, V1Rejection> {
         let mut reservation = RecordReservation::new(text.as_str().len(), reserve);
@@ -175,7 +178,7 @@ impl ValidatedBatch {
             return Err(V1Rejection::InvalidBatch);
         }
         let mut validated = Self {
-            batch: Batch::with_capacity(1, text.as_str().len().min(records_bytes_max)),
+            batch: Batch::with_capacity(buffers, 1, text.as_str().len().min(records_bytes_max)),
             diagnostics: Diagnostics::default(),
             results: Vec::new(),
         };

@@ -19,23 +19,37 @@ const PERMIT_POLL: Duration = Duration::from_millis(50);
 /// Semaphore shared by all queries: at most N memory-heavy insights run at once. The default N is
 /// the number of CPU cores divided by the threads of one scan, at least 1.
 #[derive(Clone, Debug)]
-pub struct AdmissionControl(Arc<(Mutex<usize>, Condvar)>);
+pub struct AdmissionControl(Arc<AdmissionInner>);
+
+#[derive(Debug)]
+struct AdmissionInner {
+    permits: Mutex<usize>,
+    released: Condvar,
+    purge: fn(),
+}
 
 impl Default for AdmissionControl {
     fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        Self::with_permits((cores / SCAN_THREADS).max(1))
+        Self::new(|| {})
     }
 }
 
 impl AdmissionControl {
-    fn with_permits(permits: usize) -> Self {
-        Self(Arc::new((Mutex::new(permits), Condvar::new())))
+    /// `purge` returns free pages of the allocator to the system; it runs when a memory-heavy query
+    /// has ended, before the next one allocates as much.
+    pub fn new(purge: fn()) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Self::with_permits((cores / SCAN_THREADS).max(1), purge)
+    }
+
+    fn with_permits(permits: usize, purge: fn()) -> Self {
+        let (permits, released) = (Mutex::new(permits), Condvar::new());
+        Self(Arc::new(AdmissionInner { permits, released, purge }))
     }
 
     /// None if no permit becomes free within `timeout`.
     fn acquire(&self, timeout: Duration) -> Option<Permit> {
-        let (permits, released) = &*self.0;
+        let AdmissionInner { permits, released, .. } = &*self.0;
         let permits = permits.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = released.wait_timeout_while(permits, timeout, |permits| *permits == 0);
         let (mut permits, waited) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -53,9 +67,8 @@ struct Permit(AdmissionControl);
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // Return freed memory to the system before the next query allocates as much.
-        warehouse::memory_released();
-        let (permits, released) = &*self.0.0;
+        let AdmissionInner { permits, released, purge } = &*self.0.0;
+        purge();
         *permits.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         released.notify_one();
     }
@@ -155,7 +168,7 @@ mod tests {
 
     #[test]
     fn memory_heavy_query_waits_for_a_permit_until_its_deadline() {
-        let admission = AdmissionControl::with_permits(1);
+        let admission = AdmissionControl::with_permits(1, || {});
         let soon = || Some(Instant::now() + PERMIT_POLL);
         let limits = |deadline| {
             QueryLimits::new(deadline, Arc::default(), usize::MAX).with_admission(&admission)

@@ -74,7 +74,7 @@ async fn appenders(
                 let mut times = Vec::with_capacity(appends);
                 for _ in 0..appends {
                     let began = Instant::now();
-                    journal.append(batch(records)).await?;
+                    journal.append(batch(&journal, records)).await?;
                     times.push(began.elapsed());
                 }
                 Ok::<_, journal::Error>(times)
@@ -147,8 +147,8 @@ impl Meter {
     }
 }
 
-fn batch(records: usize) -> Batch {
-    let mut batch = Batch::with_capacity(records, records * RECORD.len());
+fn batch(journal: &Journal, records: usize) -> Batch {
+    let mut batch = Batch::with_capacity(journal.buffers(), records, records * RECORD.len());
     (0..records).for_each(|_| batch.push(&RECORD));
     batch
 }

@@ -1,7 +1,7 @@
 //! A batch of records, encoded as frames before it reaches the writer.
 
 use crate::format::{FRAME_BYTES, Salt, u32_at};
-use crate::{Buffer, Position};
+use crate::{Buffer, BufferPool, Position};
 
 /// The records of one append. The caller encodes them straight into the bytes that go to disk.
 #[derive(Debug, Default)]
@@ -14,13 +14,14 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// A batch whose memory comes from no pool.
     pub fn new() -> Batch {
         Batch::default()
     }
 
-    /// Capacity for `records` records of `bytes` bytes in total.
-    pub fn with_capacity(records: usize, bytes: usize) -> Batch {
-        Batch { frames: Buffer::with_capacity(records * FRAME_BYTES + bytes), ..Batch::default() }
+    /// Capacity for `records` records of `bytes` bytes in total, from `buffers`.
+    pub fn with_capacity(buffers: &BufferPool, records: usize, bytes: usize) -> Batch {
+        Batch { frames: buffers.buffer(records * FRAME_BYTES + bytes), ..Batch::default() }
     }
 
     pub fn push(&mut self, record: &[u8]) {

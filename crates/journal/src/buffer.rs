@@ -1,10 +1,10 @@
 //! A pool of byte buffers for request bodies and records.
 //!
 //! Page faults of a fresh allocation would cost a tenth of accepting a batch. Large buffers are not
-//! pooled; a hook reports when one is freed, so that the server can return memory to the system.
+//! pooled: when one is freed, the pool purges the allocator.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use crate::segment::lock;
 
@@ -17,56 +17,78 @@ const POOL_BUFFERS_MAX: usize = 32;
 /// Freed memory of this size is worth returning to the system at once.
 const LARGE_BYTES: usize = 1 << 20;
 
-static ON_LARGE_BUFFER_FREED: OnceLock<fn()> = OnceLock::new();
+/// The pool of one journal, shared with those who append to it. Clones share its buffers.
+#[derive(Clone, Debug)]
+pub struct BufferPool(Arc<PoolInner>);
 
-static POOL: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+#[derive(Debug)]
+struct PoolInner {
+    buffers: Mutex<Vec<Vec<u8>>>,
+    purge: fn(),
+}
 
-/// A `Vec<u8>` whose allocation returns to a process-wide pool on drop.
-#[derive(Debug, Default)]
-pub struct Buffer(Vec<u8>);
+impl Default for BufferPool {
+    fn default() -> BufferPool {
+        BufferPool::new(|| {})
+    }
+}
 
-impl Buffer {
-    pub fn with_capacity(bytes: usize) -> Buffer {
-        if (POOLED_BYTES_MIN..=POOLED_BYTES_MAX).contains(&bytes) {
-            let pooled = lock(&POOL).pop();
-            if let Some(mut pooled) = pooled {
-                pooled.reserve(bytes);
-                return Buffer(pooled);
-            }
-        }
-        Buffer(Vec::with_capacity(bytes))
+impl BufferPool {
+    /// `purge` is [`crate::Settings::purge`].
+    pub fn new(purge: fn()) -> BufferPool {
+        BufferPool(Arc::new(PoolInner { buffers: Mutex::default(), purge }))
     }
 
-    /// Registers a hook that runs whenever a large buffer was freed. Only the first call has an
-    /// effect.
-    pub fn on_large_buffer_freed(call: fn()) {
-        let _ = ON_LARGE_BUFFER_FREED.set(call);
+    pub fn buffer(&self, capacity_bytes: usize) -> Buffer {
+        let bytes =
+            self.0.take(capacity_bytes).unwrap_or_else(|| Vec::with_capacity(capacity_bytes));
+        Buffer { bytes, pool: Some(self.clone()) }
     }
 
-    /// Runs the hook if the caller freed `bytes` of other memory and that is large.
-    pub fn report_freed(bytes: usize) {
+    /// Purges the allocator if the caller freed `bytes` of other memory and that is large.
+    pub fn report_freed(&self, bytes: usize) {
         if bytes >= LARGE_BYTES {
-            ON_LARGE_BUFFER_FREED.get().inspect(|call| call());
+            (self.0.purge)();
         }
     }
 }
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        let mut bytes = std::mem::take(&mut self.0);
-        if bytes.capacity() >= LARGE_BYTES {
-            drop(bytes);
-            ON_LARGE_BUFFER_FREED.get().inspect(|call| call());
-            return;
+impl PoolInner {
+    fn take(&self, capacity_bytes: usize) -> Option<Vec<u8>> {
+        if !(POOLED_BYTES_MIN..=POOLED_BYTES_MAX).contains(&capacity_bytes) {
+            return None;
         }
+        let mut pooled = lock(&self.buffers).pop()?;
+        pooled.reserve(capacity_bytes);
+        Some(pooled)
+    }
+
+    fn put(&self, mut bytes: Vec<u8>) {
         if !(POOLED_BYTES_MIN..=POOLED_BYTES_MAX).contains(&bytes.capacity()) {
             return;
         }
         bytes.clear();
-        let mut pooled = lock(&POOL);
+        let mut pooled = lock(&self.buffers);
         if pooled.len() < POOL_BUFFERS_MAX {
             pooled.push(bytes);
         }
+    }
+}
+
+/// A `Vec<u8>` whose allocation returns to its pool on drop. The default has no pool.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    pool: Option<BufferPool>,
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let Some(pool) = &self.pool else { return };
+        let bytes = std::mem::take(&mut self.bytes);
+        let capacity = bytes.capacity();
+        pool.0.put(bytes);
+        pool.report_freed(capacity);
     }
 }
 
@@ -74,13 +96,13 @@ impl Deref for Buffer {
     type Target = Vec<u8>;
 
     fn deref(&self) -> &Vec<u8> {
-        &self.0
+        &self.bytes
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.0
+        &mut self.bytes
     }
 }
 
@@ -90,18 +112,19 @@ mod tests {
 
     #[test]
     fn pooled_buffers_come_back_empty_and_the_pool_is_bounded() {
+        let pool = BufferPool::default();
         let many: Vec<Buffer> = (0..POOL_BUFFERS_MAX + 8)
             .map(|_| {
-                let mut buffer = Buffer::with_capacity(POOLED_BYTES_MIN);
+                let mut buffer = pool.buffer(POOLED_BYTES_MIN);
                 assert!(buffer.is_empty() && buffer.capacity() >= POOLED_BYTES_MIN);
                 buffer.extend_from_slice(b"something");
                 buffer
             })
             .collect();
         drop(many);
-        drop(Buffer::with_capacity(POOLED_BYTES_MAX + 1));
-        let pooled = lock(&POOL);
-        assert!(pooled.len() <= POOL_BUFFERS_MAX);
+        drop(pool.buffer(POOLED_BYTES_MAX + 1));
+        let pooled = lock(&pool.0.buffers);
+        assert_eq!(pooled.len(), POOL_BUFFERS_MAX);
         assert!(pooled.iter().all(|bytes| bytes.capacity() <= POOLED_BYTES_MAX));
     }
 }

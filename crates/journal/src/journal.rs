@@ -12,7 +12,7 @@ use crate::recover::{Recovered, recover};
 use crate::segment::{self, LogEnd, Segment, Segments, lock};
 use crate::storage::{Disk, Storage};
 use crate::writer::Writer;
-use crate::{Batch, Error, JournalId, Position, Reader, Result, Settings, Stats};
+use crate::{Batch, BufferPool, Error, JournalId, Position, Reader, Result, Settings, Stats};
 
 const LOCK: &str = "lock";
 
@@ -37,6 +37,7 @@ pub(crate) struct Shared {
     pub queue: Queue,
     pub segments: Mutex<Segments>,
     pub counters: Counters,
+    buffers: BufferPool,
     /// Why the last group failed; none if it succeeded.
     pub refusal: Mutex<Option<Error>>,
     queue_capacity: Arc<Semaphore>,
@@ -68,6 +69,7 @@ impl Journal {
             dir: dir.to_owned(),
             queue: Queue::default(),
             counters: Counters::default(),
+            buffers: BufferPool::new(settings.purge),
             refusal: Mutex::default(),
             queue_capacity: Arc::new(Semaphore::new(settings.queue_bytes_max as usize)),
             releasing: Mutex::new(()),
@@ -98,6 +100,11 @@ impl Journal {
 
     pub fn id(&self) -> JournalId {
         self.handle.shared.id
+    }
+
+    /// The buffers of batches that are appended to this journal, and of the requests they come from.
+    pub fn buffers(&self) -> &BufferPool {
+        &self.handle.shared.buffers
     }
 
     /// Appends all records of `batch` contiguously and in order. Returns the position of the last one

@@ -33,7 +33,7 @@ mod tests;
 mod writer;
 
 pub use batch::Batch;
-pub use buffer::Buffer;
+pub use buffer::{Buffer, BufferPool};
 pub use counters::{SYNC_BUCKETS_US, Stats};
 pub use error::{Corruption, Error, FullCause, Result};
 pub use inspect::Inspection;

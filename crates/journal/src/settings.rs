@@ -31,6 +31,8 @@ pub struct Settings {
     pub queue_wait_max: Duration,
     /// Bound of the segments that are not released yet. Past it appends fail with [`Error::Full`].
     pub disk_bytes_max: u64,
+    /// Returns free pages of the allocator to the system. Runs when a large buffer was freed.
+    pub purge: fn(),
 }
 
 impl Default for Settings {
@@ -42,6 +44,7 @@ impl Default for Settings {
             queue_bytes_max: 64 << 20,
             queue_wait_max: Duration::from_secs(5),
             disk_bytes_max: 16 << 30,
+            purge: || {},
         }
     }
 }

@@ -134,6 +134,11 @@ impl ReadViews {
         Self { catalog, warehouse, cache }
     }
 
+    /// Of the warehouse; see [`warehouse::Settings::purge`].
+    pub fn purge_hook(&self) -> fn() {
+        self.warehouse.purge_hook()
+    }
+
     /// A view for filters that read nothing but events.
     pub fn events_only(&self, project: &ProjectRow) -> ReadView {
         let people = Arc::new(PersonIndex::new(project.id));

@@ -174,13 +174,14 @@ struct PreparedQuery {
 
 impl QueryRunner {
     pub(crate) fn new(catalog: Catalog, read_views: ReadViews, limits: Limits) -> Self {
+        let purge = read_views.purge_hook();
         Self(Arc::new(Inner {
             catalog,
             read_views,
             cache: ResultCache::new(),
             background: Background::new(),
             permits: ProjectPermits::new(limits.concurrent_max, limits.queue_timeout),
-            admission: AdmissionControl::default(),
+            admission: AdmissionControl::new(purge),
             limits,
             pool: QueryMemoryPool::new(limits.total_memory_bytes),
         }))

@@ -21,13 +21,12 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(2);
 /// Call it before anything else allocates.
 pub(crate) fn init() {
     set_purge_delay(0);
-    journal::Buffer::on_large_buffer_freed(purge);
-    warehouse::on_memory_released(purge);
 }
 
 /// Purges until the server stops: mimalloc purges only during allocations, so an idle server
-/// would keep its free pages. Large buffers are purged when they are freed (see [`init`]): bodies
-/// of 20 MB from 64 clients would otherwise hold over 1 GB, and 458 MB even with a 10 ms delay.
+/// would keep its free pages. The journal and the warehouse also [`purge`] when they have freed much:
+/// bodies of 20 MB from 64 clients would otherwise hold over 1 GB, and 458 MB even with a 10 ms
+/// delay.
 pub(crate) async fn purge_periodically() {
     tokio::time::sleep(STARTUP).await;
     set_purge_delay(PURGE_DELAY_MS);
@@ -45,7 +44,7 @@ fn set_purge_delay(milliseconds: c_long) {
 
 /// Returns the free pages of all threads to the system.
 #[allow(unsafe_code, reason = "mimalloc has no safe API for this")]
-fn purge() {
+pub(crate) fn purge() {
     // SAFETY: any thread may call it at any time.
     unsafe { libmimalloc_sys::mi_collect(true) };
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use catalog::{Catalog, DefinitionLimits};
 use geoip::GeoIp;
-use journal::{Journal, Position};
+use journal::{Batch, Journal, Position};
 use model::Clock;
 use pipeline::{Counters, IngestPacer, Parts, Pipeline};
 use prometheus_client::collector::Collector;
@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep};
 use warehouse::{CompactionKind, Retention, Warehouse};
 
+use crate::allocator;
 use crate::runtimes::BackgroundRuntimes;
 use crate::scrub::Scrubber;
 use crate::settings::Settings;
@@ -240,6 +241,7 @@ fn warehouse_settings(settings: &Settings) -> warehouse::Settings {
     warehouse::Settings {
         cache_bytes_max: settings.column_cache_bytes_max.0,
         retention: Retention { age_max, disk_bytes_max },
+        purge: allocator::purge,
         ..warehouse::Settings::default()
     }
 }
@@ -312,7 +314,7 @@ impl Maintenance {
                 }
             };
         for (id, record) in requested {
-            let mut batch = journal::Batch::new();
+            let mut batch = Batch::with_capacity(self.journal.buffers(), 1, record.len());
             batch.push(&record);
             if let Err(error) = self.journal.append(batch).await {
                 tracing::warn!(%error, "cannot replay a dead letter");

@@ -21,6 +21,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::allocator;
 use crate::data_dir::DataDir;
 use crate::settings::Settings;
 use crate::stores;
@@ -74,6 +75,7 @@ impl WritePath {
             record_bytes_max: limits.records_bytes_max as u64,
             queue_bytes_max,
             disk_bytes_max: settings.journal_disk_bytes_max.0,
+            purge: allocator::purge,
             ..journal::Settings::default()
         };
         let journal = Journal::open(data_dir.journal(), settings)

@@ -118,7 +118,7 @@ pub use read::scan::{Batch, Projection, RowPredicate, ScanRange};
 pub use read::snapshot::{Snapshot, Totals, ValueCount};
 /// A set of dense ids, of distinct ids or of persons.
 pub use roaring::RoaringBitmap as DenseIdSet;
-pub use segment::cache::{CacheReservation, memory_released, on_memory_released};
+pub use segment::cache::CacheReservation;
 pub use settings::{Retention, Settings};
 pub use write::compact::{CompactionKind, CompactionOutcome};
 pub use write::delete::DeleteOutcome;

@@ -36,6 +36,9 @@ pub struct Settings {
     /// How long replaced files stay for readers of the open format.
     pub retired_keep: Duration,
     pub retention: Retention,
+    /// Returns free pages of the allocator to the system. Runs when the cache has evicted entries for
+    /// a reservation and when a reservation ends.
+    pub purge: fn(),
     pub faults: FaultInjector,
 }
 
@@ -52,6 +55,7 @@ impl Default for Settings {
             cache_bytes_max: 256 << 20,
             retired_keep: Duration::from_secs(15 * 60),
             retention: Retention::default(),
+            purge: || {},
             faults: FaultInjector::default(),
         }
     }

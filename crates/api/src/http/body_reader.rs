@@ -10,7 +10,7 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use bytes::Bytes;
-use capture::{BodyReservation, Buffer, Sender};
+use capture::{BodyReservation, Buffer, BufferPool, Sender};
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
 
@@ -123,7 +123,7 @@ pub(crate) async fn receive<'a, B: HttpBody<Data = Bytes> + Unpin>(
                 break;
             }
         } else {
-            received.add(data, declared);
+            received.add(data, declared, app.capture.buffers());
         }
         if bytes == declared && bytes > 0 {
             break;
@@ -211,7 +211,7 @@ pub(crate) enum BodyBytes {
 impl BodyBytes {
     /// Copies a frame unless it is the whole body: a frame is a slice of the connection's read
     /// buffer and would keep all of that buffer alive.
-    fn add(&mut self, data: Bytes, declared: usize) {
+    fn add(&mut self, data: Bytes, declared: usize, buffers: &BufferPool) {
         match self {
             Self::Empty if data.len() == declared => *self = Self::Frame(data),
             Self::Empty => {
@@ -220,12 +220,12 @@ impl BodyBytes {
                         true => declared,
                         false => data.len(),
                     };
-                let mut all = Buffer::with_capacity(capacity);
+                let mut all = buffers.buffer(capacity);
                 all.extend_from_slice(&data);
                 *self = Self::Copied(all);
             }
             Self::Frame(first) => {
-                let mut all = Buffer::with_capacity(first.len() + data.len());
+                let mut all = buffers.buffer(first.len() + data.len());
                 all.extend_from_slice(first);
                 all.extend_from_slice(&data);
                 *self = Self::Copied(all);

@@ -5,7 +5,7 @@ const MIB: usize = 1_024 * KIB;
 
 #[tokio::test]
 async fn reservations_are_released_and_a_full_budget_is_busy() {
-    let budget = Budget::new(64 * KIB, MIB, Duration::ZERO);
+    let budget = Budget::new(64 * KIB, MIB, Duration::ZERO, &BufferPool::default());
     let mut first = budget.receive_body(Sender::Public, 0);
     first.add(3 * KIB).await.unwrap();
     first.add(1).await.unwrap();
@@ -28,7 +28,7 @@ async fn reservations_are_released_and_a_full_budget_is_busy() {
 
 #[tokio::test]
 async fn reservation_larger_than_its_pool_runs_alone() {
-    let budget = Budget::new(64 * KIB, MIB, Duration::ZERO);
+    let budget = Budget::new(64 * KIB, MIB, Duration::ZERO, &BufferPool::default());
     let large = budget.reserve_decoded(usize::MAX / 2).await.unwrap();
     assert_eq!(budget.bytes(), 20 * KIB);
     assert_eq!(budget.reserve_decoded(200 * KIB).await.err(), Some(Busy));
@@ -38,7 +38,7 @@ async fn reservation_larger_than_its_pool_runs_alone() {
 
 #[tokio::test]
 async fn uploads_never_block_small_events() {
-    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO);
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO, &BufferPool::default());
     let mut uploads: Vec<BodyReservation<'_>> = Vec::new();
     loop {
         let mut upload = budget.receive_body(Sender::Public, 0);
@@ -54,7 +54,7 @@ async fn uploads_never_block_small_events() {
 #[tokio::test]
 async fn concurrent_uploads_that_fill_the_budget_do_not_deadlock() {
     const BODY: usize = 4 * MIB;
-    let budget = Budget::new(16 * MIB, BODY, Duration::from_secs(60));
+    let budget = Budget::new(16 * MIB, BODY, Duration::from_secs(60), &BufferPool::default());
     let upload = || async {
         let mut body = budget.receive_body(Sender::Public, BODY);
         for _ in 0..BODY / STEP_BYTES {
@@ -72,7 +72,7 @@ async fn concurrent_uploads_that_fill_the_budget_do_not_deadlock() {
 
 #[tokio::test]
 async fn unauthenticated_bodies_never_block_members_or_events() {
-    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO);
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO, &BufferPool::default());
     let mut bodies = Vec::new();
     loop {
         let mut body = budget.receive_body(Sender::Unauthenticated, 0);
@@ -94,7 +94,7 @@ async fn unauthenticated_bodies_never_block_members_or_events() {
 fn pools_sum_to_at_most_the_budget() {
     for bytes_max in [MIB, 16 * MIB, 128 * MIB] {
         let body_bytes_max = bytes_max / 8;
-        let budget = Budget::new(bytes_max, body_bytes_max, Duration::ZERO);
+        let budget = Budget::new(bytes_max, body_bytes_max, Duration::ZERO, &BufferPool::default());
         let pools = PoolKind::ALL.into_iter().filter(|kind| *kind != PoolKind::MemberResponses);
         let all: usize = pools.map(|kind| budget.pool(kind).0.units as usize * UNIT_BYTES).sum();
         assert!(all + body_bytes_max <= bytes_max + UNIT_BYTES, "{all} of {bytes_max}");
@@ -103,7 +103,7 @@ fn pools_sum_to_at_most_the_budget() {
 
 #[tokio::test]
 async fn small_lane_bounds_decoded_bytes() {
-    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO);
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO, &BufferPool::default());
     let mut small = budget.reserve_decoded(KIB).await.unwrap();
     small.grow(SMALL_DECODED_BYTES_MAX).unwrap();
     assert_eq!(small.grow(SMALL_DECODED_BYTES_MAX + 1), Err(Busy));
@@ -112,7 +112,7 @@ async fn small_lane_bounds_decoded_bytes() {
 
 #[tokio::test]
 async fn owned_reservations_are_released_on_drop() {
-    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO);
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO, &BufferPool::default());
     let pool = budget.pool(PoolKind::Connections).clone();
     let mut held = pool.try_reserve(512 * KIB).unwrap();
     held.merge(pool.try_reserve(512 * KIB).unwrap());
@@ -124,7 +124,7 @@ async fn owned_reservations_are_released_on_drop() {
 
 #[tokio::test]
 async fn waiters_of_a_pool_are_bounded() {
-    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::from_secs(3_600));
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::from_secs(3_600), &BufferPool::default());
     let all = budget.reserve_decoded_large(usize::MAX).await.unwrap();
     let mut waiting: Vec<_> =
         (0..WAITERS_MAX).map(|_| Box::pin(budget.reserve_decoded_large(KIB))).collect();
@@ -141,7 +141,7 @@ async fn waiters_of_a_pool_are_bounded() {
 
 #[tokio::test]
 async fn waiting_large_bodies_hold_nothing_of_the_small_lane() {
-    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::from_secs(3_600));
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::from_secs(3_600), &BufferPool::default());
     let mut first = budget.receive_body(Sender::Public, MIB);
     first.add(MIB).await.unwrap();
     let mut second = budget.receive_body(Sender::Public, MIB);
@@ -161,7 +161,7 @@ async fn waiting_large_bodies_hold_nothing_of_the_small_lane() {
 
 #[tokio::test]
 async fn body_does_not_contend_with_itself() {
-    let budget = Budget::new(32 * MIB, 4 * MIB, Duration::from_secs(3_600));
+    let budget = Budget::new(32 * MIB, 4 * MIB, Duration::from_secs(3_600), &BufferPool::default());
     let pool = budget.pool(PoolKind::LargeBodies);
     let most = pool.0.units as usize * UNIT_BYTES / STEP_BYTES * STEP_BYTES;
     let mut alone = budget.receive_body(Sender::Public, most);
@@ -183,7 +183,7 @@ async fn body_does_not_contend_with_itself() {
 
 #[tokio::test]
 async fn oversized_values_leave_capacity_for_other_members() {
-    let budget = Budget::new(64 * MIB, 4 * MIB, Duration::ZERO);
+    let budget = Budget::new(64 * MIB, 4 * MIB, Duration::ZERO, &BufferPool::default());
     let huge = budget.reserve_values(100 * MIB).await.unwrap();
     assert_eq!(budget.pool(PoolKind::MemberValues).bytes(), MIB);
     assert_eq!(
@@ -201,7 +201,7 @@ async fn oversized_values_leave_capacity_for_other_members() {
 
 #[tokio::test]
 async fn growing_past_the_small_lane_moves_to_the_large_one_without_waiting() {
-    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::from_secs(3_600));
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::from_secs(3_600), &BufferPool::default());
     let mut reservation = budget.reserve_decoded(KIB).await.unwrap();
     budget.grow_or_switch_lane(&mut reservation, SMALL_DECODED_BYTES_MAX + 1).unwrap();
     assert_eq!(budget.pool(PoolKind::SmallDecoded).bytes(), 0);

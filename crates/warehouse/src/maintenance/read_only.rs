@@ -35,7 +35,7 @@ impl ReadOnlyWarehouse {
         let path = dir.join(FILE);
         let bytes = std::fs::read(&path).map_err(Error::io("read the manifest"))?;
         let manifest = Manifest::from_bytes(&bytes, &path)?;
-        let cache = Arc::new(Cache::new(CACHE_BYTES_MAX));
+        let cache = Arc::new(Cache::new(CACHE_BYTES_MAX, || {}));
         let mut segments: BTreeMap<ProjectId, Vec<LiveSegment>> = BTreeMap::new();
         for entry in &manifest.segments {
             let dead = Arc::new(store_dir::read_dead(dir, entry)?);
@@ -78,7 +78,7 @@ impl ReadOnlyWarehouse {
     }
 
     fn check_copy(&self, entry: &SegmentEntry, dir: &Path) -> Result<()> {
-        let cache = Arc::new(Cache::new(CACHE_BYTES_MAX));
+        let cache = Arc::new(Cache::new(CACHE_BYTES_MAX, || {}));
         let copy = Segment::new(entry.clone(), dir.join(&entry.file), cache);
         let what = match corrupt_ranges(&copy, &mut |_| true) {
             Ok(ranges) => ranges.into_iter().next(),

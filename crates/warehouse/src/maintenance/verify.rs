@@ -134,7 +134,8 @@ fn verify_segment(dir: &Path, entry: &SegmentEntry, corrupt: &mut Vec<CorruptFil
         other => drop(other?),
     }
     let path = dir.join(&entry.file);
-    let segment = Segment::new(entry.clone(), path.clone(), Arc::new(Cache::new(CACHE_BYTES_MAX)));
+    let segment =
+        Segment::new(entry.clone(), path.clone(), Arc::new(Cache::new(CACHE_BYTES_MAX, || {})));
     let ranges = corrupt_ranges(&segment, &mut |_| true)?;
     if !ranges.is_empty() {
         corrupt.extend(ranges.into_iter().map(|what| corrupt_file(entry, path.clone(), what)));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use parquet::bloom_filter::Sbbf;
 use quick_cache::sync::{self, DefaultLifecycle};
@@ -77,6 +77,8 @@ pub(crate) struct Cache {
     files: sync::Cache<u64, Arc<File>>,
     /// Segments in which corruption was found since the start, with the error.
     corrupt: Mutex<BTreeMap<u64, String>>,
+    /// [`crate::Settings::purge`].
+    purge: fn(),
 }
 
 /// Memory that a query takes from the cache's capacity while it runs. The cache evicts entries to
@@ -93,19 +95,6 @@ const UNCHARGED_BYTES: u64 = 16 << 20;
 const RESERVATION_STEP_BYTES: u64 = 8 << 20;
 /// The cache keeps one part in so many of its capacity, however much is reserved.
 const RETAINED_ONE_IN: u64 = 4;
-
-static ON_MEMORY_RELEASED: OnceLock<fn()> = OnceLock::new();
-
-/// Registers a hook that runs when the cache has evicted entries for a reservation, when a
-/// reservation ends, and on [`memory_released`]. Only the first call has an effect.
-pub fn on_memory_released(hook: fn()) {
-    let _ = ON_MEMORY_RELEASED.set(hook);
-}
-
-/// Runs the hook: the caller has freed much memory.
-pub fn memory_released() {
-    ON_MEMORY_RELEASED.get().inspect(|hook| hook());
-}
 
 impl CacheReservation {
     pub(crate) fn new(cache: Option<Arc<Cache>>) -> Self {
@@ -146,7 +135,7 @@ const SHARDS: usize = 1;
 pub(crate) const OPEN_FILES_MAX: usize = 128;
 
 impl Cache {
-    pub fn new(bytes_max: u64) -> Cache {
+    pub fn new(bytes_max: u64, purge: fn()) -> Cache {
         let mut options = OptionsBuilder::new();
         options
             .shards(SHARDS)
@@ -161,7 +150,8 @@ impl Cache {
         let options = options.build().expect("capacity and weight are set");
         let (hashes, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
         let files = sync::Cache::with_options(options, UnitWeighter, hashes, lifecycle);
-        Cache { entries, bytes_max, reserved: Mutex::default(), files, corrupt: Mutex::default() }
+        let (reserved, corrupt) = Default::default();
+        Cache { entries, bytes_max, reserved, files, corrupt, purge }
     }
 
     /// Changes the capacity after a reservation went from `before` to `now` bytes.
@@ -176,7 +166,7 @@ impl Cache {
         self.entries.set_capacity(capacity);
         drop(reserved);
         if changes {
-            memory_released();
+            (self.purge)();
         }
     }
 
@@ -236,7 +226,7 @@ mod tests {
 
     #[test]
     fn cache_evicts_for_reservations_and_keeps_a_quarter() {
-        let cache = Arc::new(Cache::new(256 << 20));
+        let cache = Arc::new(Cache::new(256 << 20, || {}));
         let distinct_nos = || Ok(Cached::DistinctNos(Arc::new(vec![0; 1 << 20])));
         let fill = || {
             for segment in 0..60 {

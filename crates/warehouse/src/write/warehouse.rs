@@ -128,7 +128,7 @@ impl Warehouse {
         }
         store_dir.sweep_unlisted(clock.now())?;
         let scrubbed = store_dir::read_scrub_times(&store_dir.path(store_dir::SCRUB_TIMES_FILE));
-        let cache = Arc::new(Cache::new(settings.cache_bytes_max));
+        let cache = Arc::new(Cache::new(settings.cache_bytes_max, settings.purge));
         let mut state = State { applied: manifest.position, ..State::default() };
         let mut durable_dead = HashMap::new();
         for entry in &manifest.segments {
@@ -283,6 +283,11 @@ impl Warehouse {
             }
         }
         Ok(new)
+    }
+
+    /// For callers that free much memory themselves; see [`Settings::purge`].
+    pub fn purge_hook(&self) -> fn() {
+        self.inner.settings.purge
     }
 
     /// The first journal position that a crash would lose: where a replay starts.
