@@ -16,7 +16,7 @@ use catalog::{FlagChange, FlagFilter, ProjectRow, UpdatedFlag};
 use model::edit::Edit;
 use model::flag::filters::dependencies;
 use model::flag::{FeatureFlag, enrollment_property};
-use model::{Access, AccessLevel, FlagAccess, FlagId, ObjectKind, UserId};
+use model::{Access, AccessLevel, FlagId, ObjectKind, UserId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -32,9 +32,6 @@ use crate::{
 pub(crate) use definitions::public_routes;
 pub(crate) use fields::FlagFields;
 use list_query::FlagListQuery;
-
-/// The organization's setting that restricts who edits flags; without it every member does.
-const RESTRICTION: &str = "feature_flags_access_level";
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = routes
@@ -129,8 +126,7 @@ pub(crate) async fn visible_flag<R, M>(
 
 async fn is_restricted(app: &AppState, project: &ProjectRow) -> Result<bool> {
     let organization = app.catalog.organizations().get(project.organization).await?;
-    let level = organization.settings.get(RESTRICTION).as_i64();
-    Ok(level.is_some_and(|level| level < i64::from(FlagAccess::Edit)))
+    Ok(organization.settings.restricts_flag_editing())
 }
 
 /// The response for one flag.

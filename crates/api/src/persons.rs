@@ -109,8 +109,7 @@ impl PersonItem {
 
 /// The properties that hold display names in the caller's project.
 pub(crate) fn display_names<R, M>(caller: &crate::auth::caller::InProject<R, M>) -> Vec<String> {
-    let chosen = caller.project.settings.get("person_display_name_properties");
-    let chosen: Vec<String> = serde_json::from_value(chosen).unwrap_or_default();
+    let chosen = caller.project.settings.person_display_name_properties();
     match chosen.is_empty() {
         true => DISPLAY_NAMES.map(str::to_owned).into(),
         false => chosen,

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use catalog::{
     CheckedInsights, Deleted, LINK_EXPOSES_HIDDEN, ShareTarget, SharingChange, SharingConfig,
 };
-use model::{Dashboard, DashboardId, Insight, Timestamp};
+use model::{Dashboard, DashboardId, Insight, SharingSettings, Timestamp};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -126,7 +126,7 @@ impl SharedObject {
             created_at: sharing.created_at,
             enabled: sharing.enabled,
             access_token: self.is_fully_visible.then(|| token.to_owned()),
-            settings: sharing.settings,
+            settings: sharing.settings.map(SharingSettings::into_stored),
             password_required: false,
             share_passwords: Vec::new(),
         }
@@ -203,7 +203,7 @@ async fn change(
     if fields.password_required == Some(true) {
         return Ok(SharingUpdate::NoPasswords);
     }
-    let settings = fields.settings.nullable().map(|sent| sent.map(validate_settings).transpose());
+    let settings = fields.settings.nullable().map(|sent| sent.map(read_settings).transpose());
     let change = SharingChange { enabled: fields.enabled, settings: settings.transpose()? };
     if change.enabled == Some(true) {
         shared.check_visible()?;
@@ -244,25 +244,9 @@ async fn renew(
     Ok(Json(shared.response(renewed)))
 }
 
-/// Validates the settings that shared pages support and drops others.
-fn validate_settings(sent: Value) -> Result<Map<String, Value>> {
-    const SWITCHES: [&str; 6] =
-        ["whitelabel", "noHeader", "showInspector", "legend", "detailed", "hideExtraDetails"];
-    const THEMES: [&str; 3] = ["light", "dark", "system"];
-    let refused = || Error::invalid("settings", "invalid_input", "Invalid settings format");
-    let Value::Object(sent) = sent else { return Err(refused()) };
-    let is_valid = |name: &str, value: &Value| match name {
-        "theme" => value.as_str().is_some_and(|theme| THEMES.contains(&theme)),
-        _ => value.is_boolean(),
-    };
-    let is_known = |name: &str| name == "theme" || SWITCHES.contains(&name);
-    let supported: Map<String, Value> =
-        sent.into_iter().filter(|(name, _)| is_known(name)).collect();
-    if supported.iter().all(|(name, value)| is_valid(name, value)) {
-        Ok(supported)
-    } else {
-        Err(refused())
-    }
+fn read_settings(sent: Value) -> Result<SharingSettings> {
+    let invalid = || Error::invalid("settings", "invalid_input", "Invalid settings format");
+    SharingSettings::read(sent).ok_or_else(invalid)
 }
 
 impl IntoResponse for SharingUpdate {

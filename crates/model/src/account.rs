@@ -135,24 +135,50 @@ pub enum OrganizationSchema {}
 pub type OrganizationSettings = Settings<OrganizationSchema>;
 pub type OrganizationSettingsChange = SettingsChange<OrganizationSchema>;
 
-/// When off, personal API keys of plain members are refused in this organization.
-pub const MEMBER_KEYS: &str = "members_can_use_personal_api_keys";
+const LOGO_MEDIA_ID: &str = "logo_media_id";
+const MEMBERS_CAN_USE_PERSONAL_API_KEYS: &str = "members_can_use_personal_api_keys";
+const ALLOW_PUBLICLY_SHARED_RESOURCES: &str = "allow_publicly_shared_resources";
+const FEATURE_FLAGS_ACCESS_LEVEL: &str = "feature_flags_access_level";
 
 impl SettingsSchema for OrganizationSchema {
     const NAME: &'static str = "OrganizationSettings";
     const SETTINGS: &'static [Setting] = &[
-        Setting::open("logo_media_id", Kind::Text),
+        Setting::open(LOGO_MEDIA_ID, Kind::Text),
         Setting::open("enforce_2fa", Kind::Bool),
         Setting::switch("is_member_join_email_enabled", true),
         Setting::switch("members_can_invite", true),
-        Setting::switch(MEMBER_KEYS, true),
-        Setting::switch("allow_publicly_shared_resources", true),
+        Setting::switch(MEMBERS_CAN_USE_PERSONAL_API_KEYS, true),
+        Setting::switch(ALLOW_PUBLICLY_SHARED_RESOURCES, true),
         // Below 37 only some members may edit feature flags; null: no restriction.
-        Setting::open("feature_flags_access_level", Kind::Number(&[21, 37])),
+        Setting::open(FEATURE_FLAGS_ACCESS_LEVEL, Kind::Number(&[21, 37])),
         Setting::always(
             "default_experiment_stats_method",
             Kind::Word(&["bayesian", "frequentist"]),
             Default::Text("bayesian"),
         ),
     ];
+}
+
+/// The settings that the program reads. A stored value of another type counts as not set.
+impl OrganizationSettings {
+    /// When off, personal API keys of plain members are refused in this organization.
+    pub fn members_can_use_personal_api_keys(&self) -> bool {
+        self.is_on(MEMBERS_CAN_USE_PERSONAL_API_KEYS)
+    }
+
+    /// When off, no link can be enabled, and enabled ones answer 404.
+    pub fn allow_publicly_shared_resources(&self) -> bool {
+        self.is_on(ALLOW_PUBLICLY_SHARED_RESOURCES)
+    }
+
+    /// Whether only some members may edit feature flags.
+    pub fn restricts_flag_editing(&self) -> bool {
+        let level = self.value(FEATURE_FLAGS_ACCESS_LEVEL).as_i64();
+        level.is_some_and(|level| level < i64::from(FlagAccess::Edit))
+    }
+
+    /// Stored for clients; shown in a user's list of organizations too.
+    pub fn logo_media_id(&self) -> serde_json::Value {
+        self.value(LOGO_MEDIA_ID).into_owned()
+    }
 }

@@ -21,6 +21,7 @@ mod project;
 pub mod property;
 pub mod scope;
 mod settings;
+mod sharing;
 mod strict;
 mod time;
 mod verbatim_json;
@@ -29,9 +30,8 @@ mod window;
 
 pub use access::{Access, AppliesTo, ObjectKind, ProjectAccess, Viewer, Visibilities, Visibility};
 pub use account::{
-    AccessLevel, FlagAccess, MEMBER_KEYS, MembershipLevel, OrganizationSchema,
-    OrganizationSettings, OrganizationSettingsChange, User, UserSchema, UserSettings,
-    UserSettingsChange,
+    AccessLevel, FlagAccess, MembershipLevel, OrganizationSchema, OrganizationSettings,
+    OrganizationSettingsChange, User, UserSchema, UserSettings, UserSettingsChange,
 };
 pub use action::{Action, ActionStep, StringMatching};
 pub use annotation::{Annotation, AnnotationScope, CreationType};
@@ -50,6 +50,7 @@ pub use id::{
 pub use insight::{Insight, InsightKind, InsightTile};
 pub use project::{ProjectSchema, ProjectSettings, ProjectSettingsChange};
 pub use settings::{FieldError, Settings, SettingsChange, SettingsSchema};
+pub use sharing::{SharedPageOptions, SharingSettings};
 pub use strict::{deserialize_strict, json_type_name};
 pub use time::{Clock, Timestamp, is_time_zone};
 pub use verbatim_json::VerbatimJson;

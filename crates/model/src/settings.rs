@@ -1,8 +1,10 @@
 //! Settings of projects, organizations and users: a table of names, value kinds and defaults.
 //!
 //! Only values that differ from their default are stored, so a default can change without a
-//! migration.
+//! migration. A setting that the program reads has a typed accessor next to its table; all others
+//! are only stored and shown.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -211,54 +213,60 @@ pub struct SettingsChange<T> {
 }
 
 impl<T: SettingsSchema> Settings<T> {
-    /// From what [`Self::changed`] stored.
+    /// From what [`Self::to_stored`] returned.
     pub const fn stored(changed: Map<String, Value>) -> Self {
         Self { changed, of: PhantomData }
     }
 
-    /// The values that differ from their defaults.
-    pub const fn changed(&self) -> &Map<String, Value> {
-        &self.changed
+    /// The values that differ from their defaults, as an object.
+    pub fn to_stored(&self) -> Value {
+        Value::Object(self.changed.clone())
     }
 
     /// The value of a setting; null if the name is unknown.
-    pub fn get(&self, name: &str) -> Value {
+    pub(crate) fn value(&self, name: &str) -> Cow<'_, Value> {
         match self.changed.get(name) {
-            Some(value) => value.clone(),
-            None => T::SETTINGS
-                .iter()
-                .find(|setting| setting.name == name)
-                .map_or(Value::Null, |setting| setting.default.value()),
+            Some(value) => Cow::Borrowed(value),
+            None => Cow::Owned(
+                T::SETTINGS
+                    .iter()
+                    .find(|setting| setting.name == name)
+                    .map_or(Value::Null, |setting| setting.default.value()),
+            ),
         }
     }
 
-    pub fn is_on(&self, name: &str) -> bool {
-        self.get(name) == Value::Bool(true)
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        *self.value(name) == Value::Bool(true)
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: Value) {
+        self.changed.remove(name);
+        if *self.value(name) != value {
+            self.changed.insert(name.to_owned(), value);
+        }
     }
 
     /// Resets a setting to its default.
-    pub fn reset(&mut self, name: &str) {
+    pub(crate) fn reset(&mut self, name: &str) {
         self.changed.remove(name);
     }
 
     pub fn apply(&mut self, change: SettingsChange<T>) {
         for (name, value) in change.given {
-            self.changed.remove(&name);
-            if self.get(&name) != value {
-                self.changed.insert(name, value);
-            }
+            self.set(&name, value);
         }
     }
 }
 
 impl<T: SettingsSchema> SettingsChange<T> {
     /// The new value of a setting, if the request has one.
-    pub fn given(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn given(&self, name: &str) -> Option<&Value> {
         self.given.get(name)
     }
 
     /// Drops the change of a setting.
-    pub fn leave(&mut self, name: &str) {
+    pub(crate) fn leave(&mut self, name: &str) {
         self.given.remove(name);
     }
 
@@ -401,12 +409,9 @@ mod tests {
         let mut settings = Settings::<Garden>::default();
         let sent = json!({ "open": false, "lit": null, "fee": "USD", "unknown": 1, "beds": 1 });
         settings.apply(change(sent).unwrap());
-        assert_eq!(
-            Value::Object(settings.changed().clone()),
-            json!({ "open": false, "lit": null, "beds": 1 })
-        );
+        assert_eq!(settings.to_stored(), json!({ "open": false, "lit": null, "beds": 1 }));
         settings.apply(change(json!({ "open": true, "beds": null })).unwrap());
-        assert_eq!(Value::Object(settings.changed().clone()), json!({ "lit": null }));
+        assert_eq!(settings.to_stored(), json!({ "lit": null }));
         let shown = serde_json::to_value(&settings).unwrap();
         assert_eq!(shown["plants"], json!(["yew"]));
         assert_eq!(shown.as_object().unwrap().len(), Garden::SETTINGS.len());

@@ -381,8 +381,8 @@ fn end_position(part: &[PreparedRecord<'_>]) -> u64 {
 fn rules(found: &IngestRules) -> Rules {
     let settings = &found.settings;
     Rules {
-        anonymize_ips: settings.is_on("anonymize_ips"),
-        person_processing_opt_out: settings.is_on("person_processing_opt_out"),
-        drop_events_older_than_seconds: settings.get("drop_events_older_than_seconds").as_i64(),
+        anonymize_ips: settings.anonymize_ips(),
+        person_processing_opt_out: settings.person_processing_opt_out(),
+        drop_events_older_than: settings.drop_events_older_than(),
     }
 }

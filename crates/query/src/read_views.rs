@@ -189,7 +189,7 @@ impl ReadViews {
         people: Arc<PersonIndex>,
         groups: Arc<Groups>,
     ) -> ReadView {
-        let setting = |name: &str| project.settings.get(name);
+        let settings = &project.settings;
         ReadView {
             project: project.id,
             events,
@@ -198,12 +198,12 @@ impl ReadViews {
             cohorts: Arc::default(),
             actions: Arc::default(),
             sessions: Arc::default(),
-            path_cleaning: Arc::new(PathCleaning::read(&setting("path_cleaning_filters"))),
+            path_cleaning: Arc::new(PathCleaning::read(&settings.path_cleaning_filters())),
             event_filter: None,
             zone: Zone::named(&project.timezone),
             now: self.catalog.clock().now(),
-            week_starts_monday: setting("week_start_day") == 1,
-            test_account_filters: setting("test_account_filters"),
+            week_starts_monday: settings.week_starts_monday(),
+            test_account_filters: settings.test_account_filters().into_owned(),
             expressions: Arc::new(NoExpressions),
         }
     }

@@ -347,13 +347,15 @@ impl Inner {
             parsed.set_default_limit(limit);
         }
         if let Some(insight) = parsed.insight_mut() {
-            insight.set_path_cleaning(&project.settings.get("path_cleaning_filters"));
+            insight.set_path_cleaning(&project.settings.path_cleaning_filters());
             layers.iter().for_each(|layer| insight.apply_filters(layer));
         }
         let hidden = self.hidden_actions(project.id, &parsed, &request.visibility).await?;
         let visible = parsed.actions().into_iter().filter(|id| !hidden.contains(id));
         visible.for_each(|id| referenced.add(ObjectKind::Action, id.0));
         let query = Json::Object(fields);
+        let [week_start_day, test_account_filters, path_cleaning_filters] =
+            project.settings.result_cache_key();
         let parts = serde_json::json!([
             project.id,
             query,
@@ -361,9 +363,9 @@ impl Inner {
             overrides.variables,
             request.default_limit,
             project.timezone,
-            project.settings.get("week_start_day"),
-            project.settings.get("test_account_filters"),
-            project.settings.get("path_cleaning_filters"),
+            week_start_day,
+            test_account_filters,
+            path_cleaning_filters,
             hidden,
         ]);
         let hash = Sha256::digest(parts.to_string());

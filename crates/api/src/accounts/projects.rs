@@ -2,8 +2,8 @@
 
 use catalog::{NewProject, ProjectChange, ProjectRow, Secret};
 use model::{
-    MembershipLevel, ObjectKind, OrganizationId, ProjectAccess, ProjectId, ProjectSchema,
-    ProjectSettings, ProjectSettingsChange, Visibilities, is_time_zone,
+    DashboardId, MembershipLevel, ObjectKind, OrganizationId, ProjectAccess, ProjectId,
+    ProjectSchema, ProjectSettings, ProjectSettingsChange, Visibilities, is_time_zone,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,10 +24,6 @@ use crate::{
 const NAME_CHARS_MAX: usize = 200;
 const NAME_DEFAULT: &str = "Default project";
 const TIMEZONE_DEFAULT: &str = "UTC";
-/// The setting that closes a project to members without an access rule.
-const ACCESS_CONTROL: &str = "access_control";
-const PRIMARY_DASHBOARD: &str = "primary_dashboard";
-const TEST_ACCOUNTS: &str = "test_account_filters";
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     routes
@@ -67,7 +63,6 @@ pub(crate) struct ProjectItem {
 
 impl From<ProjectRow> for ProjectItem {
     fn from(row: ProjectRow) -> Self {
-        let onboarding = row.settings.get("has_completed_onboarding_for");
         Self {
             id: row.id,
             uuid: row.uuid,
@@ -75,12 +70,12 @@ impl From<ProjectRow> for ProjectItem {
             project_id: row.id,
             api_token: row.api_token,
             name: row.name,
-            completed_snippet_onboarding: row.settings.is_on("completed_snippet_onboarding"),
-            has_completed_onboarding_for: Some(onboarding).filter(|value| !value.is_null()),
+            completed_snippet_onboarding: row.settings.completed_snippet_onboarding(),
+            has_completed_onboarding_for: row.settings.has_completed_onboarding_for(),
             ingested_event: row.ingested_event,
-            is_demo: row.settings.is_on("is_demo"),
+            is_demo: row.settings.is_demo(),
             timezone: row.timezone,
-            access_control: row.settings.is_on(ACCESS_CONTROL),
+            access_control: row.settings.is_private(),
         }
     }
 }
@@ -122,7 +117,7 @@ impl Project {
         seen: &Visibilities,
     ) -> Result<Self> {
         if is_primary_hidden(app, &row, seen).await? {
-            row.settings.reset(PRIMARY_DASHBOARD);
+            row.settings.reset_primary_dashboard();
         }
         let is_admin = level >= MembershipLevel::Admin;
         let (secret, backup) = match is_admin {
@@ -153,7 +148,7 @@ impl Project {
 }
 
 async fn is_primary_hidden(app: &App, row: &ProjectRow, seen: &Visibilities) -> Result<bool> {
-    match row.settings.get(PRIMARY_DASHBOARD).as_i64() {
+    match row.settings.primary_dashboard() {
         Some(id) => is_hidden(app, row, id, seen).await,
         None => Ok(false),
     }
@@ -162,11 +157,11 @@ async fn is_primary_hidden(app: &App, row: &ProjectRow, seen: &Visibilities) -> 
 async fn is_hidden(
     app: &App,
     row: &ProjectRow,
-    dashboard: i64,
+    dashboard: DashboardId,
     seen: &Visibilities,
 ) -> Result<bool> {
     let hidden =
-        app.catalog.access().hidden(row.id, ObjectKind::Dashboard, &[dashboard], seen).await?;
+        app.catalog.access().hidden(row.id, ObjectKind::Dashboard, &[dashboard.0], seen).await?;
     Ok(!hidden.is_empty())
 }
 
@@ -219,10 +214,13 @@ impl ProjectFields {
 /// Rejects test account filters that a query cannot run. Unchanged filters pass: they may predate
 /// the check.
 fn check_test_accounts(before: &ProjectSettings, change: &ProjectSettingsChange) -> Result<()> {
-    match change.given(TEST_ACCOUNTS).filter(|sent| **sent != before.get(TEST_ACCOUNTS)) {
+    let unchanged = before.test_account_filters();
+    match change.test_account_filters().filter(|sent| **sent != *unchanged) {
         None => Ok(()),
-        Some(sent) => query::check_test_account_filters(sent)
-            .map_err(|why| Error::invalid(TEST_ACCOUNTS, "invalid_input", why.to_string())),
+        Some(sent) => query::check_test_account_filters(sent).map_err(|why| {
+            let name = ProjectSettings::TEST_ACCOUNT_FILTERS;
+            Error::invalid(name, "invalid_input", why.to_string())
+        }),
     }
 }
 
@@ -263,22 +261,23 @@ async fn update(
         return Err(Error::required("name"));
     }
     fields.check()?;
-    let is_private = caller.project.settings.get(ACCESS_CONTROL);
-    if settings.given(ACCESS_CONTROL).is_some_and(|requested| *requested != is_private) {
+    let is_private = caller.project.settings.is_private();
+    if settings.private().is_some_and(|requested| requested != is_private) {
         caller.require_administrator()?;
     }
     let (project, seen) = (&caller.project, caller.visibilities());
     check_test_accounts(&project.settings, &settings)?;
-    match settings.given(PRIMARY_DASHBOARD).map(Value::as_i64) {
+    match settings.primary_dashboard() {
         // Also where it is the current value: otherwise a caller could find a hidden dashboard by
         // trying ids.
         Some(Some(id)) if is_hidden(&app, project, id, &seen).await? => {
             let detail = format!("Invalid pk \"{id}\" - object does not exist.");
-            return Err(Error::invalid(PRIMARY_DASHBOARD, "does_not_exist", detail));
+            let name = ProjectSettings::PRIMARY_DASHBOARD;
+            return Err(Error::invalid(name, "does_not_exist", detail));
         }
         // The caller was shown null for the hidden dashboard; sending it back changes nothing.
         Some(None) if is_primary_hidden(&app, project, &seen).await? => {
-            settings.leave(PRIMARY_DASHBOARD)
+            settings.keep_primary_dashboard();
         }
         _ => {}
     }

@@ -79,7 +79,7 @@ impl Me {
                 name: organization.name.clone(),
                 slug: organization.slug.clone(),
                 membership_level: *level,
-                logo_media_id: organization.settings.get("logo_media_id"),
+                logo_media_id: organization.settings.logo_media_id(),
             })
             .collect();
         let team = match row.current_project {

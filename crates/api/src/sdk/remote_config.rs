@@ -81,22 +81,22 @@ impl<'a> RemoteConfig<'a> {
         // With false an SDK never requests flags, so assume true if they cannot be loaded.
         let flags = app.flags.of(project).await;
         let has_feature_flags = flags.map_or(true, |flags| flags.set.has_active());
-        let on = |name: &str| project.settings.is_on(name);
+        let settings = &project.settings;
         Self {
             token: &project.api_token,
             supported_compression: ["gzip", "gzip-js"],
             has_feature_flags,
             capture_dead_clicks: false,
-            capture_performance: match on("autocapture_web_vitals_opt_in") {
+            capture_performance: match settings.autocapture_web_vitals_opt_in() {
                 true => CapturePerformance::On { network_timing: false, web_vitals: true },
                 false => CapturePerformance::Off(false),
             },
-            autocapture_opt_out: on("autocapture_opt_out"),
-            autocapture_exceptions: on("autocapture_exceptions_opt_in"),
+            autocapture_opt_out: settings.autocapture_opt_out(),
+            autocapture_exceptions: settings.autocapture_exceptions_opt_in(),
             analytics: Analytics { endpoint: "/i/v0/e/" },
             elements_chain_as_string: true,
             session_recording: false,
-            heatmaps: on("heatmaps_opt_in"),
+            heatmaps: settings.heatmaps_opt_in(),
             default_identified_only: true,
             site_apps: [],
         }

@@ -7,7 +7,7 @@ use axum::extract::RawQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::{Deleted, InsightName, ResolvedLink, ShareTarget};
-use model::Visibilities;
+use model::{SharedPageOptions, SharingSettings, Visibilities};
 use query::Refresh;
 use schemars::SchemaGenerator;
 use serde::Serialize;
@@ -77,25 +77,24 @@ async fn embedded(id: StringId, query: RawQuery, app: App) -> Result<SharedPage>
 
 async fn open(app: &AppState, kind: Kind, path: &str, query: RawQuery) -> Result<SharedPage> {
     let (token, is_json) = path.strip_suffix(".json").map_or((path, false), |rest| (rest, true));
-    let Some((content, mut settings)) = load(app, token).await? else {
+    let Some((content, settings)) = load(app, token).await? else {
         return Ok(if is_json { SharedPage::NotFoundJson } else { SharedPage::NotFound });
     };
     let parameters = query.0.unwrap_or_default();
+    let mut options = settings.page_options();
     for (name, value) in form_urlencoded::parse(parameters.as_bytes()) {
-        if ["whitelabel", "noHeader"].contains(&&*name) && value != "false" {
-            settings.insert(name.into_owned(), true.into());
-        }
+        options.apply_parameter(&name, &value);
     }
     let access_token = token.to_owned();
     let exported = Exported { kind, access_token, content, themes: Vec::new() };
     let uses_db_ip = app.settings.uses_db_ip;
     Ok(match is_json {
         true => SharedPage::Json(exported),
-        false => SharedPage::Page { exported, settings, uses_db_ip },
+        false => SharedPage::Page { exported, options, uses_db_ip },
     })
 }
 
-async fn load(app: &AppState, token: &str) -> Result<Option<(Content, Map<String, Value>)>> {
+async fn load(app: &AppState, token: &str) -> Result<Option<(Content, SharingSettings)>> {
     let Some(ResolvedLink { project, target, settings }) = shared_object(app, token).await? else {
         return Ok(None);
     };
@@ -140,7 +139,7 @@ async fn content(
 }
 
 enum SharedPage {
-    Page { exported: Exported, settings: Map<String, Value>, uses_db_ip: bool },
+    Page { exported: Exported, options: SharedPageOptions, uses_db_ip: bool },
     Json(Exported),
     NotFound,
     NotFoundJson,
@@ -150,8 +149,8 @@ impl IntoResponse for SharedPage {
     fn into_response(self) -> Response {
         let nonce = Uuid::new_v4().simple().to_string();
         let (mut response, kind) = match self {
-            Self::Page { exported, settings, uses_db_ip } => {
-                let page = page(&exported, &settings, uses_db_ip, &nonce);
+            Self::Page { exported, options, uses_db_ip } => {
+                let page = page(&exported, &options, uses_db_ip, &nonce);
                 (html(StatusCode::OK, page), exported.kind)
             }
             Self::Json(exported) => (axum::Json(&exported).into_response(), exported.kind),
@@ -196,19 +195,13 @@ fn geoip_attribution(data: &str, uses_db_ip: bool) -> &'static str {
     if uses_db_ip && data.contains(GEOIP_PREFIX) { DB_IP_ATTRIBUTION } else { "" }
 }
 
-fn page(
-    exported: &Exported,
-    settings: &Map<String, Value>,
-    uses_db_ip: bool,
-    nonce: &str,
-) -> String {
-    let is_on = |name: &str| settings.get(name).and_then(Value::as_bool) == Some(true);
+fn page(exported: &Exported, options: &SharedPageOptions, uses_db_ip: bool, nonce: &str) -> String {
     let mut body = String::new();
     let (title, tiles) = match &exported.content {
         Content::Dashboard(dashboard) => {
             let tiles = dashboard.tiles().iter().filter_map(|tile| tile.printable());
             let title = dashboard.title().filter(|name| !name.is_empty()).unwrap_or("Dashboard");
-            if !is_on("noHeader") {
+            if !options.no_header {
                 body += &heading("header", "h1", title, Some(dashboard.description()));
             }
             (title, tiles.map(|tile| print(&tile)).collect())
@@ -220,14 +213,13 @@ fn page(
     let tiles: String = tiles;
     body += &format!("<main>{tiles}</main>");
     let data = embedded_json(exported);
-    if !is_on("whitelabel") {
+    if !options.whitelabel {
         body += "<footer>Hedgerow</footer>";
     }
     body += geoip_attribution(&data, uses_db_ip);
     body +=
         &format!("<script type=\"application/json\" id=\"POSTHOG_EXPORTED_DATA\">{data}</script>");
-    let theme = settings.get("theme").and_then(Value::as_str).unwrap_or("system");
-    frame(title, theme, &body, nonce)
+    frame(title, &options.theme, &body, nonce)
 }
 
 fn print(tile: &PrintableTile<'_>) -> String {

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 
 use model::{
-    MEMBER_KEYS, MembershipLevel, OrganizationId, OrganizationSettings, OrganizationSettingsChange,
-    Timestamp, UserId, Window,
+    MembershipLevel, OrganizationId, OrganizationSettings, OrganizationSettingsChange, Timestamp,
+    UserId, Window,
 };
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::keys::PersonalKey;
@@ -233,8 +232,8 @@ async fn store(tx: &mut Tx, organization: &OrganizationRow) -> Result<()> {
         args![
             organization.id,
             organization.name.as_str(),
-            organization.settings.is_on(MEMBER_KEYS),
-            Value::Object(organization.settings.changed().clone()),
+            organization.settings.members_can_use_personal_api_keys(),
+            organization.settings.to_stored(),
             organization.updated_at,
         ],
     )

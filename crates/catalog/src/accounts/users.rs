@@ -1,7 +1,6 @@
 //! User accounts, and the organization and project that each user works in.
 
 use model::{OrganizationId, ProjectId, Timestamp, User, UserId, UserSettings, UserSettingsChange};
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::Users;
@@ -129,7 +128,7 @@ impl Users<'_> {
                 row.password_hash.clone(),
                 row.current_organization,
                 row.current_project,
-                Value::Object(row.settings.changed().clone()),
+                row.settings.to_stored(),
                 row.user.is_email_verified,
             ],
         )

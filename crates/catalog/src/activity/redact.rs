@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{ObjectKind, ProjectId, Visibilities, Visibility};
+use model::{ObjectKind, ProjectId, ProjectSettings, Visibilities, Visibility};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -17,7 +17,7 @@ const ID_FIELDS: &[(&str, ObjectKind)] = &[
     ("dashboard_id", ObjectKind::Dashboard),
     ("dashboard_item", ObjectKind::Insight),
     ("dashboards", ObjectKind::Dashboard),
-    ("primary_dashboard", ObjectKind::Dashboard),
+    (ProjectSettings::PRIMARY_DASHBOARD, ObjectKind::Dashboard),
     ("tiles", ObjectKind::Insight),
     ("usage_dashboard", ObjectKind::Dashboard),
 ];

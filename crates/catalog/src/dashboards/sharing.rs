@@ -2,8 +2,11 @@
 
 use std::slice;
 
-use model::{DashboardId, Insight, InsightId, OrganizationSettings, ProjectId, Timestamp, Viewer};
-use serde_json::{Map, Value};
+use model::{
+    DashboardId, Insight, InsightId, OrganizationSettings, ProjectId, SharingSettings, Timestamp,
+    Viewer,
+};
+use serde_json::Value;
 
 use super::board::{self, Board, CANNOT_EDIT};
 use super::inherited_access::InheritedAccess;
@@ -28,14 +31,14 @@ pub struct SharingConfig {
     pub created_at: Timestamp,
     pub enabled: bool,
     pub access_token: Secret,
-    pub settings: Option<Map<String, Value>>,
+    pub settings: Option<SharingSettings>,
 }
 
 /// A partial update; absent fields stay unchanged.
 #[derive(Default)]
 pub struct SharingChange {
     pub enabled: Option<bool>,
-    pub settings: Option<Option<Map<String, Value>>>,
+    pub settings: Option<Option<SharingSettings>>,
 }
 
 /// What a valid token grants access to.
@@ -43,7 +46,7 @@ pub struct SharingChange {
 pub struct ResolvedLink {
     pub project: ProjectId,
     pub target: ShareTarget,
-    pub settings: Map<String, Value>,
+    pub settings: SharingSettings,
 }
 
 /// PostHog's length: 30 characters, 176 bits.
@@ -52,7 +55,6 @@ const TOKEN_BYTES: usize = 22;
 const RENEWED_MAX: i64 = 100;
 /// Expired tokens that one rotation deletes; the rest waits for the next.
 const EXPIRED_AT_ONCE_MAX: i64 = 1_000;
-pub(crate) const SHARING_ALLOWED: &str = "allow_publicly_shared_resources";
 const COLUMNS: &str = "created_at, enabled, settings, token_sealed";
 const CANNOT_SHARE: &str =
     "You don't have edit permissions for every insight on this dashboard, which a link would show.";
@@ -154,7 +156,7 @@ impl SharingLinks<'_> {
             created_at: row.get("created_at")?,
             enabled: row.get("enabled")?,
             access_token: self.core.vault.open(&row.get::<Vec<u8>>("token_sealed")?)?,
-            settings: row.optional_json("settings")?,
+            settings: row.optional_json("settings")?.map(SharingSettings::stored),
         })
     }
 
@@ -222,7 +224,8 @@ impl SharingLinks<'_> {
         if change.enabled == Some(true) {
             let sql = "SELECT settings FROM organizations WHERE id = $1";
             let row = tx.one(sql, args![actor.organization]).await?;
-            if !OrganizationSettings::stored(row.json("settings")?).is_on(SHARING_ALLOWED) {
+            let organization = OrganizationSettings::stored(row.json("settings")?);
+            if !organization.allow_publicly_shared_resources() {
                 return Err(Error::Forbidden(DISABLED));
             }
         }
@@ -230,7 +233,9 @@ impl SharingLinks<'_> {
             locked.check_may_share(&mut tx, viewer, checked).await?;
         }
         let (column, id) = target.column();
-        let settings = |sharing: &SharingConfig| sharing.settings.clone().map(Value::Object);
+        let settings = |sharing: &SharingConfig| {
+            sharing.settings.clone().map(|settings| Value::Object(settings.into_stored()))
+        };
         let sql = format!(
             "UPDATE sharing_configurations SET enabled = $2, settings = $3 WHERE {column} = $1"
         );
@@ -311,14 +316,15 @@ impl SharingLinks<'_> {
         else {
             return Ok(None);
         };
-        let allowed = OrganizationSettings::stored(row.json("organization_settings")?);
+        let organization = OrganizationSettings::stored(row.json("organization_settings")?);
         let target = match (row.get("dashboard_id")?, row.get("insight_id")?) {
             (Some(id), _) => ShareTarget::Dashboard(id),
             (None, Some(id)) => ShareTarget::Insight(id),
             (None, None) => return Ok(None),
         };
-        let settings = row.optional_json("settings")?.unwrap_or_default();
+        let settings = SharingSettings::stored(row.optional_json("settings")?.unwrap_or_default());
         let project = row.get("project_id")?;
-        Ok(allowed.is_on(SHARING_ALLOWED).then_some(ResolvedLink { project, target, settings }))
+        let allowed = organization.allow_publicly_shared_resources();
+        Ok(allowed.then_some(ResolvedLink { project, target, settings }))
     }
 }

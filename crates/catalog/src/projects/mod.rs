@@ -7,7 +7,7 @@ use model::{
     DashboardId, OrganizationId, ProjectAccess, ProjectId, ProjectSettings, ProjectSettingsChange,
     Timestamp,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::access::{self, IS_PRIVATE, RuleSubject, RuleTarget};
@@ -62,9 +62,6 @@ pub struct NewProject {
 const ROW_COLUMNS: &str = "p.id, p.uuid, p.organization_id, p.name, p.api_token, p.timezone, \
      p.settings, p.ingested_event, p.created_at, p.updated_at, p.secret_sealed, \
      p.secret_backup_sealed";
-/// The setting "private project", stored as an access rule that excludes everyone not named by
-/// another rule.
-const ACCESS_CONTROL: &str = "access_control";
 
 pub(crate) fn columns() -> String {
     format!("{ROW_COLUMNS}, {IS_PRIVATE} AS is_private")
@@ -72,11 +69,8 @@ pub(crate) fn columns() -> String {
 
 impl ProjectRow {
     pub(crate) fn read(row: &Row) -> Result<Self> {
-        let mut settings: Map<String, Value> = row.json("settings")?;
-        settings.remove(ACCESS_CONTROL);
-        if row.get("is_private")? {
-            settings.insert(ACCESS_CONTROL.into(), true.into());
-        }
+        let mut settings = ProjectSettings::stored(row.json("settings")?);
+        settings.set_private(row.get("is_private")?);
         Ok(Self {
             id: row.get("id")?,
             uuid: row.get("uuid")?,
@@ -84,7 +78,7 @@ impl ProjectRow {
             name: row.get("name")?,
             api_token: row.get("api_token")?,
             timezone: row.get("timezone")?,
-            settings: ProjectSettings::stored(settings),
+            settings,
             ingested_event: row.get("ingested_event")?,
             created_at: row.get("created_at")?,
             updated_at: row.get("updated_at")?,
@@ -148,7 +142,7 @@ impl Projects<'_> {
         if after == before {
             return Ok(before);
         }
-        if after.settings.get(PRIMARY) != before.settings.get(PRIMARY) {
+        if after.settings.primary_dashboard() != before.settings.primary_dashboard() {
             check_primary(&mut tx, &after).await?;
         }
         after.updated_at = now;
@@ -286,11 +280,12 @@ impl NewProject {
     }
 }
 
-/// The stored settings, without the one that is an access rule.
+/// The stored settings, without "private": that is stored as an access rule which excludes everyone
+/// not named by another rule.
 fn stored_settings(settings: &ProjectSettings) -> Value {
-    let mut changed = settings.changed().clone();
-    changed.remove(ACCESS_CONTROL);
-    Value::Object(changed)
+    let mut settings = settings.clone();
+    settings.set_private(false);
+    settings.to_stored()
 }
 
 /// Creates or deletes the access rule behind the private setting when that changes.
@@ -300,7 +295,7 @@ async fn sync_private_rule(
     after: &ProjectSettings,
     now: Timestamp,
 ) -> Result<()> {
-    let level = match (before.settings.is_on(ACCESS_CONTROL), after.is_on(ACCESS_CONTROL)) {
+    let level = match (before.settings.is_private(), after.is_private()) {
         (false, true) => Some(ProjectAccess::None.as_str()),
         (true, false) => None,
         _ => return Ok(()),
@@ -323,17 +318,16 @@ pub(crate) async fn delete_all_of(tx: &mut Tx, of: OrganizationId, now: Timestam
     Ok(())
 }
 
-const PRIMARY: &str = "primary_dashboard";
-
 /// Checks that the primary dashboard is a live one of the project.
 async fn check_primary(tx: &mut Tx, project: &ProjectRow) -> Result<()> {
-    let Some(id) = project.settings.get(PRIMARY).as_i64().map(DashboardId) else { return Ok(()) };
+    let Some(id) = project.settings.primary_dashboard() else { return Ok(()) };
     let sql = "SELECT id FROM dashboards WHERE id = $1 AND project_id = $2 AND NOT deleted";
     if tx.optional(sql, args![id, project.id]).await?.is_some() {
         return Ok(());
     }
     let detail = format!("Invalid pk \"{id}\" - object does not exist.");
-    Err(Error::Invalid { field: PRIMARY, code: "does_not_exist", detail })
+    let field = ProjectSettings::PRIMARY_DASHBOARD;
+    Err(Error::Invalid { field, code: "does_not_exist", detail })
 }
 
 /// Resets the primary dashboard if it is the deleted one.
@@ -342,16 +336,14 @@ pub(crate) async fn clear_primary_dashboard(
     id: ProjectId,
     dashboard: DashboardId,
 ) -> Result<()> {
-    let Value::Object(mut settings) = stored_settings(&lock(tx, id).await?.settings) else {
-        return Ok(());
-    };
-    if settings.get(PRIMARY).and_then(Value::as_i64) != Some(dashboard.0) {
+    let mut settings = lock(tx, id).await?.settings;
+    if settings.primary_dashboard() != Some(dashboard) {
         return Ok(());
     }
-    settings.remove(PRIMARY);
+    settings.reset_primary_dashboard();
     tx.invalidate_project(id);
     let sql = "UPDATE projects SET settings = $2 WHERE id = $1";
-    tx.run(sql, args![id, Value::Object(settings)]).await.map(drop)
+    tx.run(sql, args![id, stored_settings(&settings)]).await.map(drop)
 }
 
 pub(crate) async fn lock(tx: &mut Tx, id: ProjectId) -> Result<ProjectRow> {

@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use geoip::GeoIp;
 use model::WarningKind;
@@ -44,7 +45,7 @@ const GROUP_KEY_CHARS_MAX: usize = 400;
 pub struct Rules {
     pub anonymize_ips: bool,
     pub person_processing_opt_out: bool,
-    pub drop_events_older_than_seconds: Option<i64>,
+    pub drop_events_older_than: Option<Duration>,
 }
 
 /// An event ready for identity resolution.
@@ -161,8 +162,8 @@ pub fn normalize<'a>(
     let ignore_sent_at = properties.is_true(name!("$ignore_sent_at"));
     let (time, warning) = time::event_time(event, ignore_sent_at);
     warnings.extend(warning.map(EventWarning::from));
-    if let Some(seconds) = rules.drop_events_older_than_seconds.filter(|seconds| *seconds > 0)
-        && event.received_at.seconds_since(time) > seconds
+    if let Some(age_max) = rules.drop_events_older_than
+        && event.received_at.seconds_since(time) > age_max.as_secs() as i64
     {
         return Ok(Outcome::Drop(vec![WarningKind::EventDroppedTooOld.into()]));
     }
