@@ -27,7 +27,7 @@ pub use error::{Error, Result};
 pub use limits::cancellation::Cancellation;
 pub use limits::memory::{MemoryCharge, MemoryTracker, QueryMemoryPool};
 pub use program::Program;
-pub use values::json::json_value;
+pub use values::json::{json_type, json_value};
 pub use vector::types::data_type;
 
 /// What the value of an expression depends on besides its inputs.

@@ -238,6 +238,8 @@ pub enum Step {
     Key(String),
     /// Index from 1.
     Index(u64),
+    /// The name of the value's JSON type, as `JSONType` returns it. Always the last step.
+    JsonType,
 }
 
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::limits::memory::MemoryCharge;
 use crate::limits::meter;
 use crate::time::{ZoneClock, parse as time_parse, zone_of};
+use crate::values::json::json_type;
 use crate::values::{cast, parse};
 use crate::vector::column::{Args, Slice, StringWriter, Strings, check_elements, uuid_array};
 use crate::vector::types::{null_or_default, wide_list, wide_struct, without_nulls};
@@ -29,7 +30,7 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
             None => minify(raw, out),
         }),
         "JSONExtractRaw" => strings(site, minify),
-        "JSONType" => strings_or(site, |raw, out| out.push_str(raw.map_or("Null", type_name))),
+        "JSONType" => strings_or(site, |raw, out| out.push_str(raw.map_or("Null", json_type))),
         "JSONExtractInt" => {
             ints(site, |raw| number_only(raw, |raw| integer_of(raw, true, 64)).unwrap_or(0))
         }
@@ -250,19 +251,6 @@ fn bools(
         let path = path.bind(args);
         Ok(args.map_bools(|row| holds(path.find(strings.at(row), row))))
     })
-}
-
-fn type_name(raw: &str) -> &'static str {
-    match raw.as_bytes().first() {
-        Some(b'{') => "Object",
-        Some(b'[') => "Array",
-        Some(b'"') => "String",
-        Some(b't' | b'f') => "Bool",
-        Some(b'n') | None => "Null",
-        _ if raw.parse::<i64>().is_ok() => "Int64",
-        _ if raw.parse::<u64>().is_ok() => "UInt64",
-        _ => "Double",
-    }
 }
 
 /// A number, a boolean as 0 or 1, or a string that contains a number.

@@ -14,6 +14,7 @@ use crate::Context;
 use crate::error::Result;
 use crate::run::node::Kernel;
 use crate::values::cast;
+use crate::values::json::json_type;
 use crate::vector::column::{Args, Column};
 
 /// A kernel that parses a property's string as the property's type; null where it cannot.
@@ -36,9 +37,17 @@ pub(crate) fn extract(
     let parse = parse(ty, context)?;
     Ok(Arc::new(move |args: &Args| {
         let strings = args.strings(0);
+        let (path, wants_type) = match path.split_last() {
+            Some((Step::JsonType, path)) => (path, true),
+            _ => (&path[..], false),
+        };
         let properties = args.try_strings(span, |row, out| {
-            let Some(value) = find(strings.at(row), &path) else { return Ok(false) };
-            Ok(write_string(value, out))
+            let Some(value) = find(strings.at(row), path) else { return Ok(false) };
+            if !wants_type {
+                return Ok(write_string(value, out));
+            }
+            out.push_str(json_type(value));
+            Ok(value != "null")
         })?;
         let columns = [Column::full(properties)];
         parse(&Args { columns: &columns, rows: args.rows, nulls: None })
@@ -113,7 +122,7 @@ impl Follow for Step {
     fn key(&self) -> Option<&str> {
         match self {
             Self::Key(key) => Some(key),
-            Self::Index(_) => None,
+            Self::Index(_) | Self::JsonType => None,
         }
     }
 
@@ -122,6 +131,7 @@ impl Follow for Step {
             Self::Index(index) => usize::try_from(index.checked_sub(1)?).ok(),
             // `items.1` and `items['1']` are the same path.
             Self::Key(key) => key.parse::<usize>().ok()?.checked_sub(1),
+            Self::JsonType => None,
         }
     }
 }

@@ -102,3 +102,17 @@ fn integer(array: &dyn Array, row: usize) -> Value {
         _ => Value::Null,
     }
 }
+
+/// The name of a JSON value's type, as ClickHouse's `JSONType` returns it.
+pub fn json_type(raw: &str) -> &'static str {
+    match raw.as_bytes().first() {
+        Some(b'{') => "Object",
+        Some(b'[') => "Array",
+        Some(b'"') => "String",
+        Some(b't' | b'f') => "Bool",
+        Some(b'n') | None => "Null",
+        _ if raw.parse::<i64>().is_ok() => "Int64",
+        _ if raw.parse::<u64>().is_ok() => "UInt64",
+        _ => "Double",
+    }
+}

@@ -161,6 +161,7 @@ impl Display for Expr {
                 path.iter().try_for_each(|step| match step {
                     Step::Key(key) => write!(f, "->{key}"),
                     Step::Index(index) => write!(f, "->{index}"),
+                    Step::JsonType => write!(f, "->type()"),
                 })?;
                 match self.ty.kind {
                     Kind::String => Ok(()),

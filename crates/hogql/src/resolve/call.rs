@@ -8,7 +8,7 @@ use crate::error::{Checked, Fault, Reason, Span};
 use crate::functions::scalars::time_plus_interval;
 use crate::functions::{Arg, Function, FunctionKind, Lambda, function_named, functions};
 use crate::parse::parse_type;
-use crate::plan::{Expr, ExprKind, FunctionRef, Value};
+use crate::plan::{Expr, ExprKind, FunctionRef, Step, Value};
 use crate::resolve::expr::logic;
 use crate::types::{DateTimeType, Kind, Type, named};
 use crate::visit::exprs_of_expr;
@@ -67,6 +67,11 @@ impl<'a> Resolver<'a> {
             "and" => return Ok(logic(LogicOp::And, args, span)),
             "or" => return Ok(logic(LogicOp::Or, args, span)),
             "arrayJoin" => return self.array_join_call(args, span),
+            "nullIf" => {
+                if let Some(property) = stored_property(&args, span) {
+                    return Ok(property);
+                }
+            }
             "tupleElement" => {
                 let index = args.pop().map(|index| index.kind);
                 if let (Some(base), Some(ExprKind::Value(Value::UInt(index)))) = (args.pop(), index)
@@ -183,6 +188,29 @@ impl<'a> Resolver<'a> {
         let kind = ExprKind::Lambda { params, body: Box::new(body) };
         Ok(Expr { kind, ty, span: lambda.span })
     }
+}
+
+/// `nullIf(JSONExtractString(properties, 'x'), '')` is the string of a property and
+/// `nullIf(JSONType(properties, 'x'), 'Null')` its JSON type, both whatever the property's definition
+/// says. As a [`ExprKind::Property`] they read one property instead of the whole object.
+fn stored_property(args: &[Expr], span: Span) -> Option<Expr> {
+    let [Expr { kind: ExprKind::Call { function, args }, .. }, missing] = args else { return None };
+    let ExprKind::Value(Value::String(missing)) = &missing.kind else { return None };
+    let [of, Expr { kind: ExprKind::Value(Value::String(key)), .. }] = &args[..] else {
+        return None;
+    };
+    let is_column = matches!(of.kind, ExprKind::Column { .. });
+    if !is_column || !matches!(of.ty.kind, Kind::Json(_)) {
+        return None;
+    }
+    let mut path = vec![Step::Key(key.clone())];
+    match (function.0.name, missing.as_str()) {
+        ("JSONExtractString", "") => {}
+        ("JSONType", "Null") => path.push(Step::JsonType),
+        _ => return None,
+    }
+    let kind = ExprKind::Property { of: Box::new(of.clone()), path };
+    Some(Expr { kind, ty: Type::from(Kind::String).or_null(true), span })
 }
 
 /// Whether an expression contains an aggregate: such conditions belong into `HAVING`.

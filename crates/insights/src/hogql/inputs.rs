@@ -191,6 +191,7 @@ fn read<'a>(value: Value<'a>, of: &StringSource) -> Option<Cow<'a, str>> {
         StringSource::Property(path) if path.is_empty() => {
             crate::columns::text(value).map(Cow::Borrowed)
         }
+        StringSource::Property(path) if path == &[Step::JsonType] => value_type(value),
         StringSource::Property(path) => {
             let Value::Json(json) = value else { return None };
             let json: Json = serde_json::from_str(json).ok()?;
@@ -199,9 +200,21 @@ fn read<'a>(value: Value<'a>, of: &StringSource) -> Option<Cow<'a, str>> {
         StringSource::Group(groups, index, path) => {
             let key = crate::columns::text(value)?;
             let (Step::Key(first), rest) = path.split_first()? else { return None };
-            let property = groups.get(*index, key)?.properties.get(first)?;
-            json_text(walk(property, rest)?).map(Cow::Owned)
+            match (groups.get(*index, key)?.properties.get(first)?, rest) {
+                (Json::Null, _) => None,
+                (value, [Step::JsonType]) => Some(eval::json_type(&value.to_string()).into()),
+                (value, rest) => json_text(walk(value, rest)?).map(Cow::Owned),
+            }
         }
+    }
+}
+
+fn value_type(value: Value<'_>) -> Option<Cow<'static, str>> {
+    match value {
+        Value::Null => None,
+        Value::Bool(_) => Some("Bool".into()),
+        Value::Text(_) => Some("String".into()),
+        Value::Number(json) | Value::Json(json) => Some(eval::json_type(json).into()),
     }
 }
 
@@ -210,6 +223,7 @@ fn walk<'a>(json: &'a Json, path: &[Step]) -> Option<&'a Json> {
     path.iter().try_fold(json, |json, step| match step {
         Step::Key(key) => json.get(key),
         Step::Index(index) => json.get(usize::try_from(index.checked_sub(1)?).ok()?),
+        Step::JsonType => None,
     })
 }
 

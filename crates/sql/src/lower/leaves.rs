@@ -30,6 +30,8 @@ pub(crate) enum PathStep {
     Key(String),
     /// Counts from 1.
     Index(u64),
+    /// The name of the value's JSON type; the last step.
+    JsonType,
 }
 
 /// The column of each leaf.
@@ -70,6 +72,7 @@ pub(crate) fn leaf_of(expr: &Expr) -> Option<Leaf> {
             let path = path.iter().map(|step| match step {
                 Step::Key(key) => PathStep::Key(key.clone()),
                 Step::Index(index) => PathStep::Index(*index),
+                Step::JsonType => PathStep::JsonType,
             });
             let field = Field { via: via.clone(), name, path: path.collect() };
             Leaf::Field { source: *source, field }

@@ -94,6 +94,7 @@ impl DictionaryStrings {
 fn text<'a>(value: Value<'a>, path: &[PathStep]) -> Option<std::borrow::Cow<'a, str>> {
     let within = path.get(1..).unwrap_or_default();
     match (value, within) {
+        (value, [PathStep::JsonType]) => value_type(value).map(Into::into),
         (Value::Json(json), [_, ..]) => {
             let json: Json = serde_json::from_str(json).ok()?;
             json_text(walk(&json, within)?).map(Into::into)
@@ -107,10 +108,20 @@ fn text<'a>(value: Value<'a>, path: &[PathStep]) -> Option<std::borrow::Cow<'a, 
     }
 }
 
+fn value_type(value: Value<'_>) -> Option<&'static str> {
+    match value {
+        Value::Null => None,
+        Value::Bool(_) => Some("Bool"),
+        Value::Text(_) => Some("String"),
+        Value::Number(json) | Value::Json(json) => Some(eval::json_type(json)),
+    }
+}
+
 fn walk<'a>(json: &'a Json, path: &[PathStep]) -> Option<&'a Json> {
     path.iter().try_fold(json, |json, place| match place {
         PathStep::Key(key) => json.get(key),
         PathStep::Index(index) => json.get(usize::try_from(index.checked_sub(1)?).ok()?),
+        PathStep::JsonType => None,
     })
 }
 
@@ -128,5 +139,9 @@ pub(super) fn property(
     path: &[PathStep],
 ) -> Option<String> {
     let (PathStep::Key(first), within) = path.split_first()? else { return None };
-    json_text(walk(object.get(first)?, within)?)
+    match (object.get(first)?, within) {
+        (Json::Null, _) => None,
+        (value, [PathStep::JsonType]) => Some(eval::json_type(&value.to_string()).to_owned()),
+        (value, within) => json_text(walk(value, within)?),
+    }
 }

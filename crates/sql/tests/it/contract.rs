@@ -3,9 +3,10 @@
 use hogql::types::Kind;
 use hogql::{Filters, PlaceholderValues};
 use model::ProjectId;
+use model::definition::PropertyType;
 use serde_json::json;
 
-use crate::support::{LIMITS, Store, f1, time};
+use crate::support::{LIMITS, PROJECT, Store, f1, time};
 
 // contract: query 4
 #[test]
@@ -33,6 +34,48 @@ fn unknown_names_are_invalid_before_the_statement_runs() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn stored_string_and_json_type_of_a_property_ignore_its_definition() {
+    let mut store = Store::new();
+    store.define("amount", PropertyType::Numeric);
+    store.person(0, &["p1"], json!({"amount": 1.5}));
+    store.group(0, "acme", json!({"amount": [1]}));
+    let values = [json!("x"), json!("5"), json!(5.0), json!(true), json!(""), json!(null)];
+    for (no, value) in values.into_iter().enumerate() {
+        let groups = [Some("acme".to_owned()), None, None, None, None];
+        let at = format!("2024-01-01T10:00:0{no}Z");
+        store.event_of(PROJECT, "a", "p1", &at, json!({ "amount": value }), groups);
+    }
+    let both = |properties: &str| {
+        format!(
+            "nullIf(JSONExtractString({properties}, 'amount'), ''), \
+             nullIf(JSONType({properties}, 'amount'), 'Null')"
+        )
+    };
+    store.check(
+        &format!("select properties.amount, {} from events order by timestamp", both("properties")),
+        json!([
+            [null, "x", "String"],
+            [5.0, "5", "String"],
+            [5.0, "5.0", "Double"],
+            [null, "true", "Bool"],
+            [null, null, "String"],
+            [null, null, null],
+        ]),
+    );
+    let joined = format!(
+        "select {}, {} from events limit 1",
+        both("person.properties"),
+        both("group_0.properties")
+    );
+    store.check(&joined, json!([["1.5", "Double", "[1]", "Array"]]));
+    store.check(&format!("select {} from persons", both("properties")), json!([["1.5", "Double"]]));
+    store.check(&format!("select {} from groups", both("properties")), json!([["[1]", "Array"]]));
+    let nested =
+        "select nullIf(JSONType(p, 'amount'), 'Null') from (select properties as p from persons)";
+    store.check(nested, json!([["Double"]]));
 }
 
 // contract: query 14-16
