@@ -1,15 +1,14 @@
 //! Actions: which events match.
 
-use model::{ActionStep, StringMatching, Timestamp};
+use model::filter_expr::compile_pattern;
+use model::{ActionStep, StringMatching, Timestamp, Zone};
 use regex::Regex;
 use serde_json::Value as Json;
 use warehouse::{ColumnKey, Predicate, Value};
 
 use crate::Result;
-use crate::dates::Zone;
 use crate::elements::{self, Element};
 use crate::filters::Filters;
-use crate::matcher;
 use crate::read_view::{Needs, ReadView};
 use crate::selectors::Selector;
 
@@ -69,7 +68,7 @@ impl Pattern {
         Ok(match matching {
             StringMatching::Exact => Self::Exact(text.to_owned()),
             StringMatching::Contains => Self::Contains(text.to_owned()),
-            StringMatching::Regex => Self::Regex(matcher::compile(text)?),
+            StringMatching::Regex => Self::Regex(compile_pattern(text)?),
         })
     }
 

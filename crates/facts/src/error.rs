@@ -10,3 +10,9 @@ pub enum Error {
     #[error("events cannot be read")]
     Warehouse(#[from] warehouse::Error),
 }
+
+impl From<model::filter_expr::InvalidFilter> for Error {
+    fn from(invalid: model::filter_expr::InvalidFilter) -> Self {
+        Self::Invalid(invalid.0)
+    }
+}

@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
+use model::filter_expr::compile_pattern;
 use regex::Regex;
 use serde_json::Value as Json;
-
-use crate::matcher;
 
 /// Rules per project; further ones are ignored.
 const RULES_MAX: usize = 100;
@@ -18,7 +17,7 @@ impl PathCleaning {
     pub fn read(rules: &Json) -> Self {
         let rule = |rule: &Json| {
             let text = |name: &str| rule.get(name).and_then(Json::as_str);
-            Some((matcher::compile(text("regex")?).ok()?, text("alias")?.to_owned()))
+            Some((compile_pattern(text("regex")?).ok()?, text("alias")?.to_owned()))
         };
         let rules = rules.as_array().into_iter().flatten();
         Self(rules.filter_map(rule).take(RULES_MAX).collect())

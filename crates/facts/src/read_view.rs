@@ -4,13 +4,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use model::{ActionId, CohortId, ProjectId, Timestamp};
+use model::{ActionId, CohortId, ProjectId, Timestamp, Zone};
 use serde_json::Value as Json;
 use warehouse::{Predicate, Snapshot};
 
 use crate::actions::ActionMatcher;
 use crate::cohorts::Cohorts;
-use crate::dates::Zone;
 use crate::groups::Groups;
 use crate::path_cleaning::PathCleaning;
 use crate::person_index::PersonIndex;

@@ -7,9 +7,11 @@ mod action;
 mod annotation;
 mod cohort;
 mod dashboard;
+mod dates;
 pub mod definition;
 pub mod edit;
 pub mod event;
+pub mod filter_expr;
 pub mod flag;
 pub mod group;
 mod id;
@@ -43,6 +45,7 @@ pub use dashboard::{
     DashboardPresentation, Note, Privilege, Restriction, Rights, Tile, TileContent,
     TilePresentation, TileRef,
 };
+pub use dates::{Zone, parse_absolute, parse_timestamp};
 pub use id::{
     ActionId, AnnotationId, ButtonId, CohortId, DashboardId, FlagId, InsightId, NoteId,
     OrganizationId, ProjectId, TileId, UserId,

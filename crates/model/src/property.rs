@@ -23,6 +23,7 @@ pub use operator::Operator;
 use patterns::Pattern;
 pub use patterns::{PatternQuota, Patterns, REGEX_CHARS_MAX};
 use semver::Range;
+pub use semver::{Identifier, Range as VersionRange, Version};
 pub use tree::{DEPTH_MAX, ExternalCondition, Node, Prefilter};
 
 /// How `exact` and `is_not` treat "true" and "false" in a project (`property_matching_version`).

@@ -6,21 +6,23 @@ use super::Operator;
 
 /// A version with a pre-release sorts before the same version without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Version {
-    numbers: [u64; 3],
-    pre: Vec<Identifier>,
+pub struct Version {
+    /// Major, minor and patch.
+    pub numbers: [u64; 3],
+    /// The identifiers of the pre-release.
+    pub pre: Vec<Identifier>,
 }
 
 /// Numeric identifiers sort before alphanumeric ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Identifier {
+pub enum Identifier {
     Number(u64),
     Word(String),
 }
 
 /// The versions that a filter matches.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Range {
+pub enum Range {
     Compared(Operator, Version),
     /// From the first (inclusive) to the second (exclusive).
     Within(Version, Version),
@@ -81,7 +83,7 @@ fn identifiers(text: &str) -> Option<Vec<Identifier>> {
 
 impl Range {
     /// `None` if the operator is not a semver one, or the text is not a version.
-    pub(super) fn parse(operator: Operator, text: &str) -> Option<Self> {
+    pub fn parse(operator: Operator, text: &str) -> Option<Self> {
         use Operator as O;
         match operator {
             O::SemverEq
@@ -126,7 +128,7 @@ impl Range {
     }
 
     /// `None` if the text is not a version.
-    pub(super) fn contains(&self, text: &str) -> Option<bool> {
+    pub fn contains(&self, text: &str) -> Option<bool> {
         let version = Version::parse(text)?;
         Some(match self {
             Self::Within(low, high) => *low <= version && version < *high,

@@ -3,7 +3,8 @@
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan as _, Unit, Zoned};
-use model::Timestamp;
+
+use crate::Timestamp;
 
 /// At most four digits, as upstream.
 const COUNT_CHARS_MAX: usize = 4;
@@ -43,10 +44,11 @@ fn stamp(at: &Zoned) -> Timestamp {
 /// `-1mEnd`. Without an offset it is in the project's zone.
 pub fn parse_timestamp(text: &str, now: Timestamp, zone: &Zone) -> Option<Timestamp> {
     let text = text.trim();
-    relative(text, now, zone).or_else(|| absolute(text, zone))
+    relative(text, now, zone).or_else(|| parse_absolute(text, zone))
 }
 
-pub(crate) fn absolute(text: &str, zone: &Zone) -> Option<Timestamp> {
+/// Parses ISO 8601; without an offset it is in the project's zone.
+pub fn parse_absolute(text: &str, zone: &Zone) -> Option<Timestamp> {
     // jiff also accepts a zone in brackets and other extensions of ISO 8601.
     if !text.starts_with(|first: char| first.is_ascii_digit()) || text.ends_with(']') {
         return None;
