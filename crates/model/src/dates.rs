@@ -44,11 +44,10 @@ fn stamp(at: &Zoned) -> Timestamp {
 /// `-1mEnd`. Without an offset it is in the project's zone.
 pub fn parse_timestamp(text: &str, now: Timestamp, zone: &Zone) -> Option<Timestamp> {
     let text = text.trim();
-    relative(text, now, zone).or_else(|| parse_absolute(text, zone))
+    relative(text, now, zone).or_else(|| absolute(text, zone))
 }
 
-/// Parses ISO 8601; without an offset it is in the project's zone.
-pub fn parse_absolute(text: &str, zone: &Zone) -> Option<Timestamp> {
+fn absolute(text: &str, zone: &Zone) -> Option<Timestamp> {
     // jiff also accepts a zone in brackets and other extensions of ISO 8601.
     if !text.starts_with(|first: char| first.is_ascii_digit()) || text.ends_with(']') {
         return None;
@@ -56,6 +55,16 @@ pub fn parse_absolute(text: &str, zone: &Zone) -> Option<Timestamp> {
     let at = text.parse::<jiff::Timestamp>().ok().or_else(|| {
         let local: DateTime = text.parse().ok()?;
         Some(local.to_zoned(zone.0.clone()).ok()?.timestamp())
+    })?;
+    Some(Timestamp::from_micros(at.as_microsecond()))
+}
+
+/// Parses a date of an event in ISO 8601. Without an offset it is in the project's zone; a local time
+/// that daylight saving skips or repeats is the earlier instant, as in ClickHouse.
+pub(crate) fn stored(text: &str, zone: &Zone) -> Option<Timestamp> {
+    let at = text.parse::<jiff::Timestamp>().ok().or_else(|| {
+        let local: DateTime = text.parse().ok()?;
+        Some(zone.0.to_ambiguous_zoned(local).earlier().ok()?.timestamp())
     })?;
     Some(Timestamp::from_micros(at.as_microsecond()))
 }

@@ -178,7 +178,7 @@ static STORED_DATE: LazyLock<Option<Regex>> =
 /// it has an offset, or else Unix seconds.
 pub fn parse_stored_time(text: &str, zone: &Zone) -> Option<Timestamp> {
     if STORED_DATE.as_ref().is_some_and(|pattern| pattern.is_match(text)) {
-        return crate::parse_absolute(text, zone);
+        return crate::dates::stored(text, zone);
     }
     let micros = parse_number(text)? * 1e6;
     (micros.abs() < i64::MAX as f64).then(|| Timestamp::from_micros(micros as i64))

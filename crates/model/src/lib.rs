@@ -45,7 +45,7 @@ pub use dashboard::{
     DashboardPresentation, Note, Privilege, Restriction, Rights, Tile, TileContent,
     TilePresentation, TileRef,
 };
-pub use dates::{Zone, parse_absolute, parse_timestamp};
+pub use dates::{Zone, parse_timestamp};
 pub use id::{
     ActionId, AnnotationId, ButtonId, CohortId, DashboardId, FlagId, InsightId, NoteId,
     OrganizationId, ProjectId, TileId, UserId,
