@@ -1,5 +1,5 @@
-//! Read views: a project's events, persons, groups and cohorts at one position, and what property
-//! filters, actions and dates mean over them.
+//! Read views: a project's events, persons, groups and cohorts at one position, and predicates over
+//! them from property filters ([`model::filter_expr`]) and actions.
 //!
 //! The crate sits on the read path below everything that computes a result. `query` fills a
 //! [`ReadView`] from the catalog; the only I/O here is reading the warehouse's files.

@@ -8,6 +8,7 @@ use hogql::tables::Table;
 use hogql::types::Kind;
 use hogql::{Span, parse_expr};
 use model::filter_expr::{Comparison, Field, FilterExpr, STORED_DATE_PATTERN, ValueTest};
+use model::property::VersionRange;
 use model::{CohortId, Timestamp};
 
 use super::{
@@ -240,8 +241,13 @@ impl Conditions<'_> {
                 any(patterns, &|pattern| binary(BinaryOp::Match, text(), literal(pattern)))
             }
             ValueTest::Time(comparison, bound) => time_test(value, *comparison, *bound),
-            ValueTest::Version(_) => {
-                return Err(unsupported("The operators of versions, semver_…,"));
+            ValueTest::Version(VersionRange::Compared(operator, _)) => {
+                return Err(unsupported(&format!("The operator '{}'", operator.as_str())));
+            }
+            ValueTest::Version(VersionRange::Within(..)) => {
+                return Err(unsupported(
+                    "The operators semver_tilde, semver_caret and semver_wildcard",
+                ));
             }
             ValueTest::CleanedPathIn(list) => {
                 let rules = self.cleaning.replacements();

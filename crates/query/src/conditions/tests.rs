@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use facts::{
     CohortFacts, Filters, GroupFacts, Groups, PathCleaning, PersonFacts, PersonIndex, ReadView,
+    SessionFacts, SessionValue,
 };
 use hogql::ast::{Body, Column, From, Query, Select, Source, SourceKind};
 use hogql::{Project, Span};
@@ -438,7 +439,17 @@ fn printed_filters_keep_the_rows_of_the_contract() {
         of_persons: Vec::new(),
         of_groups: Vec::new(),
     };
-    let store = Store::new(&case);
+    let mut store = Store::new(&case);
+    // Each session has one event.
+    let mut sessions = SessionFacts::default();
+    for (name, value) in [
+        ("$session_duration", SessionValue::Number(0.0)),
+        ("$is_bounce", SessionValue::Bool(true)),
+        ("$start_timestamp", SessionValue::Text(now().to_string())),
+    ] {
+        sessions.insert(name, Arc::new(move |_| Some(value.clone())));
+    }
+    store.view.sessions = Arc::new(sessions);
     let all: Vec<usize> = (0..2 * PERSONS).collect();
     let without = |none: &[usize]| -> Vec<usize> {
         all.iter().copied().filter(|no| !none.contains(no)).collect()
@@ -457,6 +468,26 @@ fn printed_filters_keep_the_rows_of_the_contract() {
         ("person", json!("distinct_id"), "exact", json!(["x30", "x4"]), vec![3, 16]),
         ("person", json!("distinct_id"), "is_not", json!("x30"), without(&[3])),
         ("event_metadata", json!("person_id"), "is_set", json!(null), all.clone()),
+        ("event", json!("k"), "in", json!(vec!["abc"; 1_000]), vec![3]),
+        ("session", json!("$session_duration"), "exact", json!("0.0"), vec![0, 1, 2, 3, 4, 5]),
+        ("session", json!("$session_duration"), "gt", json!("-1"), vec![0, 1, 2, 3, 4, 5]),
+        ("session", json!("$session_duration"), "is_not", json!(0), without(&[0, 1, 2, 3, 4, 5])),
+        ("session", json!("$is_bounce"), "exact", json!(["true"]), vec![0, 1, 2, 3, 4, 5]),
+        ("session", json!("$is_bounce"), "gt", json!(0), vec![]),
+        (
+            "session",
+            json!("$start_timestamp"),
+            "is_date_exact",
+            json!("2024-03-14T12:00:00Z"),
+            vec![0, 1, 2, 3, 4, 5],
+        ),
+        (
+            "session",
+            json!("$start_timestamp"),
+            "exact",
+            json!("2024-03-14T12:00:00Z"),
+            vec![0, 1, 2, 3, 4, 5],
+        ),
     ] {
         let filters = json!([{"type": kind, "key": key, "operator": operator, "value": value}]);
         let expected: BTreeSet<String> =
