@@ -70,6 +70,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "query",
         ],
     ),
+    // Only in dev-dependencies, so no row lists it.
+    ("testing", &[]),
     ("xtask", &[]),
 ];
 
@@ -239,7 +241,25 @@ fn sources(root: &Path) -> Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn only_dev_dependencies_may_name_the_testing_crate() {
+        let complaints = |kind: Value| {
+            let testing = json!({ "name": "testing", "source": null, "dependencies": [] });
+            let used = json!([{ "name": "testing", "kind": kind }]);
+            let server = json!({ "name": "server", "source": null, "dependencies": used });
+            let mut complaints = Vec::new();
+            arrows(&json!({ "packages": [testing, server] }), &mut complaints).unwrap();
+            complaints
+        };
+        assert_eq!(complaints(json!("dev")), [""; 0]);
+        for kind in [Value::Null, json!("build")] {
+            assert_eq!(complaints(kind), ["server must not depend on testing"]);
+        }
+    }
 
     #[test]
     fn license_expressions_are_evaluated_as_spdx() {

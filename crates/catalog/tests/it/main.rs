@@ -17,7 +17,7 @@ macro_rules! contract {
         mod postgres {$($(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                if let Some(database) = crate::store::TestDatabase::postgres().await {
+                if let Some(database) = crate::store::TestDatabase::postgres() {
                     crate::cases::$module::$case(database).await;
                 }
             }

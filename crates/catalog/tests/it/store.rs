@@ -1,16 +1,13 @@
 //! An empty database for each case, and a bootstrapped catalog in it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use catalog::{
     Actor, BootstrapOptions, Catalog, Location, NewUser, PersonalKey, ProjectRow, Result, Secret,
     UserRow, Vault,
 };
 use model::{Clock, MembershipLevel, OrganizationId, Timestamp, Window};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection};
-use tempfile::TempDir;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
+use testing::database::Database;
 
-const POSTGRES_URL: &str = "HEDGEROW_TEST_POSTGRES_URL";
 pub const KEY: &str = "phx_test";
 pub const EVERYTHING: Window = Window { limit: 1_000, offset: 0 };
 
@@ -18,11 +15,6 @@ pub const EVERYTHING: Window = Window { limit: 1_000, offset: 0 };
 pub struct TestDatabase {
     pub clock: Clock,
     database: Database,
-}
-
-enum Database {
-    Sqlite(TempDir),
-    Postgres { url: String },
 }
 
 /// A bootstrapped catalog.
@@ -36,25 +28,11 @@ pub struct Fixture {
 
 impl TestDatabase {
     pub fn sqlite() -> Self {
-        Self::at(Database::Sqlite(tempfile::tempdir().unwrap()))
+        Self::at(Database::sqlite())
     }
 
-    /// None without a server, outside of CI; the test prints that it was skipped.
-    pub async fn postgres() -> Option<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let Ok(server) = std::env::var(POSTGRES_URL) else {
-            let ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-            assert!(!ci, "{POSTGRES_URL} is not set; run the tests under tools/with-postgres");
-            println!("skipped: {POSTGRES_URL} is not set (tools/with-postgres sets it)");
-            return None;
-        };
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("catalog_{}_{number}", std::process::id());
-        let mut connection = PgConnection::connect(&server).await.unwrap();
-        let create = AssertSqlSafe(format!("CREATE DATABASE {name} STRATEGY FILE_COPY"));
-        sqlx::raw_sql(create).execute(&mut connection).await.unwrap();
-        let (cluster, _) = server.rsplit_once('/').unwrap();
-        Some(Self::at(Database::Postgres { url: format!("{cluster}/{name}") }))
+    pub fn postgres() -> Option<Self> {
+        Database::postgres().map(Self::at)
     }
 
     fn at(database: Database) -> Self {
@@ -62,7 +40,7 @@ impl TestDatabase {
     }
 
     pub fn is_postgres(&self) -> bool {
-        matches!(self.database, Database::Postgres { .. })
+        matches!(self.database, Database::Postgres(_))
     }
 
     pub async fn open(&self) -> Result<Catalog> {
@@ -70,28 +48,19 @@ impl TestDatabase {
     }
 
     pub async fn open_with(&self, secret_key: &str) -> Result<Catalog> {
-        let vault = Vault::new(&Secret::given(secret_key));
-        match &self.database {
-            Database::Sqlite(folder) => {
-                let file = folder.path().join("catalog.sqlite");
-                Catalog::open(Location::Sqlite(&file), vault, self.clock.clone()).await
-            }
-            Database::Postgres { url } => {
-                Catalog::open(Location::Postgres(url), vault, self.clock.clone()).await
-            }
-        }
+        let (vault, at) = (Vault::new(&Secret::given(secret_key)), self.database.location());
+        Catalog::open(self.location(&at), vault, self.clock.clone()).await
     }
 
     pub async fn join(&self) -> Result<Catalog> {
-        let vault = Vault::new(&Secret::given("secret"));
-        match &self.database {
-            Database::Sqlite(folder) => {
-                let file = folder.path().join("catalog.sqlite");
-                Catalog::join(Location::Sqlite(&file), vault, self.clock.clone()).await
-            }
-            Database::Postgres { url } => {
-                Catalog::join(Location::Postgres(url), vault, self.clock.clone()).await
-            }
+        let (vault, at) = (Vault::new(&Secret::given("secret")), self.database.location());
+        Catalog::join(self.location(&at), vault, self.clock.clone()).await
+    }
+
+    fn location<'a>(&self, at: &'a str) -> Location<'a> {
+        match self.database {
+            Database::Sqlite(_) => Location::Sqlite(at.as_ref()),
+            Database::Postgres(_) => Location::Postgres(at),
         }
     }
 
@@ -108,20 +77,7 @@ impl TestDatabase {
 
     /// Runs a statement outside of the catalog, and returns its first column.
     pub async fn sql(&self, sql: &str) -> Vec<String> {
-        let sql = AssertSqlSafe(sql.to_owned());
-        match &self.database {
-            Database::Sqlite(folder) => {
-                let url = format!("sqlite://{}", folder.path().join("catalog.sqlite").display());
-                let mut connection = SqliteConnection::connect(&url).await.unwrap();
-                let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
-                rows.iter().map(|row| row.get(0)).collect()
-            }
-            Database::Postgres { url } => {
-                let mut connection = PgConnection::connect(url).await.unwrap();
-                let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
-                rows.iter().map(|row| row.get(0)).collect()
-            }
-        }
+        self.database.sql(sql).await
     }
 
     /// The error of the last statement, on a connection of its own.
@@ -138,8 +94,8 @@ impl TestDatabase {
                 }
                 sql(last).execute(&mut connection).await.unwrap_err()
             }
-            Database::Postgres { url } => {
-                let mut connection = PgConnection::connect(url).await.unwrap();
+            Database::Postgres(database) => {
+                let mut connection = PgConnection::connect(&database.url).await.unwrap();
                 for statement in before {
                     sql(statement).execute(&mut connection).await.unwrap();
                 }

@@ -5,30 +5,12 @@ use model::flag::filters::{Purpose, groups, prepare};
 use model::flag::{BucketingIdentifier, CohortDefinition, CohortKind};
 use model::property::Operator;
 use serde_json::{Map, Value, json};
+use testing::Rng;
 
 use crate::*;
 
 const FLAGS: i64 = 50;
 pub const CASES: usize = 25;
-
-/// A seeded random number generator.
-pub struct Dice(pub u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % sides
-    }
-
-    fn chance(&mut self, percent: usize) -> bool {
-        self.roll(100) < percent
-    }
-
-    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
-        from[self.roll(from.len())].clone()
-    }
-}
 
 const KEYS: [&str; 8] = ["email", "plan", "age", "version", "joined", "tags", "active", "name"];
 
@@ -110,21 +92,21 @@ fn versions() -> Vec<Value> {
     .to_vec()
 }
 
-fn any_value(dice: &mut Dice) -> Value {
-    match dice.roll(9) {
-        0 | 1 => dice.pick(&texts()),
-        2 => dice.pick(&numbers()),
-        3 => json!(dice.chance(50)),
+fn any_value(rng: &mut Rng) -> Value {
+    match rng.range(0..9) {
+        0 | 1 => rng.pick(&texts()),
+        2 => rng.pick(&numbers()),
+        3 => json!(rng.chance(50)),
         4 => Value::Null,
-        5 => json!([dice.pick(&texts()), dice.pick(&numbers())]),
-        6 => dice.pick(&dates()),
-        7 => dice.pick(&versions()),
+        5 => json!([rng.pick(&texts()), rng.pick(&numbers())]),
+        6 => rng.pick(&dates()),
+        7 => rng.pick(&versions()),
         _ => json!(["true", true]),
     }
 }
 
 /// A random filter with any operator that the SDKs support, and a valid value.
-fn any_property(dice: &mut Dice, kind: &str) -> Value {
+fn any_property(rng: &mut Rng, kind: &str) -> Value {
     let known: Vec<Operator> = Operator::ALL
         .iter()
         .copied()
@@ -132,20 +114,20 @@ fn any_property(dice: &mut Dice, kind: &str) -> Value {
             !matches!(operator, Operator::In | Operator::NotIn | Operator::FlagEvaluatesTo)
         })
         .collect();
-    let operator = dice.pick(&known);
+    let operator = rng.pick(&known);
     let word = operator.as_str();
     let value = if word.starts_with("semver") {
         match operator {
-            Operator::SemverWildcard => dice.pick(&[json!("1.*"), json!("1.2.*"), json!("0.*")]),
-            _ => dice.pick(&versions()),
+            Operator::SemverWildcard => rng.pick(&[json!("1.*"), json!("1.2.*"), json!("0.*")]),
+            _ => rng.pick(&versions()),
         }
     } else if word.starts_with("is_date") {
-        dice.pick(
+        rng.pick(
             &[dates(), ["-7d", "30d", "-24h", "-2w", "-3m", "-1y"].map(Value::from).to_vec()]
                 .concat(),
         )
     } else if word.ends_with("regex") {
-        dice.pick(
+        rng.pick(
             &[
                 "^a",
                 "@acme\\.io$",
@@ -161,68 +143,69 @@ fn any_property(dice: &mut Dice, kind: &str) -> Value {
             .map(Value::from),
         )
     } else if word.ends_with("_multi") {
-        json!([dice.pick(&texts()), dice.pick(&texts())])
+        json!([rng.pick(&texts()), rng.pick(&texts())])
     } else if word.ends_with("between") {
-        json!([0, dice.pick(&[json!(5), json!("100"), json!(5.5)])])
+        json!([0, rng.pick(&[json!(5), json!("100"), json!(5.5)])])
     } else if ["gt", "gte", "lt", "lte"].contains(&word) {
-        dice.pick(&[numbers(), texts()].concat())
+        rng.pick(&[numbers(), texts()].concat())
     } else if ["exact", "is_not"].contains(&word) {
         loop {
-            let value = any_value(dice);
+            let value = any_value(rng);
             if !value.is_null() {
                 break value;
             }
         }
     } else {
-        dice.pick(&texts())
+        rng.pick(&texts())
     };
     let mut property =
-        json!({"key": dice.pick(&KEYS), "type": kind, "value": value, "operator": word});
+        json!({"key": rng.pick(&KEYS), "type": kind, "value": value, "operator": word});
     if kind == "group" {
         property["group_type_index"] = json!(0);
     }
     property
 }
 
-fn any_group(dice: &mut Dice, id: i64, of_group: bool, variants: &[&str]) -> Value {
+fn any_group(rng: &mut Rng, id: i64, of_group: bool, variants: &[&str]) -> Value {
     let kind = if of_group { "group" } else { "person" };
-    let mut properties: Vec<Value> = (0..dice.roll(3)).map(|_| any_property(dice, kind)).collect();
-    if !of_group && dice.chance(15) {
-        let operator = dice.pick(&["in", "not_in", "exact"]);
-        properties.push(json!({"key": "id", "type": "cohort", "value": dice.roll(4) as i64 + 1, "operator": operator}));
+    let mut properties: Vec<Value> =
+        (0..rng.range(0..3)).map(|_| any_property(rng, kind)).collect();
+    if !of_group && rng.chance(15) {
+        let operator = rng.pick(&["in", "not_in", "exact"]);
+        properties.push(json!({"key": "id", "type": "cohort", "value": rng.range(0..4) as i64 + 1, "operator": operator}));
     }
     // Depends only on earlier flags on persons, so that the SDKs see the same properties.
-    if !of_group && id > 10 && dice.chance(15) {
-        let below = dice.roll(10) as i64 + 1;
-        let value = dice.pick(&[json!(true), json!(false), json!("b")]);
+    if !of_group && id > 10 && rng.chance(15) {
+        let below = rng.range(0..10) as i64 + 1;
+        let value = rng.pick(&[json!(true), json!(false), json!("b")]);
         properties.push(json!({"key": below.to_string(), "type": "flag", "operator": "flag_evaluates_to", "value": value}));
     }
     let mut group = json!({"properties": properties});
-    match dice.roll(4) {
+    match rng.range(0..4) {
         0 => {}
         1 => group["rollout_percentage"] = json!(100),
         _ => {
             group["rollout_percentage"] =
-                dice.pick(&[json!(0), json!(12.5), json!(33.33), json!(50), json!(99.9)])
+                rng.pick(&[json!(0), json!(12.5), json!(33.33), json!(50), json!(99.9)])
         }
     }
-    if !variants.is_empty() && dice.chance(30) {
-        group["variant"] = json!(dice.pick(variants));
+    if !variants.is_empty() && rng.chance(30) {
+        group["variant"] = json!(rng.pick(variants));
     }
     group
 }
 
-fn any_flag(dice: &mut Dice, id: i64) -> FlagDefinition {
-    let of_group = id > 10 && dice.chance(15);
-    let variants: &[&str] = if dice.chance(40) { &["a", "b", "c"] } else { &[] };
+fn any_flag(rng: &mut Rng, id: i64) -> FlagDefinition {
+    let of_group = id > 10 && rng.chance(15);
+    let variants: &[&str] = if rng.chance(40) { &["a", "b", "c"] } else { &[] };
     let groups: Vec<Value> =
-        (0..=dice.roll(3)).map(|_| any_group(dice, id, of_group, variants)).collect();
-    let mut filters = json!({"groups": groups, "early_exit": dice.chance(20)});
+        (0..=rng.range(0..3)).map(|_| any_group(rng, id, of_group, variants)).collect();
+    let mut filters = json!({"groups": groups, "early_exit": rng.chance(20)});
     if of_group {
         filters["aggregation_group_type_index"] = json!(0);
     }
     if !variants.is_empty() {
-        let shares = dice.pick(&[[33.33, 33.33, 33.34], [0.0, 50.0, 50.0], [10.0, 0.0, 90.0]]);
+        let shares = rng.pick(&[[33.33, 33.33, 33.34], [0.0, 50.0, 50.0], [10.0, 0.0, 90.0]]);
         let variants: Vec<Value> = variants
             .iter()
             .zip(shares)
@@ -230,21 +213,21 @@ fn any_flag(dice: &mut Dice, id: i64) -> FlagDefinition {
             .collect();
         filters["multivariate"] = json!({ "variants": variants });
     }
-    if dice.chance(10) {
-        filters["holdout"] = json!({"id": 3, "exclusion_percentage": dice.pick(&[0, 20, 100])});
+    if rng.chance(10) {
+        filters["holdout"] = json!({"id": 3, "exclusion_percentage": rng.pick(&[0, 20, 100])});
     }
     let mut definition = flag(id, &format!("flag-{id}"), filters);
-    definition.active = dice.chance(90);
-    if !of_group && dice.chance(10) {
+    definition.active = rng.chance(90);
+    if !of_group && rng.chance(10) {
         definition.bucketing_identifier = Some(BucketingIdentifier::DeviceId);
     }
     definition
 }
 
 /// Retries until the filters are valid, as only valid ones can be stored.
-fn any_stored_flag(dice: &mut Dice, id: i64) -> FlagDefinition {
+fn any_stored_flag(rng: &mut Rng, id: i64) -> FlagDefinition {
     loop {
-        let mut definition = any_flag(dice, id);
+        let mut definition = any_flag(rng, id);
         let purpose = Purpose { stored: None, remote_configuration: false };
         if let Ok(filters) = prepare(definition.filters.clone(), purpose) {
             definition.filters = filters;
@@ -253,21 +236,21 @@ fn any_stored_flag(dice: &mut Dice, id: i64) -> FlagDefinition {
     }
 }
 
-fn any_cohorts(dice: &mut Dice) -> Vec<CohortDefinition> {
+fn any_cohorts(rng: &mut Rng) -> Vec<CohortDefinition> {
     let mut cohorts = vec![CohortDefinition { id: CohortId(1), kind: CohortKind::Static }];
     for id in 2..=4 {
-        let leaf = |dice: &mut Dice| {
-            let mut leaf = any_property(dice, "person");
-            leaf["negation"] = json!(dice.chance(20));
+        let leaf = |rng: &mut Rng| {
+            let mut leaf = any_property(rng, "person");
+            leaf["negation"] = json!(rng.chance(20));
             leaf
         };
-        let (one, other) = (leaf(dice), leaf(dice));
+        let (one, other) = (leaf(rng), leaf(rng));
         let mut values = vec![json!({"type": "AND", "values": [one, other]})];
         if id == 4 {
             values.push(json!({"type": "AND", "values": [
-                {"type": "cohort", "key": "id", "value": 3, "negation": dice.chance(50)}]}));
+                {"type": "cohort", "key": "id", "value": 3, "negation": rng.chance(50)}]}));
         }
-        let tree = json!({"type": dice.pick(&["AND", "OR"]), "values": values});
+        let tree = json!({"type": rng.pick(&["AND", "OR"]), "values": values});
         cohorts.push(CohortDefinition { id: CohortId(id), kind: CohortKind::Dynamic(tree) });
     }
     cohorts
@@ -283,9 +266,9 @@ pub struct Scenario {
     pub local: Vec<FlagDefinition>,
 }
 
-pub fn any_scenario(dice: &mut Dice) -> Scenario {
-    let cohorts = any_cohorts(dice);
-    let mut flags: Vec<FlagDefinition> = (1..=FLAGS).map(|id| any_stored_flag(dice, id)).collect();
+pub fn any_scenario(rng: &mut Rng) -> Scenario {
+    let cohorts = any_cohorts(rng);
+    let mut flags: Vec<FlagDefinition> = (1..=FLAGS).map(|id| any_stored_flag(rng, id)).collect();
     let trees: Map<String, Value> = cohorts
         .iter()
         .filter_map(|cohort| match &cohort.kind {
@@ -299,18 +282,18 @@ pub fn any_scenario(dice: &mut Dice) -> Scenario {
         flags.iter().map(|flag| set.for_local_evaluation(flag)).collect();
     let definitions = json!({"flags": local, "cohorts": trees,
         "group_type_mapping": {"0": "company"}, "property_matching_version": 1});
-    let held = |dice: &mut Dice| -> Map<String, Value> {
-        KEYS.iter().map(|key| ((*key).to_owned(), any_value(dice))).collect()
+    let held = |rng: &mut Rng| -> Map<String, Value> {
+        KEYS.iter().map(|key| ((*key).to_owned(), any_value(rng))).collect()
     };
     let cases = (0..CASES)
         .map(|n| {
-            let in_group = dice.chance(60);
+            let in_group = rng.chance(60);
             json!({
-                "distinct_id": format!("user-{n}-{}", dice.roll(1_000_000)),
-                "device_id": dice.chance(50).then(|| format!("device-{}", dice.roll(1_000))),
-                "person_properties": held(dice),
+                "distinct_id": format!("user-{n}-{}", rng.range(0..1_000_000)),
+                "device_id": rng.chance(50).then(|| format!("device-{}", rng.range(0..1_000))),
+                "person_properties": held(rng),
                 "groups": if in_group { json!({"company": "acme"}) } else { json!({}) },
-                "group_properties": if in_group { json!({"company": held(dice)}) } else { json!({}) },
+                "group_properties": if in_group { json!({"company": held(rng)}) } else { json!({}) },
             })
         })
         .collect();

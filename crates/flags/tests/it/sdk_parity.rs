@@ -11,7 +11,7 @@ use std::thread;
 use model::flag::filters::groups;
 use serde_json::{Map, Value, json};
 
-use crate::generator::{CASES, Dice, Scenario, any_scenario, probe_of_cohort, probe_of_flag};
+use crate::generator::{CASES, Scenario, any_scenario, probe_of_cohort, probe_of_flag};
 use crate::sdk_quirks::{Reading, Sdk, ours, reading};
 use crate::*;
 
@@ -27,18 +27,6 @@ fn our_results(set: &FlagSet, case: &Value) -> Map<String, Value> {
     }
     let results = set.evaluate(&context, &everything());
     results.results.iter().map(|one| (one.flag.key.clone(), shown(one).0)).collect()
-}
-
-/// Where `tools/install-test-deps` installs the SDKs.
-fn installed() -> PathBuf {
-    let directory =
-        std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
-            let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-            let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
-            cache.unwrap_or_else(home).join("hedgerow/test-deps")
-        });
-    assert!(directory.join("installed").exists(), "run tools/install-test-deps first");
-    directory
 }
 
 fn run(mut command: Command, input: &str) -> Vec<Vec<Map<String, Value>>> {
@@ -174,14 +162,15 @@ fn never(group: &Value) -> Value {
 
 #[test]
 fn local_evaluation_of_sdks_agrees_with_ours() {
-    let mut dice = Dice(SEED);
-    let scenarios: Vec<Scenario> = (0..SCENARIOS).map(|_| any_scenario(&mut dice)).collect();
+    let seed = testing::seed_or(SEED);
+    let mut rng = seed.rng();
+    let scenarios: Vec<Scenario> = (0..SCENARIOS).map(|_| any_scenario(&mut rng)).collect();
     let input: Vec<Value> = scenarios
         .iter()
         .map(|scenario| json!({"definitions": scenario.definitions, "cases": scenario.cases}))
         .collect();
     let input = serde_json::to_string(&input).unwrap();
-    let directory = installed();
+    let directory = testing::test_deps();
     let scripts = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/sdks");
     let mut python = Command::new(directory.join("venv/bin/python"));
     python.arg(scripts.join("evaluate.py"));

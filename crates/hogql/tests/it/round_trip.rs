@@ -5,7 +5,7 @@ use hogql::{Span, parse, parse_expr};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{RngSeed, TestRunner};
 
 fn expr(kind: ExprKind) -> Expr {
     Expr { kind, span: Span::default() }
@@ -290,8 +290,11 @@ pub(crate) fn check<T: std::fmt::Debug + 'static>(
     holds: fn(T) -> Result<(), TestCaseError>,
 ) {
     const STACK_BYTES: usize = 64 * 1024 * 1024;
+    let seed = testing::seed();
+    let rng_seed = RngSeed::Fixed(*seed);
     let run = move || {
-        let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+        let config =
+            ProptestConfig { failure_persistence: None, rng_seed, ..ProptestConfig::default() };
         TestRunner::new(config).run(&strategy(), holds).map_err(|error| error.to_string())
     };
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run);

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde_json::{Value as Json, json};
+use testing::Rng;
 
 use crate::project::{Project, at, with};
 
@@ -29,34 +29,33 @@ enum Shape {
     Flat,
 }
 
-fn event(shape: Shape, random: &mut StdRng) -> (u32, u32) {
-    let person = random.random_range(0..PERSONS);
-    let among = |random: &mut StdRng| random.random_range(0..400);
+fn event(shape: Shape, rng: &mut Rng) -> (u32, u32) {
+    let person = rng.range(0..PERSONS);
+    let among = |rng: &mut Rng| rng.range(0..400);
     match shape {
         Shape::Skewed => {
-            let value = among(random).min(among(random)).min(among(random));
+            let value = among(rng).min(among(rng)).min(among(rng));
             (value, person)
         }
-        Shape::Busy if random.random_range(0..3) > 0 => {
-            let value = random.random_range(400..460);
+        Shape::Busy if rng.range(0..3) > 0 => {
+            let value = rng.range(400..460);
             (value, value % PERSONS)
         }
-        Shape::Busy => (among(random).min(among(random)), person),
+        Shape::Busy => (among(rng).min(among(rng)), person),
         Shape::Flat => {
-            let value = among(random);
-            (value, value % 30 + 30 * random.random_range(0..2))
+            let value = among(rng);
+            (value, value % 30 + 30 * rng.range(0..2))
         }
     }
 }
 
-fn project(shape: Shape) -> (Project, Plain) {
-    let mut random = StdRng::seed_from_u64(shape as u64);
+fn project(shape: Shape, mut rng: Rng) -> (Project, Plain) {
     let (mut project, mut plain) = (Project::empty(), Plain::default());
     for person in 0..PERSONS {
         project.person(&[&format!("p{person}")], "2024-01-01T08:00:00Z", json!({}));
     }
     for number in 0..6_000 {
-        let (value, person) = event(shape, &mut random);
+        let (value, person) = event(shape, &mut rng);
         let (properties, text) = match value {
             3 => (json!({}), NULL.to_owned()),
             4 => (json!({ "page": "" }), NULL.to_owned()),
@@ -103,7 +102,8 @@ fn expected(
 #[test]
 fn top_value_pruning_gives_the_same_result_as_counting_all_values() {
     for shape in [Shape::Skewed, Shape::Busy, Shape::Flat] {
-        let (project, plain) = project(shape);
+        let seed = testing::seed_or(shape as u64);
+        let (project, plain) = project(shape, seed.rng());
         for (math, plain) in [("dau", &plain.persons), ("unique_group", &plain.groups)] {
             for (limit, hide_other, factor) in [
                 (1, false, 1.0),
@@ -145,7 +145,8 @@ fn top_value_pruning_gives_the_same_result_as_counting_all_values() {
 
 #[test]
 fn drill_down_finds_actors_of_one_value_among_many() {
-    let (project, plain) = project(Shape::Skewed);
+    let seed = testing::seed_or(0);
+    let (project, plain) = project(Shape::Skewed, seed.rng());
     let query = json!({
         "kind": "TrendsQuery",
         "series": [{"kind": "EventsNode", "event": "a", "math": "dau"}],

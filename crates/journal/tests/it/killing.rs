@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use journal::{Durability, Journal, Position, Settings};
+use testing::Rng;
 
 use crate::{batch, inspect, read_all, tiny};
 
@@ -20,12 +21,14 @@ fn every_acknowledged_record_survives_kill_9_under_load() {
     if let Ok(dir) = std::env::var(CHILD) {
         append_until_killed(Path::new(&dir));
     }
+    let seed = testing::seed();
+    let mut rng = seed.rng();
     let dir = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut known = BTreeMap::new();
     let mut acknowledged = 0;
     for round in 0..ROUNDS {
-        let (printed, released) = run_and_kill(dir.path(), round);
+        let (printed, released) = run_and_kill(dir.path(), round, &mut rng);
         for (last, records) in printed {
             let first = last + 1 - records.len() as u64;
             for (position, record) in (first..).zip(records) {
@@ -61,7 +64,7 @@ fn settings(round: u64) -> Settings {
 type Acknowledged = Vec<(u64, Vec<Vec<u8>>)>;
 
 /// What the child printed before it was killed: batches by last position, and the last release.
-fn run_and_kill(dir: &Path, round: u64) -> (Acknowledged, Position) {
+fn run_and_kill(dir: &Path, round: u64, rng: &mut Rng) -> (Acknowledged, Position) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killing::every_acknowledged_record_survives_kill_9_under_load"])
         .args(["--nocapture", "--test-threads=1"])
@@ -87,7 +90,7 @@ fn run_and_kill(dir: &Path, round: u64) -> (Acknowledged, Position) {
         }
         if killer.is_none() && words.first() == Some(&"ack") {
             let pid = child.id().to_string();
-            let wait = Duration::from_micros(rand::random_range(0..60_000));
+            let wait = Duration::from_micros(rng.range(0..60_000));
             killer = Some(std::thread::spawn(move || {
                 std::thread::sleep(wait);
                 Command::new("kill").args(["-9", &pid]).status().unwrap()

@@ -167,16 +167,13 @@ async fn survey_reports_each_record_as_intact_or_lost_under_random_corruption() 
     let (dir, id, history) = killed().await;
     let paths = segments(dir.path());
     let originals: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
-    let mut seed = 24_u64;
-    let mut random = |below: usize| {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (seed >> 33) as usize % below
-    };
+    let seed = testing::seed_or(24);
+    let mut rng = seed.rng();
     for _ in 0..300 {
-        let which = random(paths.len() - 1);
+        let which = rng.range(0..paths.len() - 1);
         let mut bytes = originals[which].clone();
-        for _ in 0..=random(3) {
-            let (at, length) = (random(bytes.len()), 1 + random(200));
+        for _ in 0..=rng.range(0..3) {
+            let (at, length) = (rng.range(0..bytes.len()), rng.range(1..=200));
             bytes.iter_mut().skip(at).take(length).for_each(|byte| *byte ^= 0x55);
         }
         fs::write(&paths[which], &bytes).unwrap();

@@ -17,11 +17,10 @@ use model::{Clock, Timestamp};
 use pipeline::{Parts, Pipeline};
 use serde_json::json;
 use tempfile::TempDir;
-use uuid::Uuid;
+use testing::Rng;
 use warehouse::{CompactionKind, FaultInjector, FaultPoint, Warehouse};
 
-use crate::harness::{Database, Harness, START_MICROS, Sent, bootstrap, open};
-use crate::random_streams::Dice;
+use crate::harness::{Database, Harness, START_MICROS, Sent, bootstrap, numbered_uuid, open};
 
 /// Set in the child process: the locations of its catalog and its other stores.
 const CATALOG: &str = "PIPELINE_KILLED_CATALOG";
@@ -42,7 +41,7 @@ const LIFE_US_MAX: u64 = 120_000;
 /// A process that sends this many did not reach its fault point.
 const LIFE_RECORDS_MAX: u64 = 4_000;
 const BATCH_RECORDS_MAX: usize = 24;
-const IDS: usize = 12;
+const IDS: u32 = 12;
 /// Retry interval until PostgreSQL has released the killed owner's lock.
 const OWNED_PAUSE: Duration = Duration::from_millis(5);
 
@@ -51,25 +50,27 @@ pub async fn killed_process_recovers_to_the_uninterrupted_state(database: Databa
         run_child(&location).await;
         std::process::exit(0);
     }
-    let (killed, uninterrupted) = (Stores::new(database.another().await), Stores::new(database));
+    let seed = testing::seed();
+    let mut rng = seed.rng();
+    let (killed, uninterrupted) = (Stores::new(database.another()), Stores::new(database));
     let mut points: Vec<String> = FaultPoint::ALL.iter().map(|step| format!("{step:?}")).collect();
     points.push(COMMITTED.into());
     let mut acknowledged = 0;
     for (times, point) in TIMES.iter().flat_map(|times| points.iter().map(move |p| (times, p))) {
-        let output = killed.start(&[(POINT, format!("{point} {times}"))]).run(None);
+        let output = killed.start(&mut rng, &[(POINT, format!("{point} {times}"))]).run(None);
         assert!(!output.ended, "{point} was not reached {times} times");
         acknowledged = output.follows(acknowledged);
     }
     for _ in 0..RANDOM_KILLS {
-        let delay = Duration::from_micros(rand::random_range(0..LIFE_US_MAX));
-        acknowledged = killed.start(&[]).run(Some(delay)).follows(acknowledged);
+        let delay = Duration::from_micros(rng.range(0..LIFE_US_MAX));
+        acknowledged = killed.start(&mut rng, &[]).run(Some(delay)).follows(acknowledged);
     }
     // Applies what the journal has, acknowledged or not, and sends nothing more.
-    let last = killed.start(&[(LAST, "0".into())]).run(None);
+    let last = killed.start(&mut rng, &[(LAST, "0".into())]).run(None);
     assert!(last.ended);
     let records = last.follows(acknowledged);
     assert!(records > 1_000, "only {records} records");
-    assert!(uninterrupted.start(&[(LAST, records.to_string())]).run(None).ended);
+    assert!(uninterrupted.start(&mut rng, &[(LAST, records.to_string())]).run(None).ended);
 
     let (killed, uninterrupted) = (killed.harness().await, uninterrupted.harness().await);
     let (found, expected) = (killed.facts().await, uninterrupted.facts().await);
@@ -90,12 +91,13 @@ impl Stores {
         Self { database, stores: tempfile::tempdir().unwrap() }
     }
 
-    fn start(&self, environment: &[(&str, String)]) -> ChildProcess {
+    fn start(&self, rng: &mut Rng, environment: &[(&str, String)]) -> ChildProcess {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(["--exact", TEST, "--nocapture", "--test-threads=1"])
             .envs(environment.iter().map(|(name, value)| (*name, value)))
             .env(CATALOG, self.database.location())
+            .env(testing::SEED, rng.next_u64().to_string())
             .env(STORES, self.stores.path())
             // So that temporary files of a killed process are deleted with its stores.
             .env("TMPDIR", self.stores.path())
@@ -168,32 +170,31 @@ fn say(line: String) {
 
 /// The record at a position; the same in every run.
 fn record(position: u64) -> Sent {
-    let mut dice = Dice((position + 1) * 2_654_435_761);
-    (0..8).for_each(|_| _ = dice.roll(2));
-    let id = |dice: &mut Dice| format!("d{}", dice.roll(IDS));
-    let uuid = Uuid::from_u128(u128::from(position) << 64 | 0x4000_8000_0000_0000_0000);
+    let mut rng = Rng::new(position);
+    let id = |rng: &mut Rng| format!("d{}", rng.range(0..IDS));
+    let uuid = numbered_uuid(position);
     let sent = |name: &str, distinct_id, properties| Sent::Event {
         name: name.into(),
         distinct_id,
         uuid,
         properties,
     };
-    let me = id(&mut dice);
-    let numbered = json!({ format!("p{}", dice.roll(6)): position });
-    match dice.roll(24) {
+    let me = id(&mut rng);
+    let numbered = json!({ format!("p{}", rng.range(0..6)): position });
+    match rng.range(0..24) {
         0..8 => sent("viewed", me, json!({ "$set": numbered, "n": position, "page": "/ü" })),
         8..10 => sent("anonymous", me, json!({ "$process_person_profile": false })),
         10..12 => sent(
             "$identify",
             me,
-            json!({ "$anon_distinct_id": id(&mut dice), "$set_once": numbered }),
+            json!({ "$anon_distinct_id": id(&mut rng), "$set_once": numbered }),
         ),
-        12 => sent("$create_alias", me, json!({ "alias": id(&mut dice) })),
-        13 => sent("$merge_dangerously", me, json!({ "alias": id(&mut dice) })),
+        12 => sent("$create_alias", me, json!({ "alias": id(&mut rng) })),
+        13 => sent("$merge_dangerously", me, json!({ "alias": id(&mut rng) })),
         14 => sent("$set", me, json!({ "$set": numbered, "$unset": ["p1"] })),
         15..17 => {
-            let kind = format!("kind {}", dice.roll(3));
-            let key = format!("key {}", dice.roll(4));
+            let kind = format!("kind {}", rng.range(0..3));
+            let key = format!("key {}", rng.range(0..4));
             sent(
                 "$groupidentify",
                 me,
@@ -202,22 +203,23 @@ fn record(position: u64) -> Sent {
         }
         17 => sent("grouped", me, json!({ "$groups": { "kind 0": "key 1" } })),
         // A client's retry without a response; or the same uuid with other properties.
-        18..21 if position > 200 => self::record(position - 1 - dice.roll(200) as u64),
-        21 if position > 200 => match self::record(position - 1 - dice.roll(200) as u64) {
+        18..21 if position > 200 => self::record(position - rng.range(1..=200)),
+        21 if position > 200 => match self::record(position - rng.range(1..=200)) {
             Sent::Event { name, distinct_id, uuid, .. } => {
                 Sent::Event { name, distinct_id, uuid, properties: json!({ "told": "again" }) }
             }
             other => other,
         },
         22 => {
-            let scope = [DeleteScope::Person, DeleteScope::Events, DeleteScope::Both][dice.roll(3)];
-            let persons = vec![PersonNo(1 + dice.roll(IDS) as u32)];
+            let scope =
+                [DeleteScope::Person, DeleteScope::Events, DeleteScope::Both][rng.range(0..3)];
+            let persons = vec![PersonNo(rng.range(1..=IDS))];
             Sent::Edit(Edit::DeletePersons { persons, scope })
         }
         _ => sent(
-            &format!("rare {}", dice.roll(40)),
+            &format!("rare {}", rng.range(0..40)),
             me,
-            json!({ format!("q{}", dice.roll(40)): true }),
+            json!({ format!("q{}", rng.range(0..40)): true }),
         ),
     }
 }
@@ -267,10 +269,11 @@ async fn run_child(location: &str) {
     let (warehouse, mut pipeline) = stores_of(&stores, &catalog, &journal, &clock, fault).await;
     let mut reader = journal.reader(pipeline.start()).unwrap();
     let reach = last.map_or(found + LIFE_RECORDS_MAX, |last| last.max(found));
-    let mut dice = Dice(u64::from(std::process::id()) | 1);
+    let seed = testing::seed();
+    let mut rng = seed.rng();
     loop {
         let from = journal.stats().next.as_u64();
-        let to = reach.min(from + 1 + dice.roll(BATCH_RECORDS_MAX) as u64);
+        let to = reach.min(from + rng.range(1..=BATCH_RECORDS_MAX) as u64);
         let mut batch = Batch::new();
         for position in from..to {
             let at = START_MICROS + position as i64 * 1_000_000;
@@ -284,7 +287,7 @@ async fn run_child(location: &str) {
             let records = reader.next_batch(BATCH_RECORDS_MAX, 1 << 20).await.unwrap();
             pipeline.apply(&records).await.unwrap();
         }
-        maintain(&warehouse, &catalog, &journal, &mut dice).await;
+        maintain(&warehouse, &catalog, &journal, &mut rng).await;
         if from == reach {
             break;
         }
@@ -326,8 +329,8 @@ async fn stores_of(
 }
 
 /// The server's scheduled maintenance, much more often.
-async fn maintain(warehouse: &Warehouse, catalog: &Catalog, journal: &Journal, dice: &mut Dice) {
-    match dice.roll(4) {
+async fn maintain(warehouse: &Warehouse, catalog: &Catalog, journal: &Journal, rng: &mut Rng) {
+    match rng.range(0..4) {
         0 => warehouse.flush().unwrap(),
         1 => _ = warehouse.compact(CompactionKind::Minor).unwrap(),
         2 => _ = warehouse.sweep().unwrap(),

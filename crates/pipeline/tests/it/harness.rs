@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
 use catalog::{BootstrapOptions, Catalog, Location, Secret, Vault};
@@ -15,81 +14,13 @@ use model::person::Person;
 use model::{Clock, ProjectId, Timestamp};
 use pipeline::{Parts, Pipeline};
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection};
 use tempfile::TempDir;
+pub use testing::database::Database;
 use uuid::Uuid;
 use warehouse::{EventRow, Filter, Warehouse, Window};
 
-const POSTGRES_URL: &str = "HEDGEROW_TEST_POSTGRES_URL";
 /// A Friday in March 2024, on the hour.
 pub const START_MICROS: i64 = 1_709_287_200_000_000;
-
-pub enum Database {
-    Sqlite(TempDir),
-    Postgres { url: String },
-}
-
-impl Database {
-    pub fn sqlite() -> Self {
-        Self::Sqlite(tempfile::tempdir().unwrap())
-    }
-
-    /// `None` without a PostgreSQL server: the test prints that and passes. CI requires one.
-    pub async fn postgres() -> Option<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let Ok(server) = std::env::var(POSTGRES_URL) else {
-            let ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-            assert!(!ci, "{POSTGRES_URL} is not set; run the tests under tools/with-postgres");
-            println!("skipped: {POSTGRES_URL} is not set (tools/with-postgres sets it)");
-            return None;
-        };
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pipeline_{}_{number}", std::process::id());
-        let mut connection = PgConnection::connect(&server).await.unwrap();
-        let create = AssertSqlSafe(format!("CREATE DATABASE {name} STRATEGY FILE_COPY"));
-        sqlx::raw_sql(create).execute(&mut connection).await.unwrap();
-        let (cluster, _) = server.rsplit_once('/').unwrap();
-        Some(Self::Postgres { url: format!("{cluster}/{name}") })
-    }
-
-    /// Another empty database of the same engine.
-    pub async fn another(&self) -> Self {
-        match self {
-            Self::Sqlite(_) => Self::sqlite(),
-            Self::Postgres { .. } => Self::postgres().await.unwrap(),
-        }
-    }
-
-    async fn open(&self, clock: Clock) -> catalog::Result<Catalog> {
-        open(&self.location(), clock).await
-    }
-
-    /// Its location, for another process.
-    pub fn location(&self) -> String {
-        match self {
-            Self::Sqlite(folder) => folder.path().join("catalog.sqlite").display().to_string(),
-            Self::Postgres { url } => url.clone(),
-        }
-    }
-
-    /// Runs a statement without the catalog; returns the first column as text.
-    pub async fn sql(&self, sql: &str) -> Vec<String> {
-        let sql = AssertSqlSafe(sql.to_owned());
-        match self {
-            Self::Sqlite(folder) => {
-                let url = format!("sqlite://{}", folder.path().join("catalog.sqlite").display());
-                let mut connection = SqliteConnection::connect(&url).await.unwrap();
-                let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
-                rows.iter().map(|row| row.get(0)).collect()
-            }
-            Self::Postgres { url } => {
-                let mut connection = PgConnection::connect(url).await.unwrap();
-                let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
-                rows.iter().map(|row| row.get(0)).collect()
-            }
-        }
-    }
-}
 
 /// Opens the catalog at a [`Database::location`].
 pub async fn open(address: &str, clock: Clock) -> catalog::Result<Catalog> {
@@ -143,7 +74,20 @@ pub fn event(name: &str, distinct_id: &str, properties: Value) -> Sent {
     Sent::Event { name, distinct_id, uuid: Uuid::new_v4(), properties }
 }
 
+pub fn numbered_uuid(number: u64) -> Uuid {
+    uuid::Builder::from_random_bytes(u128::from(number).to_be_bytes()).into_uuid()
+}
+
 impl Sent {
+    pub fn with_uuid(self, uuid: Uuid) -> Self {
+        match self {
+            Self::Event { name, distinct_id, properties, .. } => {
+                Self::Event { name, distinct_id, uuid, properties }
+            }
+            other => other,
+        }
+    }
+
     /// Encodes it for the journal.
     pub fn record(&self, project: ProjectId, at: Timestamp) -> Vec<u8> {
         let mut record = Vec::new();
@@ -184,7 +128,7 @@ impl Harness {
     /// Opens existing stores, or creates them.
     pub async fn at(database: Database, stores: TempDir) -> Self {
         let clock = Clock::at(Timestamp::from_micros(START_MICROS));
-        let catalog = database.open(clock.clone()).await.unwrap();
+        let catalog = open(&database.location(), clock.clone()).await.unwrap();
         let project = bootstrap(&catalog).await;
         let settings = journal::Settings { segment_bytes: 1 << 20, ..Default::default() };
         let journal = Journal::open(stores.path().join("journal"), settings).await.unwrap();

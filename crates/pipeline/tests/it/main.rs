@@ -21,7 +21,7 @@ macro_rules! contract {
         mod postgres {$($(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                if let Some(database) = crate::harness::Database::postgres().await {
+                if let Some(database) = crate::harness::Database::postgres() {
                     crate::$module::$case(database).await;
                 }
             }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::edit::{DeleteScope, Edit, SplitIds};
 use serde_json::{Map, Value, json};
+use testing::Rng;
 
-use crate::harness::{Database, Harness, Sent, event};
+use crate::harness::{Database, Harness, Sent, event, numbered_uuid};
 use crate::reference_model::{MergeKind, ReferenceModel, Step};
 
 const STEPS: usize = 160;
@@ -14,61 +15,48 @@ const SEEDS: std::ops::Range<u64> = 1..5;
 /// More polls than applying the largest batch takes.
 const POLLS_MAX: usize = 80;
 
-/// A seeded random number generator.
-pub struct Dice(pub u64);
+fn id(rng: &mut Rng) -> String {
+    format!("d{}", rng.range(0..IDS))
+}
 
-impl Dice {
-    pub fn roll(&mut self, sides: usize) -> usize {
-        // xorshift64
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % sides as u64) as usize
-    }
+fn properties(rng: &mut Rng) -> Map<String, Value> {
+    let count = rng.range(0..3);
+    (0..count).map(|_| (format!("p{}", rng.range(0..4)), json!(rng.range(0..100)))).collect()
+}
 
-    fn id(&mut self) -> String {
-        format!("d{}", self.roll(IDS))
-    }
-
-    fn properties(&mut self) -> Map<String, Value> {
-        let count = self.roll(3);
-        (0..count).map(|_| (format!("p{}", self.roll(4)), json!(self.roll(100)))).collect()
-    }
-
-    fn step(&mut self) -> Step {
-        match self.roll(20) {
-            0..8 => Step::Set {
-                id: self.id(),
-                set: self.properties(),
-                once: self.properties(),
-                unset: (self.roll(4) == 0).then(|| format!("p{}", self.roll(4))),
+fn any_step(rng: &mut Rng) -> Step {
+    match rng.range(0..20) {
+        0..8 => Step::Set {
+            id: id(rng),
+            set: properties(rng),
+            once: properties(rng),
+            unset: (rng.range(0..4) == 0).then(|| format!("p{}", rng.range(0..4))),
+        },
+        8..10 => Step::Personless { id: id(rng) },
+        10..16 => Step::Merge {
+            into: id(rng),
+            other: id(rng),
+            kind: match rng.range(0..4) {
+                0 => MergeKind::Dangerously,
+                1 => MergeKind::Alias,
+                _ => MergeKind::Identify,
             },
-            8..10 => Step::Personless { id: self.id() },
-            10..16 => Step::Merge {
-                into: self.id(),
-                other: self.id(),
-                kind: match self.roll(4) {
-                    0 => MergeKind::Dangerously,
-                    1 => MergeKind::Alias,
-                    _ => MergeKind::Identify,
-                },
-            },
-            16..18 => Step::Group {
-                id: self.id(),
-                key: format!("g{}", self.roll(3)),
-                set: self.properties(),
-            },
-            18 => {
-                let (person, events) = [(true, false), (true, true), (false, true)][self.roll(3)];
-                Step::Delete { id: self.id(), person, events }
-            }
-            _ => Step::Split { id: self.id() },
+        },
+        16..18 => {
+            Step::Group { id: id(rng), key: format!("g{}", rng.range(0..3)), set: properties(rng) }
         }
+        18 => {
+            let (person, events) = [(true, false), (true, true), (false, true)][rng.range(0..3)];
+            Step::Delete { id: id(rng), person, events }
+        }
+        _ => Step::Split { id: id(rng) },
     }
 }
 
 /// The record of a step. An edit references its person by dense id, as the API does.
-async fn record(harness: &Harness, step: &Step) -> Option<Sent> {
+async fn record(harness: &Harness, step: &Step, rng: &mut Rng) -> Option<Sent> {
+    let uuid = numbered_uuid(rng.next_u64());
+    let event = |name: &str, id: &str, properties| event(name, id, properties).with_uuid(uuid);
     Some(match step {
         Step::Set { id, set, once, unset } => {
             let unset: Vec<&String> = unset.iter().collect();
@@ -134,44 +122,45 @@ async fn state(harness: &Harness) -> BTreeSet<String> {
 // contract: ingestion 97-102, 105-110
 pub async fn random_event_streams_agree_with_the_reference_model(database: Database) {
     let mut next = Some(database);
-    for seed in SEEDS {
+    for seed in testing::seeds(SEEDS) {
         let database = next.take().unwrap();
-        next = Some(database.another().await);
+        next = Some(database.another());
         let mut harness = Harness::new(database).await;
-        let (mut dice, mut model) = (Dice(seed * 7_919), ReferenceModel::default());
+        let (mut rng, mut model) = (seed.rng(), ReferenceModel::default());
         for number in 0..STEPS {
-            let step = dice.step();
+            let step = any_step(&mut rng);
             // Users edit what they see applied; events arrive in between.
             if matches!(step, Step::Delete { .. } | Step::Split { .. }) {
-                harness.catch_up(1 + dice.roll(40)).await;
+                harness.catch_up(rng.range(1..=40)).await;
             }
-            let Some(record) = record(&harness, &step).await else { continue };
+            let Some(record) = record(&harness, &step, &mut rng).await else { continue };
             model.apply(&step);
             harness.send(&[record]).await;
-            if dice.roll(10) == 0 {
-                harness.catch_up(1 + dice.roll(40)).await;
-                assert_eq!(state(&harness).await, model.state(), "seed {seed}, step {number}");
+            if rng.range(0..10) == 0 {
+                harness.catch_up(rng.range(1..=40)).await;
+                assert_eq!(state(&harness).await, model.state(), "step {number}");
             }
-            if dice.roll(25) == 0 {
+            if rng.range(0..25) == 0 {
                 harness.flush();
             }
         }
         harness.catch_up(64).await;
-        assert_eq!(state(&harness).await, model.state(), "seed {seed}");
+        assert_eq!(state(&harness).await, model.state());
         assert!(model.persons.len() > 1 && !harness.rows().is_empty());
     }
 }
 
 pub async fn random_streams_with_crashes_agree_with_uninterrupted_runs(database: Database) {
-    let mut uninterrupted = Harness::new(database.another().await).await;
+    let mut uninterrupted = Harness::new(database.another()).await;
     let mut crashing = Harness::new(database).await;
-    let mut dice = Dice(104_729);
+    let seed = testing::seed_or(104_729);
+    let mut rng = seed.rng();
     let (mut crashes, mut sent) = (0, 0);
     while sent < STEPS {
         let mut records = Vec::new();
-        for _ in 0..=dice.roll(12) {
-            let step = dice.step();
-            if let Some(record) = record(&uninterrupted, &step).await {
+        for _ in 0..=rng.range(0..12) {
+            let step = any_step(&mut rng);
+            if let Some(record) = record(&uninterrupted, &step, &mut rng).await {
                 records.push(record);
             }
         }
@@ -180,12 +169,12 @@ pub async fn random_streams_with_crashes_agree_with_uninterrupted_runs(database:
         crashing.send(&records).await;
         uninterrupted.catch_up(100).await;
         // Up to three crashes; some records are replayed several times.
-        for _ in 0..dice.roll(4) {
-            let (most, polls) = (1 + dice.roll(30), dice.roll(POLLS_MAX));
+        for _ in 0..rng.range(0..4) {
+            let (most, polls) = (rng.range(1..=30), rng.range(0..POLLS_MAX));
             crashes += usize::from(crashing.crash_within(most, polls).await);
         }
-        crashing.catch_up(1 + dice.roll(30)).await;
-        if dice.roll(6) == 0 {
+        crashing.catch_up(rng.range(1..=30)).await;
+        if rng.range(0..6) == 0 {
             crashing.flush();
         }
     }

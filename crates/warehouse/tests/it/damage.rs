@@ -4,8 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ::model::{ProjectId, Timestamp};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use warehouse::{
     ColumnKey, CompactionKind, DeleteSelection, Error, EventRow, Filter, ReadOnlyWarehouse,
     Settings, Warehouse, quarantine_segment, verify,
@@ -70,7 +68,8 @@ fn flipped_bit_gives_the_right_result_or_an_error_naming_the_file() {
     let store = filled();
     let dir = store.dir.path();
     let expected = answers(dir).unwrap();
-    let mut random = StdRng::seed_from_u64(24);
+    let seed = testing::seed_or(24);
+    let mut rng = seed.rng();
     let (mut refused, mut right) = (0, 0);
     for file in files_below(dir) {
         let bits = fs::read(&file).unwrap().len() * 8;
@@ -79,7 +78,7 @@ fn flipped_bit_gives_the_right_result_or_an_error_naming_the_file() {
         }
         // Footers and first lines are at the ends.
         let ends = (0..64).chain(bits.saturating_sub(64)..bits).filter(|bit| *bit < bits);
-        let drawn: Vec<usize> = (0..60).map(|_| random.random_range(0..bits)).chain(ends).collect();
+        let drawn: Vec<usize> = (0..60).map(|_| rng.range(0..bits)).chain(ends).collect();
         for bit in drawn {
             flip(&file, bit);
             match answers(dir) {
@@ -109,14 +108,15 @@ fn verify_finds_every_flipped_bit_and_names_the_column() {
     let report = verify(dir, &mut |progress| bytes_done = progress.bytes_done).unwrap();
     assert_eq!((report.segments, report.segments_unchecked, report.rows), (3, 0, 120));
     assert!(report.damage.is_empty() && bytes_done == report.bytes, "{report:?}");
-    let mut random = StdRng::seed_from_u64(25);
+    let seed = testing::seed_or(25);
+    let mut rng = seed.rng();
     for file in files_below(dir) {
         let name = file.strip_prefix(dir).unwrap().to_string_lossy().into_owned();
         if !name.contains('/') || report.unlisted.contains(&name) {
             continue;
         }
         for _ in 0..20 {
-            let bit = random.random_range(0..fs::read(&file).unwrap().len() * 8);
+            let bit = rng.range(0..fs::read(&file).unwrap().len() * 8);
             flip(&file, bit);
             let corrupt = verify(dir, &mut |_| ()).unwrap().damage;
             assert!(
@@ -233,13 +233,14 @@ fn segments_without_checksums_are_read_and_get_them_by_compaction() {
 
 #[test]
 fn corruption_without_checksums_panics_neither_appends_nor_merges() {
-    let mut random = StdRng::seed_from_u64(29);
+    let seed = testing::seed_or(29);
+    let mut rng = seed.rng();
     for _ in 0..40 {
         let store = without_checksums(filled());
         let damaged = store.warehouse.files(PROJECT).files[1].path.clone();
         let bits = fs::read(&damaged).unwrap().len() * 8;
         for _ in 0..8 {
-            flip(&damaged, random.random_range(0..bits));
+            flip(&damaged, rng.range(0..bits));
         }
         // Duplicates of events in the corrupted segment, and new ones.
         store.append(&mut [at(105, 3), at(117, 4), at(900, 5)]);
