@@ -11,6 +11,8 @@ mod seed;
 
 #[cfg(feature = "postgres")]
 pub mod database;
+#[cfg(feature = "server")]
+pub mod server;
 
 pub use deps::test_deps;
-pub use seed::{Rng, SEED, Seed, seed, seed_or, seeds};
+pub use seed::{Rng, SEED, Seed, given_seed, seed, seed_or, seeds};

@@ -22,16 +22,17 @@ pub fn seed() -> Seed {
 
 /// The seed that [`SEED`] sets, or `default`: the test draws the same in every run.
 pub fn seed_or(default: u64) -> Seed {
-    Seed(from_environment().unwrap_or(default))
+    Seed(given_seed().unwrap_or(default))
 }
 
 /// The one seed that [`SEED`] sets, or each of `defaults`.
 pub fn seeds(defaults: Range<u64>) -> impl Iterator<Item = Seed> {
-    let seeds = from_environment().map_or_else(|| defaults.collect(), |seed| vec![seed]);
+    let seeds = given_seed().map_or_else(|| defaults.collect(), |seed| vec![seed]);
     seeds.into_iter().map(Seed)
 }
 
-fn from_environment() -> Option<u64> {
+/// The seed that [`SEED`] sets, for a test with a seed for each of its cases.
+pub fn given_seed() -> Option<u64> {
     let value = std::env::var(SEED).ok()?;
     Some(value.parse().unwrap_or_else(|why| panic!("{SEED}={value}: {why}")))
 }

@@ -28,7 +28,7 @@ pub struct AccessFixture {
 
 impl AccessFixture {
     pub fn new(store: Store) -> Self {
-        let server = Server::start(store);
+        let server = store.start();
         let user = test_users::add(&server, "m@example.com", 1);
         let key = test_users::key_of(&server, "m@example.com", &["*"]);
         let member = membership(&server, &user);

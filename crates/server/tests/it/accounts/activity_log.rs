@@ -33,7 +33,7 @@ fn follow(server: &Server, link: &Value) -> Value {
 
 // contract: management 112
 fn activity_log_is_filtered_by_scope_item_and_user(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     rename(&server, 0..1);
     server.patch("/api/projects/1", json!({ "name": "n0" })).expect(200);
     let log = server.get("/api/projects/1/activity_log/?scope=Team&item_id=1").expect(200).json();
@@ -82,7 +82,7 @@ fn activity_log_is_filtered_by_scope_item_and_user(store: Store) {
 
 fn activity_log_cursor_reads_both_directions_without_gaps(store: Store) {
     const CHANGES: usize = 204;
-    let server = Server::start(store);
+    let server = store.start();
     rename(&server, 0..CHANGES);
     let expected: Vec<String> = (0..CHANGES).rev().map(|number| format!("n{number}")).collect();
     let path = "/api/environments/@current/activity_log/?scope=Team";
@@ -111,7 +111,7 @@ fn activity_log_cursor_reads_both_directions_without_gaps(store: Store) {
 }
 
 fn object_activity_is_paged_by_number(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     rename(&server, 0..11);
     let first = server.get("/api/projects/1/activity/").expect(200).json();
     assert_eq!((&first["total_count"], &first["previous"]), (&json!(12), &Value::Null));
@@ -138,7 +138,7 @@ fn object_activity_is_paged_by_number(store: Store) {
 }
 
 fn activity_log_rejects_invalid_filters_and_cursors(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (query, status, error) in [
         ("user=me", 400, "validation_error invalid_input user"),
         ("scope=Bogus", 400, "validation_error invalid_choice scope"),
@@ -153,7 +153,7 @@ fn activity_log_rejects_invalid_filters_and_cursors(store: Store) {
 }
 
 fn activity_log_requires_its_scope(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let (reader, other) = (server.key(&["activity_log:read"]), server.key(&["project:write"]));
     for path in ["/api/projects/1/activity_log", "/api/projects/1/activity"] {
         server.call("GET", path).key(&reader).send().expect(200);

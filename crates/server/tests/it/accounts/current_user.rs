@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users;
-use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Server, Store, on_both_stores};
+use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Store, on_both_stores};
 
 on_both_stores! {
     current_user_has_every_field_that_clients_read,
@@ -20,7 +20,7 @@ const ME: &str = "/api/users/@me/";
 
 // contract: management 11
 fn current_user_has_every_field_that_clients_read(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let mut me = server.get(ME).expect(200).json();
     let project = server.get("/api/projects").expect(200).json()["results"][0].clone();
     let organization = server.get("/api/organizations/@current").expect(200).json();
@@ -72,7 +72,7 @@ fn current_user_has_every_field_that_clients_read(store: Store) {
 }
 
 fn current_user_settings_read_back(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let changes = json!({
         "first_name": "Ada", "last_name": "L", "email": "Ada@Example.com",
         "notification_settings": { "plugin_disabled": false }, "anonymize_data": true,
@@ -96,7 +96,7 @@ fn current_user_settings_read_back(store: Store) {
 }
 
 fn invalid_value_is_named_and_changes_nothing(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     test_users::add(&server, "m@example.com", 1);
     let before = server.get(ME).expect(200).json();
     for (name, value, error) in [
@@ -127,7 +127,7 @@ fn invalid_value_is_named_and_changes_nothing(store: Store) {
 }
 
 fn current_user_cannot_access_other_users(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let other = test_users::add(&server, "m@example.com", 1);
     let me = server.get(ME).expect(200).json();
     let own = format!("/api/users/{}", me["uuid"].as_str().unwrap());
@@ -148,7 +148,7 @@ fn current_user_cannot_access_other_users(store: Store) {
 }
 
 fn current_user_selects_only_own_projects(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let first = server.get(ME).expect(200).json()["organization"]["id"].clone();
     server.post("/api/projects", json!({ "name": "Orchard" })).expect(201);
     let moved = server.patch(ME, json!({ "set_current_team": 2 })).expect(200).json();
@@ -180,7 +180,7 @@ fn current_user_selects_only_own_projects(store: Store) {
 }
 
 fn current_user_works_without_an_organization(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let uuid = test_users::add(&server, "m@example.com", 1);
     let key = test_users::key_of(&server, "m@example.com", &["*"]);
     server.delete(&format!("{}{uuid}", test_users::MEMBERS)).expect(204);
@@ -198,7 +198,7 @@ fn current_user_works_without_an_organization(store: Store) {
 }
 
 fn password_change_ends_other_sessions(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let here = test_users::log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
     let there = test_users::log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
     let change = |from: &str, to: &str| json!({ "current_password": from, "password": to });
@@ -218,7 +218,7 @@ fn password_change_ends_other_sessions(store: Store) {
 }
 
 fn current_password_guesses_are_rate_limited(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let guess = json!({ "current_password": "a guess", "password": "brass kettle stand" });
     for _ in 0..5 {
         server.patch(ME, guess.clone()).expect(400);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users::{self, MEMBERS, PASSWORD};
-use crate::harness::{ADMIN_EMAIL, Server, Store, on_both_stores};
+use crate::harness::{ADMIN_EMAIL, Store, on_both_stores};
 
 on_both_stores! {
     admin_adds_a_member_who_can_log_in,
@@ -19,7 +19,7 @@ fn path(uuid: &str) -> String {
 }
 
 fn admin_adds_a_member_who_can_log_in(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let body = json!({
         "email": " New@Example.com ", "first_name": "Nia", "password": PASSWORD, "level": 8,
         "is_staff": true,
@@ -57,7 +57,7 @@ fn admin_adds_a_member_who_can_log_in(store: Store) {
 }
 
 fn invalid_members_name_their_field(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let good = json!({ "email": "x@example.com", "first_name": "X", "password": PASSWORD });
     for (field, value, error) in [
         ("email", Value::Null, "null email"),
@@ -91,7 +91,7 @@ fn invalid_members_name_their_field(store: Store) {
 }
 
 fn ranks_are_kept(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let mut uuids = Vec::new();
     let mut keys = Vec::new();
     for (email, level) in [("m@example.com", 1), ("a@example.com", 8), ("o@example.com", 15)] {
@@ -141,7 +141,7 @@ fn ranks_are_kept(store: Store) {
 }
 
 fn last_owner_cannot_leave(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let refused = server.patch(&path("@me"), json!({ "level": 8 })).expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input -");
     server.delete(&path("@me")).expect(400);
@@ -156,7 +156,7 @@ fn last_owner_cannot_leave(store: Store) {
 }
 
 fn member_endpoints_require_member_scopes(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let reader = server.key(&["organization_member:read", "organization:write"]);
     let by = |method: &str, path: &str| server.call(method, path).key(&reader);
     by("GET", MEMBERS).send().expect(200);
@@ -170,7 +170,7 @@ fn member_endpoints_require_member_scopes(store: Store) {
 }
 
 fn existing_account_joins_a_second_organization(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let new = json!({ "email": "m@example.com", "first_name": "Mia", "password": PASSWORD });
     let first = server.post(MEMBERS, new).expect(201).json();
     let second = server.post("/api/organizations/", json!({ "name": "Two" })).expect(201).json();

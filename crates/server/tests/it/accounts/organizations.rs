@@ -23,7 +23,7 @@ const ALL: &str = "/api/organizations/";
 const OWN: &str = "/api/organizations/@current/";
 
 fn organization_has_every_field_that_clients_read(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let own = server.get(OWN).expect(200).json();
     let listed = server.get(ALL).expect(200).json();
     assert_eq!(listed["count"], 1);
@@ -85,7 +85,7 @@ fn organization_has_every_field_that_clients_read(store: Store) {
 /// Uses organizations in place of dashboards.
 // contract: management 1-3, 6-8
 fn organization_endpoints_enforce_key_scopes(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let missing = server.call("GET", ALL).no_key().send().expect(401);
     assert_eq!(missing.error(), "authentication_error not_authenticated -");
     assert_eq!(missing.header("www-authenticate"), Some("Bearer"));
@@ -121,7 +121,7 @@ fn organization_endpoints_enforce_key_scopes(store: Store) {
 
 // contract: management 4-5
 fn key_lookup_order_is_header_body_query(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let bare = |method: &str, path: &str| server.call(method, path).no_key();
     let in_query = |key: &str| format!("{ALL}?personal_api_key={key}");
     let in_body = |key: &str| json!({ "name": "By body", "personal_api_key": key });
@@ -146,7 +146,7 @@ fn key_lookup_order_is_header_body_query(store: Store) {
 }
 
 fn admins_change_organizations_and_owners_delete_them(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let mut keys = Vec::new();
     for (email, level) in [("member@example.com", 1), ("admin2@example.com", 8)] {
         test_users::add(&server, email, level);
@@ -185,7 +185,7 @@ fn admins_change_organizations_and_owners_delete_them(store: Store) {
 }
 
 fn organization_settings_validate_types(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let before = server.get(OWN).json();
     for (body, error) in [
         (json!({ "name": "" }), "validation_error blank name"),
@@ -216,7 +216,7 @@ fn organization_settings_validate_types(store: Store) {
 }
 
 fn new_organization_is_owned_by_its_creator(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let first = server.get(OWN).json()["id"].clone();
     let required = server.post(ALL, json!({})).expect(400);
     assert_eq!(required.error(), "validation_error required name");
@@ -242,7 +242,7 @@ fn new_organization_is_owned_by_its_creator(store: Store) {
 }
 
 fn organization_is_not_found_for_non_members(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let first = server.get(OWN).json()["id"].as_str().unwrap().to_owned();
     test_users::add(&server, "guest@example.com", 8);
     let key = test_users::key_of(&server, "guest@example.com", &["*"]);
@@ -268,7 +268,7 @@ fn organization_is_not_found_for_non_members(store: Store) {
 }
 
 fn organization_can_disable_member_keys(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (email, level) in [("member@example.com", 1), ("admin2@example.com", 8)] {
         test_users::add(&server, email, level);
     }
@@ -294,7 +294,7 @@ fn organization_can_disable_member_keys(store: Store) {
 }
 
 fn organization_scoped_key_is_confined(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let first = server.get(OWN).json()["id"].as_str().unwrap().to_owned();
     let second = server.post(ALL, json!({ "name": "Second" })).expect(201).json();
     let second = second["id"].as_str().unwrap();
@@ -317,7 +317,7 @@ fn organization_scoped_key_is_confined(store: Store) {
 }
 
 fn organization_changes_are_in_the_activity_log(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let roles = "/api/organizations/@current/roles/";
     let role = server.post(roles, json!({ "name": "Ops" })).expect(201).json();
     server.patch(OWN, json!({ "name": "Renamed", "enforce_2fa": true })).expect(200);
@@ -351,7 +351,7 @@ fn organization_changes_are_in_the_activity_log(store: Store) {
 }
 
 fn organization_list_has_a_constant_number_of_statements(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let first = server.get(OWN).json()["id"].as_str().unwrap().to_owned();
     let (members, roles) = (format!("{ALL}{first}/members/"), format!("{ALL}{first}/roles/"));
     let make = |number: usize| {

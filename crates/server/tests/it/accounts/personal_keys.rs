@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users;
-use crate::harness::{PERSONAL_KEY, Server, Store, on_both_stores};
+use crate::harness::{PERSONAL_KEY, Store, on_both_stores};
 
 on_both_stores! {
     personal_key_is_shown_once_then_masked,
@@ -29,7 +29,7 @@ fn value(key: &Value) -> &str {
 
 // contract: management 115
 fn personal_key_is_shown_once_then_masked(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let body = json!({ "label": " CI ", "scopes": ["dashboard:read", "dashboard:read"] });
     let made = server.post(KEYS, body).expect(201).json();
     let secret = value(&made).to_owned();
@@ -68,7 +68,7 @@ fn personal_key_is_shown_once_then_masked(store: Store) {
 }
 
 fn invalid_personal_keys_name_their_field(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let nowhere = "00000000-0000-4000-8000-000000000000";
     let made = server.post(KEYS, json!({ "label": "x", "scopes": ["*"] })).expect(201).json();
     for (field, bad, error) in [
@@ -108,7 +108,7 @@ fn invalid_personal_keys_name_their_field(store: Store) {
 }
 
 fn personal_key_is_changed_rolled_and_deleted(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let organization = server.get("/api/organizations/@current/").json()["id"].clone();
     let made = server.post(KEYS, json!({ "label": "x", "scopes": ["user:write"] }));
     let made = made.expect(201).json();
@@ -146,7 +146,7 @@ fn personal_key_is_changed_rolled_and_deleted(store: Store) {
 }
 
 fn personal_keys_are_private_to_their_owner(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     test_users::add(&server, "m@example.com", 15);
     let key = test_users::key_of(&server, "m@example.com", &["*"]);
     let other = server.get(CURRENT).json();
@@ -167,7 +167,7 @@ fn personal_keys_are_private_to_their_owner(store: Store) {
 }
 
 fn personal_key_reads_itself(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let narrow = server.key(&["insight:read"]);
     let by = |method: &str, path: &str| server.call(method, path).key(&narrow).json(json!({}));
     let own = by("GET", CURRENT).send().expect(200).json();
@@ -188,7 +188,7 @@ fn personal_key_reads_itself(store: Store) {
 /// Uses annotations in place of dashboards.
 // contract: management 9-10
 fn project_scoped_key_is_confined(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let second = server.post("/api/organizations/", json!({ "name": "Second" })).expect(201).json();
     assert_eq!(second["teams"][0]["id"], 2);
     let body = json!({ "label": "x", "scopes": ["*"], "scoped_teams": [1] });
@@ -211,7 +211,7 @@ fn project_scoped_key_is_confined(store: Store) {
 }
 
 fn key_cannot_create_a_broader_key(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let first = server.get("/api/organizations/@current/").json()["id"].clone();
     let second = server.post("/api/organizations/", json!({ "name": "Second" })).expect(201).json();
     let make = |body: Value| server.post(KEYS, body).expect(201).json();
@@ -273,7 +273,7 @@ fn key_cannot_create_a_broader_key(store: Store) {
 
 fn legacy_key_without_prefix_is_accepted(store: Store) {
     let old = "e3Xn8wq2Zk5tR7yPb1vC4mLs9dFgHjUa";
-    let server = Server::with(store, &[("HEDGEROW_PERSONAL_API_KEY", old)]);
+    let server = store.start_with(&[("HEDGEROW_PERSONAL_API_KEY", old)]);
     let own = server.call("GET", CURRENT).key(old).send().expect(200).json();
     assert_eq!(own["mask_value"], "e3Xn...HjUa");
     server.call("GET", CURRENT).key(&old.to_lowercase()).send().expect(401);

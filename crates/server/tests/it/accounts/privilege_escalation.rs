@@ -33,7 +33,7 @@ fn operator(server: &Server, command: &str, email: &str) {
 }
 
 fn only_staff_create_organizations(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     test_users::add(&server, "owner@example.com", 15);
     let key = test_users::key_of(&server, "owner@example.com", &["*"]);
     let create = || {
@@ -53,7 +53,7 @@ fn only_staff_create_organizations(store: Store) {
 
 /// Regression: an attacker's account with somebody else's address became an administrator.
 fn email_addresses_cannot_be_claimed_in_advance(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let theirs = server.post(ORGANIZATIONS, json!({ "name": "Theirs" })).expect(201).json();
     let first = server.get(ME).json()["organizations"][0]["id"].clone();
     server.patch(ME, json!({ "set_current_organization": first })).expect(200);
@@ -75,7 +75,7 @@ fn email_addresses_cannot_be_claimed_in_advance(store: Store) {
 }
 
 fn only_staff_add_accounts_of_other_organizations(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     test_users::add(&server, "mia@example.com", 1);
     test_users::add(&server, "ada@example.com", 8);
     let second = server.post(ORGANIZATIONS, json!({ "name": "Second" })).expect(201).json();
@@ -102,7 +102,7 @@ fn only_staff_add_accounts_of_other_organizations(store: Store) {
 }
 
 fn changed_email_requires_operator_confirmation(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     test_users::add(&server, "mallory@example.com", 1);
     let browser = log_in(&server, "mallory@example.com", PASSWORD);
     let change = json!({ "email": "boss@example.com", "current_password": PASSWORD });
@@ -122,7 +122,7 @@ fn changed_email_requires_operator_confirmation(store: Store) {
 
 fn password_guesses_from_elsewhere_do_not_lock_out_the_owner(store: Store) {
     let proxied = [("HEDGEROW_TRUSTED_PROXIES", "127.0.0.0/8")];
-    let server = Server::with(store, &proxied);
+    let server = store.start_with(&proxied);
     let from = |address: &str, email: &str, password: &str| {
         let body = json!({ "email": email, "password": password });
         let call = server.call("POST", "/api/login").no_key().json(body);
@@ -159,7 +159,7 @@ fn password_guesses_from_elsewhere_do_not_lock_out_the_owner(store: Store) {
 }
 
 fn email_and_password_changes_require_the_password(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let key = server.key(&["user:write"]);
     let browser = log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
     let by_key = |body: Value| server.call("PATCH", ME).key(&key).json(body).send();
@@ -183,7 +183,7 @@ fn email_and_password_changes_require_the_password(store: Store) {
 }
 
 fn scoped_key_cannot_change_the_account(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let organization = server.get("/api/organizations/@current/").json()["id"].clone();
     for limits in
         [json!({ "scoped_teams": [1] }), json!({ "scoped_organizations": [organization] })]
@@ -214,7 +214,7 @@ fn scoped_key_cannot_change_the_account(store: Store) {
 }
 
 fn hogql_in_bodies_requires_query_read_scope(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let project = "/api/projects/1/";
     let sql = json!({ "kind": "HogQLQuery", "query": HOGQL });
     let expression = json!([{ "type": "hogql", "key": "event = 'x'" }]);
@@ -282,7 +282,7 @@ fn hogql_in_bodies_requires_query_read_scope(store: Store) {
 }
 
 fn public_paths_ignore_cookies(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let browser = log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
     let token = server.get("/api/projects/1/").json()["api_token"].as_str().unwrap().to_owned();
     for path in [format!("/flags/definitions?token={token}"), "/flags/definitions".into()] {
@@ -300,7 +300,7 @@ fn public_paths_ignore_cookies(store: Store) {
 }
 
 fn flag_regex_count_is_bounded(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = |key: &str, patterns: usize, pattern: &str| {
         let properties: Vec<Value> = (0..patterns)
             .map(|nth| {
@@ -324,7 +324,7 @@ fn flag_regex_count_is_bounded(store: Store) {
 
 fn person_with_many_distinct_ids_is_bounded(store: Store) {
     const IDS: usize = 2_600;
-    let server = Server::start(store);
+    let server = store.start();
     let token = server.get("/api/projects/1/").json()["api_token"].clone();
     let batch: Vec<Value> = (0..IDS)
         .map(|nth| {

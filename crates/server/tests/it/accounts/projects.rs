@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users;
-use crate::harness::{PROJECT_KEY, Server, Store, on_both_stores};
+use crate::harness::{PROJECT_KEY, Store, on_both_stores};
 
 on_both_stores! {
     project_has_every_field_at_its_default,
@@ -63,7 +63,7 @@ fn settings() -> Vec<(&'static str, Value, Value)> {
 }
 
 fn project_has_every_field_at_its_default(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let mut project = server.get("/api/projects/1/").expect(200).json();
     for (name, default, _) in settings() {
         assert_eq!(take(&mut project, name), default, "{name}");
@@ -123,7 +123,7 @@ fn take(project: &mut Value, name: &str) -> Value {
 
 // contract: management 116
 fn project_settings_read_back_and_are_logged_once(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     server.post("/api/projects/1/dashboards/", json!({})).expect(201);
     let others: Value =
         settings().into_iter().map(|(name, _, other)| (name.to_owned(), other)).collect();
@@ -152,7 +152,7 @@ fn project_settings_read_back_and_are_logged_once(store: Store) {
 /// referenced objects may be created later.
 fn test_account_filters_must_be_queryable(store: Store) {
     const FILTERS: &str = "test_account_filters";
-    let server = Server::start(store);
+    let server = store.start();
     let ask = |tested: bool| {
         let series = json!([{ "kind": "EventsNode" }]);
         let trend =
@@ -202,7 +202,7 @@ fn test_account_filters_must_be_queryable(store: Store) {
 
 // contract: management 116
 fn invalid_value_is_named_and_changes_nothing(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let before = server.get("/api/projects/1").expect(200).json();
     let planet = json!([{ "key": "a" }, { "key": "a", "type": "planet", "value": 1 }]);
     let hogql = json!([{ "key": "event = ", "type": "hogql" }]);
@@ -241,7 +241,7 @@ fn invalid_value_is_named_and_changes_nothing(store: Store) {
 }
 
 fn read_only_project_fields_are_ignored(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let before = server.get("/api/projects/1").expect(200).json();
     let sent = json!({
         "id": 9, "uuid": "x", "organization": 1, "project_id": 9, "api_token": "phc_mine",
@@ -255,7 +255,7 @@ fn read_only_project_fields_are_ignored(store: Store) {
 }
 
 fn project_put_requires_the_name(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let refused = server.put("/api/projects/1", json!({ "is_demo": true })).expect(400);
     assert_eq!(refused.error(), "validation_error required name");
     let put = server.put("/api/projects/1", json!({ "name": "Garden" })).expect(200).json();
@@ -264,7 +264,7 @@ fn project_put_requires_the_name(store: Store) {
 }
 
 fn creating_a_project_does_not_switch_users(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let body = json!({ "name": "Orchard", "timezone": "Europe/Rome", "week_start_day": 1 });
     let made = server.post("/api/projects/", body).expect(201).json();
     assert_eq!(made["id"], 2);
@@ -287,7 +287,7 @@ fn creating_a_project_does_not_switch_users(store: Store) {
 }
 
 fn project_is_reachable_only_under_its_organization(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let project = server.get("/api/projects/1").expect(200).json();
     let own = project["organization"].as_str().unwrap();
     for (organization, name) in [(own, "Garden"), ("@current", "Orchard")] {
@@ -311,7 +311,7 @@ fn project_is_reachable_only_under_its_organization(store: Store) {
 }
 
 fn deleted_project_is_gone(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = server.post("/api/projects", json!({ "name": "Weeds" })).expect(201).json();
     let token = made["api_token"].as_str().unwrap();
     server.get(&format!("/api/projects/1?token={token}")).expect(200);
@@ -338,7 +338,7 @@ fn deleted_project_is_gone(store: Store) {
 }
 
 fn reset_token_invalidates_the_old_one(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let reset = server.patch("/api/projects/1/reset_token/", json!({})).expect(200).json();
     let token = reset["api_token"].as_str().unwrap();
     assert!(token.starts_with("phc_") && token != PROJECT_KEY);
@@ -350,7 +350,7 @@ fn reset_token_invalidates_the_old_one(store: Store) {
 }
 
 fn rotated_secret_token_keeps_its_predecessor_until_deleted(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let secrets = |project: Value| {
         let secret = |name: &str| project[name].as_str().unwrap_or("none").to_owned();
         (secret("secret_api_token"), secret("secret_api_token_backup"))
@@ -381,7 +381,7 @@ fn rotated_secret_token_keeps_its_predecessor_until_deleted(store: Store) {
 
 // contract: management 9-11, 14, 15
 fn project_key_opens_no_other_project(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     server.post("/api/projects", json!({ "name": "Orchard" })).expect(201);
     let body = json!({ "label": "one", "scopes": ["*"], "scoped_teams": [1] });
     let made = server.post("/api/personal_api_keys", body).expect(201).json();
@@ -410,7 +410,7 @@ fn project_key_opens_no_other_project(store: Store) {
 }
 
 fn members_cannot_administer_projects(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     server.patch("/api/projects/1/rotate_secret_token", json!({})).expect(200);
     test_users::add(&server, "m@example.com", 1);
     let key = test_users::key_of(&server, "m@example.com", &["*"]);
@@ -438,7 +438,7 @@ fn members_cannot_administer_projects(store: Store) {
 }
 
 fn foreign_project_is_not_accessible(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     test_users::add(&server, "m@example.com", 1);
     let key = test_users::key_of(&server, "m@example.com", &["*"]);
     let theirs = test_users::organization_of(&server, "m@example.com", "Theirs");

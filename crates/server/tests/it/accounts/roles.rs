@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users;
-use crate::harness::{Server, Store, on_both_stores};
+use crate::harness::{Store, on_both_stores};
 
 on_both_stores! {
     role_is_created_renamed_and_hard_deleted,
@@ -22,7 +22,7 @@ fn path(role: &Value) -> String {
 
 // contract: management 113
 fn role_is_created_renamed_and_hard_deleted(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let role = server.post(ROLES, json!({ "name": "Ops", "created_by": 1 })).expect(201).json();
     let expected = json!({
         "id": role["id"].as_str().unwrap(),
@@ -55,7 +55,7 @@ fn role_is_created_renamed_and_hard_deleted(store: Store) {
 }
 
 fn invalid_roles_name_their_field(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let role = server.post(ROLES, json!({ "name": "Ops" })).expect(201).json();
     for (body, error) in [
         (json!({ "name": "" }), "blank name"),
@@ -82,7 +82,7 @@ fn invalid_roles_name_their_field(store: Store) {
 
 // contract: management 114
 fn members_join_and_leave_roles(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let role = server.post(ROLES, json!({ "name": "Ops" })).expect(201).json();
     let members = format!("{}role_memberships/", path(&role));
     let uuid = test_users::add(&server, "m@example.com", 1);
@@ -134,7 +134,7 @@ fn members_join_and_leave_roles(store: Store) {
 }
 
 fn only_admins_change_roles(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let role = server.post(ROLES, json!({ "name": "Ops" })).expect(201).json();
     let uuid = test_users::add(&server, "m@example.com", 1);
     let member = test_users::key_of(&server, "m@example.com", &["*"]);
@@ -162,7 +162,7 @@ fn only_admins_change_roles(store: Store) {
 }
 
 fn organization_has_one_default_role(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let make = |name: &str| server.post(ROLES, json!({ "name": name })).expect(201).json();
     let (first, second) = (make("First"), make("Second"));
     let own = "/api/organizations/@current/";

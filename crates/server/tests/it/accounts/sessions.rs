@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users::{self, PASSWORD, log_in, set_cookie, try_log_in};
-use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Server, Store, on_both_stores};
+use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Store, on_both_stores};
 
 on_both_stores! {
     session_login_and_logout,
@@ -20,7 +20,7 @@ const OWN: &str = "/api/organizations/@current/";
 const OTHER_SITE: &str = "https://evil.example";
 
 fn session_login_and_logout(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let browser = log_in(&server, "ADMIN@example.com", ADMIN_PASSWORD);
     assert_eq!(browser.get(OWN).expect(200).json()["membership_level"], 15);
     browser.write("PATCH", OWN, json!({ "name": "By browser" })).expect(200);
@@ -40,7 +40,7 @@ fn session_login_and_logout(store: Store) {
 }
 
 fn session_cookies_have_security_attributes(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let plain = try_log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD).expect(200);
     let session = set_cookie(&plain, "hedgerow_session");
     assert!(session.ends_with("; Path=/; HttpOnly; SameSite=Lax; Max-Age=1209600"), "{session}");
@@ -56,7 +56,7 @@ fn session_cookies_have_security_attributes(store: Store) {
 }
 
 fn login_does_not_reveal_existing_addresses(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let wrong = try_log_in(&server, ADMIN_EMAIL, "wrong").expect(400);
     let unknown = try_log_in(&server, "nobody@example.com", ADMIN_PASSWORD).expect(400);
     assert_eq!(wrong.error(), "validation_error invalid_input -");
@@ -77,7 +77,7 @@ fn login_does_not_reveal_existing_addresses(store: Store) {
 }
 
 fn sixth_wrong_password_gets_429(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     test_users::add(&server, "m@example.com", 1);
     for _ in 0..5 {
         try_log_in(&server, "m@example.com", "wrong password").expect(400);
@@ -94,7 +94,7 @@ fn sixth_wrong_password_gets_429(store: Store) {
 }
 
 fn login_requires_json_and_same_origin(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let body = json!({ "email": ADMIN_EMAIL, "password": ADMIN_PASSWORD }).to_string();
     let form = format!("email={ADMIN_EMAIL}&password={ADMIN_PASSWORD}");
     let call = || server.call("POST", "/api/login").no_key();
@@ -122,7 +122,7 @@ fn login_requires_json_and_same_origin(store: Store) {
 }
 
 fn session_writes_require_the_csrf_token(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let browser = log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
     let before = browser.get(OWN).json();
     let body = || json!({ "name": "Stolen" });
@@ -174,7 +174,7 @@ fn session_writes_require_the_csrf_token(store: Store) {
 }
 
 fn deactivated_user_loses_sessions_immediately(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     test_users::add(&server, "m@example.com", 1);
     let key = test_users::key_of(&server, "m@example.com", &["*"]);
     let browser = log_in(&server, "m@example.com", PASSWORD);
@@ -198,7 +198,7 @@ fn deactivated_user_loses_sessions_immediately(store: Store) {
 }
 
 fn login_secrets_are_not_logged(store: Store) {
-    let server = Server::with(store, &[("HEDGEROW_LOG_LEVEL", "trace")]);
+    let server = store.start_with(&[("HEDGEROW_LOG_LEVEL", "trace")]);
     test_users::add(&server, "m@example.com", 1);
     let response = try_log_in(&server, "m@example.com", PASSWORD).expect(200);
     try_log_in(&server, "m@example.com", "almost right").expect(400);

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
+use testing::test_deps;
 
-use crate::flags::sdk_agreement::test_deps;
 use crate::harness::{Instance, Server, Store};
 
 /// How the website includes the SDK.
@@ -95,7 +95,7 @@ fn counts(events: &BTreeMap<String, Vec<Value>>) -> BTreeMap<&str, usize> {
 
 /// A visit that uses the SDK's common features.
 fn becomes_facts(sdk: Sdk, journey: &str, sent: &[&str]) {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     if sdk == Sdk::Snippet && !serves_the_script(&server) {
         return;
     }
@@ -287,7 +287,7 @@ fn create_flags(server: &Server) {
 
 /// Flags of every kind, for a visitor who logs in and joins a group.
 fn decides_flags(sdk: Sdk) {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     if sdk == Sdk::Snippet && !serves_the_script(&server) {
         return;
     }
@@ -355,7 +355,7 @@ fn older_browser_packages_evaluate_flags() {
 
 /// A visitor who opted out sends nothing until they opt in, not even on another page.
 fn keeps_quiet(sdk: Sdk) {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     if sdk == Sdk::Snippet && !serves_the_script(&server) {
         return;
     }
@@ -386,7 +386,7 @@ fn browser_opt_out_stops_events_until_opt_in() {
 /// The server is killed and restarted repeatedly; finally one response is lost.
 fn survives_kills(sdk: Sdk) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut instance = Instance::new(Store::Sqlite);
+    let mut instance = Store::Sqlite.instance();
     instance.set("HEDGEROW_LISTEN", &port.to_string());
     let server = instance.serve();
     if sdk == Sdk::Snippet && !serves_the_script(&server) {

@@ -29,7 +29,7 @@ fn person(server: &Server, id: &str) -> Value {
 
 // contract: ingestion 129-132
 fn geoip_properties_come_from_the_client_address(store: Store) {
-    let server = Server::with(store, &[("HEDGEROW_GEOIP_DB", CITIES)]);
+    let server = store.start_with(&[("HEDGEROW_GEOIP_DB", CITIES)]);
     server.ingest(&[
         event("swede", json!({ "$ip": SWEDEN })),
         event("disabled", json!({ "$ip": SWEDEN, "$geoip_disable": true })),
@@ -54,7 +54,7 @@ fn geoip_properties_come_from_the_client_address(store: Store) {
 
 // contract: ingestion 133
 fn anonymize_ips_keeps_geoip_properties(store: Store) {
-    let server = Server::with(store, &[("HEDGEROW_GEOIP_DB", CITIES)]);
+    let server = store.start_with(&[("HEDGEROW_GEOIP_DB", CITIES)]);
     server.patch("/api/projects/1/", json!({ "anonymize_ips": true })).expect(200);
     server.ingest(&[event("swede", json!({ "$ip": SWEDEN }))]);
     let properties = stored(&server, "swede");

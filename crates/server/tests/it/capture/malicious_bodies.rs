@@ -75,7 +75,7 @@ fn read_answer(mut stream: TcpStream, what: &str) -> Response {
 // contract: ingestion 44, 46
 #[test]
 fn decompression_bombs_deep_json_and_broken_streams_are_rejected() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     is_well(&server);
     let idle = peak_bytes(&server);
     // 1 GB in a few megabytes, in one gzip member or many.
@@ -101,7 +101,7 @@ fn decompression_bombs_deep_json_and_broken_streams_are_rejected() {
 // contract: ingestion 45
 #[test]
 fn oversized_body_is_rejected_and_released() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     is_well(&server);
     let idle = peak_bytes(&server);
     let mut fits = format!(r#"{{"api_key":"{PROJECT_KEY}","event":"e","distinct_id":"d"}}"#);
@@ -128,10 +128,10 @@ fn oversized_body_is_rejected_and_released() {
 
 #[test]
 fn slow_and_disconnected_clients_hold_no_memory() {
-    let server = Server::with(
-        Store::Sqlite,
-        &[("HEDGEROW_CAPTURE_STALL_SECONDS_MAX", "2"), ("HEDGEROW_CAPTURE_BODY_SECONDS_MAX", "4")],
-    );
+    let server = Store::Sqlite.start_with(&[
+        ("HEDGEROW_CAPTURE_STALL_SECONDS_MAX", "2"),
+        ("HEDGEROW_CAPTURE_BODY_SECONDS_MAX", "4"),
+    ]);
     let head = "POST /e HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{\"api";
     let mut silent = connect(&server);
     silent.write_all(head.as_bytes()).unwrap();
@@ -161,7 +161,7 @@ fn slow_and_disconnected_clients_hold_no_memory() {
 
 #[test]
 fn concurrent_uploads_are_bounded_and_do_not_delay_events() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     is_well(&server);
     let event = format!(
         r#"{{"event":"upload","distinct_id":"d","properties":{{"p":"{}"}}}}"#,

@@ -96,7 +96,7 @@ fn flags_bomb(token: &str) -> Vec<u8> {
 
 #[test]
 fn flags_request_with_an_unknown_token_is_rejected_before_parsing() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "16 MiB")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "16 MiB")]);
     takes_events(&server);
     let idle = peak_bytes(&server);
     for (token, expected) in [("phc_unknown", 401), (PROJECT_KEY, 413)] {
@@ -122,7 +122,7 @@ fn flags_request_with_an_unknown_token_is_rejected_before_parsing() {
 
 #[test]
 fn decompression_bombs_are_charged_to_the_budget() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "64 MiB")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "64 MiB")]);
     takes_events(&server);
     let idle = peak_bytes(&server);
     let mut text = format!(r#"{{"api_key":"{PROJECT_KEY}","event":"e","distinct_id":"d","x":""#);
@@ -158,13 +158,10 @@ fn decompression_bombs_are_charged_to_the_budget() {
 
 #[test]
 fn stalled_bodies_are_dropped_under_contention() {
-    let server = Server::with(
-        Store::Sqlite,
-        &[
-            ("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "16 MiB"),
-            ("HEDGEROW_CAPTURE_STALL_SECONDS_MAX", "4"),
-        ],
-    );
+    let server = Store::Sqlite.start_with(&[
+        ("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "16 MiB"),
+        ("HEDGEROW_CAPTURE_STALL_SECONDS_MAX", "4"),
+    ]);
     takes_events(&server);
     let idle = peak_bytes(&server);
     let head = "POST /e HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 60000\r\n\r\n{";
@@ -190,7 +187,7 @@ fn stalled_bodies_are_dropped_under_contention() {
 
 #[test]
 fn unauthenticated_bodies_do_not_block_members() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "1 MiB")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "1 MiB")]);
     let head = "POST /api/projects/1/annotations/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
                 Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{";
     let half: Vec<TcpStream> = (0..20)
@@ -218,7 +215,7 @@ fn unauthenticated_bodies_do_not_block_members() {
 
 #[test]
 fn login_body_is_bounded_and_body_keys_are_found_without_parsing() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let long = json!({ "email": "a@example.com", "password": "x".repeat(20_000) });
     server.call("POST", "/api/login/").no_key().json(long).send().expect(413);
     let key = json!({ "personal_api_key": "phx_test", "content": "n", "x": ["{[,]}"] });
@@ -230,7 +227,7 @@ fn login_body_is_bounded_and_body_keys_are_found_without_parsing() {
 
 #[test]
 fn clients_that_do_not_read_are_disconnected() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_WRITE_SECONDS_MAX", "1")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_WRITE_SECONDS_MAX", "1")]);
     let ask = "GET /api/schema/ HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut deaf = connect(&server);
     deaf.write_all(ask.repeat(200).as_bytes()).unwrap();
@@ -251,7 +248,7 @@ fn clients_that_do_not_read_are_disconnected() {
 
 #[test]
 fn idle_clients_are_evicted_for_new_connections() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_CONNECTIONS_MAX", "8")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_CONNECTIONS_MAX", "8")]);
     let heads = [
         "",
         "GET /_livez HTTP/1.1\r\nHo",
@@ -273,7 +270,7 @@ fn idle_clients_are_evicted_for_new_connections() {
 
 #[test]
 fn unread_responses_are_bounded() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "1 MiB")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_CAPTURE_IN_FLIGHT_BYTES_MAX", "1 MiB")]);
     // A sixteenth of the budget, more than the metrics' responses need.
     let metrics = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(400);
     let deaf: Vec<TcpStream> = (0..40)
@@ -290,7 +287,7 @@ fn unread_responses_are_bounded() {
 
 /// U+0000 in every documented path and parameter: PostgreSQL rejects it in text.
 fn nul_bytes_in_paths_and_queries_are_handled(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let document = server.call("GET", "/api/schema/").no_key().send().expect(200).json();
     let mut asked = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {

@@ -15,7 +15,7 @@ fn config(server: &Server) -> Value {
 
 // contract: ingestion 30, 32
 fn remote_config_follows_project_settings(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let silent = json!({
         "token": PROJECT_KEY,
         "supportedCompression": ["gzip", "gzip-js"],
@@ -59,7 +59,7 @@ fn remote_config_follows_project_settings(store: Store) {
 // contract: ingestion 31
 #[test]
 fn remote_config_script_sets_the_sdk_global() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let path = format!("/array/{PROJECT_KEY}/config.js");
     let response = server.call("GET", &path).no_key().header("Origin", "https://a.example").send();
     let response = response.expect(200);
@@ -74,7 +74,7 @@ fn remote_config_script_sets_the_sdk_global() {
 
 #[test]
 fn sdk_polled_lists_are_empty_and_require_a_token() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     for (path, expected) in [
         ("/api/surveys", json!({ "surveys": [], "survey_config": null })),
         ("/api/early_access_features", json!({ "earlyAccessFeatures": [] })),

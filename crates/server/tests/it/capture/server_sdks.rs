@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
+use testing::test_deps;
 
-use crate::flags::sdk_agreement::test_deps;
-use crate::harness::{Instance, Server, Store};
+use crate::harness::{Server, Store};
 
 #[derive(Clone, Copy, Debug)]
 enum Sdk {
@@ -86,7 +86,7 @@ fn listed(server: &Server) -> BTreeMap<String, Vec<Value>> {
 }
 
 fn becomes_facts(sdk: Sdk, journey: &str) {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     sdk.finish(sdk.begin(server.address(), journey));
     let events = listed(&server);
     let one = |name: &str| {
@@ -152,7 +152,7 @@ fn posthog_rs_events_are_ingested() {
 /// The server is killed and restarted between two batches, while the SDK keeps sending.
 fn survives_kills(sdk: Sdk) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut instance = Instance::new(Store::Sqlite);
+    let mut instance = Store::Sqlite.instance();
     instance.set("HEDGEROW_LISTEN", &port.to_string());
     let mut server = instance.serve();
     let mut child = sdk.begin(server.address(), "many");
@@ -196,7 +196,7 @@ fn posthog_rs_survives_server_kills_exactly_once() {
 
 /// Flags of every kind, evaluated by the server and locally by the SDK.
 fn agrees_about_flags(sdk: Sdk) {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let pro = json!({ "key": "plan", "type": "person", "value": "pro", "operator": "exact" });
     let colours = json!([
         { "key": "red", "rollout_percentage": 50 },

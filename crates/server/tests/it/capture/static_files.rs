@@ -11,7 +11,7 @@ fn get(server: &Server, path: &str, encoding: &str) -> Response {
 
 #[test]
 fn static_scripts_are_served_under_every_path_and_encoding() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let plain = get(&server, "/static/array.js", "identity");
     if plain.status == 404 && std::env::var("CI").is_err() {
         let reason = plain.json()["detail"].as_str().unwrap().to_owned();

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use crate::capture::journal_records::{Recording, fixture, stored, told};
 use crate::harness::{
-    Instance, PERSONAL_KEY, PROJECT_KEY, Relay, Response, Server, Store, on_both_stores,
+    PERSONAL_KEY, PROJECT_KEY, Relay, Response, Server, Store, on_both_stores, postgres_available,
 };
 
 on_both_stores! {
@@ -34,7 +34,7 @@ fn is_captured(response: Response) {
 
 // contract: ingestion 1-3
 fn every_capture_path_stores_an_event(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let paths = ["/capture", "/e", "/i/v0/e", "/track", "/engage", "/batch", "/i/v0/ai/batch"];
     for path in paths.into_iter().flat_map(|path| [path.to_owned(), format!("{path}/")]) {
         is_captured(send(&server, &path, event()));
@@ -56,7 +56,7 @@ fn every_capture_path_stores_an_event(store: Store) {
 
 // contract: ingestion 4-11, 13-15, 24, 47
 fn invalid_capture_requests_have_the_capture_error_shape(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let invalid = "400 validation_error invalid_payload null";
     let bad_key = "401 authentication_error invalid_api_key absent";
     let token = |token: &str| json!({ "api_key": token, "event": "e", "distinct_id": "d" });
@@ -108,7 +108,7 @@ fn refused(response: &Response) -> String {
 
 // contract: ingestion 12, 16-19
 fn capture_token_is_found_in_every_location(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for body in [
         json!({ "api_key": format!("  {PROJECT_KEY}\n"), "event": "e", "distinct_id": "trimmed" }),
         json!([
@@ -130,7 +130,7 @@ fn capture_token_is_found_in_every_location(store: Store) {
 
 // contract: ingestion 13, 14
 fn personal_key_capture_requires_project_id(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let other = server.post("/api/projects/", json!({ "name": "other" }));
     let with = |key: &str, project: Value| json!({ "api_key": key, "project_id": project, "event": "e", "distinct_id": "d" });
     let invalid = "400 validation_error invalid_project project_id";
@@ -155,7 +155,7 @@ fn personal_key_capture_requires_project_id(store: Store) {
 
 // contract: ingestion 20-23, 54, 57-61
 fn invalid_events_are_dropped_warned_about_and_counted(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let uuid = "0190F1F2-0000-7000-8000-00000000000A";
     let batch = json!([
         { "event": "good", "distinct_id": 1, "uuid": uuid },
@@ -218,7 +218,7 @@ fn invalid_events_are_dropped_warned_about_and_counted(store: Store) {
 }
 
 fn reset_project_token_is_rejected_immediately(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     is_captured(send(&server, "/e", event()));
     let reset = server.patch("/api/projects/1/reset_token/", json!({})).expect(200).json();
     let fresh = reset["api_token"].as_str().unwrap();
@@ -229,7 +229,7 @@ fn reset_project_token_is_rejected_immediately(store: Store) {
 // contract: ingestion 26-29
 #[test]
 fn capture_allows_cors_from_any_origin() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let origin = "https://app.example.com";
     let asked = server
         .call("OPTIONS", "/e/")
@@ -292,7 +292,7 @@ struct Encoding {
 // contract: ingestion 33-43, 46-49
 #[test]
 fn every_body_encoding_stores_the_same_event() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_PROJECT_API_KEY", "phc_demo")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_PROJECT_API_KEY", "phc_demo")]);
     let mut names = Vec::new();
     for encoding in fixture::<Encoding>("capture/encodings.jsonl") {
         let Encoding { name, method, path, headers, body_b64, expect } = encoding;
@@ -330,7 +330,7 @@ struct Expected {
 // contract: ingestion 151
 #[test]
 fn recorded_sdk_requests_are_accepted() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_PROJECT_API_KEY", "phc_demo")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_PROJECT_API_KEY", "phc_demo")]);
     let mut expected_events = Vec::new();
     for expected in fixture::<Expected>("capture/sdk_wire_events.jsonl") {
         let recordings: Vec<Recording> = fixture(&format!("sdk_wire/{}", expected.file));
@@ -354,7 +354,7 @@ fn recorded_sdk_requests_are_accepted() {
 // contract: ingestion 111
 #[test]
 fn python_sdk_alias_keeps_the_person() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_PROJECT_API_KEY", "phc_demo")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_PROJECT_API_KEY", "phc_demo")]);
     let body = json!({ "api_key": "phc_demo", "batch": [
         { "event": "e", "distinct_id": "user_1" }, { "event": "e", "distinct_id": "anon_1" }
     ] });
@@ -383,7 +383,7 @@ fn client_ip_comes_from_trusted_proxies() {
         ("127.0.0.0/8", Some("198.51.100.1, 203.0.113.9"), "203.0.113.9"),
         ("10.0.0.0/8", Some("203.0.113.9"), "127.0.0.1"),
     ] {
-        let server = Server::with(Store::Sqlite, &[("HEDGEROW_TRUSTED_PROXIES", trusted)]);
+        let server = Store::Sqlite.start_with(&[("HEDGEROW_TRUSTED_PROXIES", trusted)]);
         let call = server.call("POST", "/e").no_key().json(event());
         let call = match forwarded {
             Some(forwarded) => call.header("X-Forwarded-For", forwarded),
@@ -397,10 +397,10 @@ fn client_ip_comes_from_trusted_proxies() {
 // contract: ingestion 25
 #[test]
 fn cached_tokens_are_accepted_while_the_catalog_is_unavailable() {
-    if !Store::postgres_available() {
+    if !postgres_available() {
         return;
     }
-    let mut instance = Instance::new(Store::Postgres);
+    let mut instance = Store::Postgres.instance();
     let url = instance.get("HEDGEROW_CATALOG_URL");
     let (_, rest) = url.split_once('@').unwrap();
     let (host, database) = rest.split_once('/').unwrap();
@@ -426,13 +426,10 @@ fn cached_tokens_are_accepted_while_the_catalog_is_unavailable() {
 // contract: ingestion 25
 #[test]
 fn full_journal_rejects_events_and_keeps_acknowledged_ones() {
-    let server = Server::with(
-        Store::Sqlite,
-        &[
-            ("HEDGEROW_CAPTURE_BODY_BYTES_MAX", "1 MiB"),
-            ("HEDGEROW_JOURNAL_DISK_BYTES_MAX", "24 MiB"),
-        ],
-    );
+    let server = Store::Sqlite.start_with(&[
+        ("HEDGEROW_CAPTURE_BODY_BYTES_MAX", "1 MiB"),
+        ("HEDGEROW_JOURNAL_DISK_BYTES_MAX", "24 MiB"),
+    ]);
     let mut event = event();
     event["properties"] = json!({ "filler": "x".repeat(900_000) });
     let answers = (0..40).map(|_| send(&server, "/e", event.clone()));

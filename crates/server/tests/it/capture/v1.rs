@@ -49,7 +49,7 @@ fn with(number: u8, name: &str, value: Value) -> Value {
 // contract: ingestion 141, 150
 #[test]
 fn v1_returns_a_result_per_uuid_in_order() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let response = send(&server, json!([event(2), event(1)])).expect(200);
     let expected = format!(
         r#"{{"results":{{"{}":{{"result":"ok"}},"{}":{{"result":"ok"}}}}}}"#,
@@ -71,7 +71,7 @@ fn v1_returns_a_result_per_uuid_in_order() {
 // contract: ingestion 144-146
 #[test]
 fn invalid_v1_events_are_dropped_or_warned_about() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let response = send(
         &server,
         json!([
@@ -113,7 +113,7 @@ fn refused(response: &Response) -> String {
 // contract: ingestion 142, 143, 148, 149
 #[test]
 fn invalid_v1_requests_are_rejected() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let body = batch(json!([event(1)]));
     let first = || call(&server).header("PostHog-Attempt", "1");
     for (call, expected) in [
@@ -157,7 +157,7 @@ fn invalid_v1_requests_are_rejected() {
 fn v1_body_accepts_four_content_encodings() {
     use std::io::Write as _;
 
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let plain = batch(json!([event(1)])).to_string().into_bytes();
     let level = flate2::Compression::default();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), level);

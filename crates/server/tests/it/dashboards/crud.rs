@@ -53,7 +53,7 @@ fn names(listing: &Value) -> Vec<String> {
 
 // contract: management 4, 7, 16, 17
 fn dashboard_has_every_field_that_clients_read(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     for (field, expected) in [
         ("name", json!(null)),
@@ -99,7 +99,7 @@ fn dashboard_has_every_field_that_clients_read(store: Store) {
 
 // contract: management 28
 fn dashboard_list_is_ordered_by_pin_and_name_without_tiles(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for body in
         [json!({ "name": "b" }), json!({ "name": "a" }), json!({ "name": "z", "pinned": true })]
     {
@@ -115,7 +115,7 @@ fn dashboard_list_is_ordered_by_pin_and_name_without_tiles(store: Store) {
 }
 
 fn dashboard_list_is_filtered(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     create(&server, json!({ "name": "Growth", "tags": ["x", "y"] }));
     create(&server, json!({ "name": "Other", "description": "of growth_", "tags": ["y"] }));
     create(&server, json!({ "name": "Generated Dashboard: f", "tags": ["z"] }));
@@ -143,7 +143,7 @@ fn dashboard_list_is_filtered(store: Store) {
 
 // contract: management 18-22, 24, 27
 fn invalid_bodies_name_their_field_and_change_nothing(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let known = create(&server, json!({ "name": "known" }));
     let long = "a".repeat(401);
     for (body, expected) in [
@@ -191,7 +191,7 @@ fn invalid_bodies_name_their_field_and_change_nothing(store: Store) {
 
 // contract: management 23
 fn templates_fill_a_dashboard(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (template, name, tag) in [
         ("DEFAULT_APP", "Product overview", "product"),
         ("Product analytics", "Product overview", "product"),
@@ -220,7 +220,7 @@ fn templates_fill_a_dashboard(store: Store) {
 
 // contract: management 53-55
 fn invalid_dashboard_template_is_rejected(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let send = format!("{DASHBOARDS}create_from_template_json");
     let query = json!({ "kind": "InsightVizNode", "source": { "kind": "TrendsQuery", "series": [{ "kind": "EventsNode" }] } });
     let template = json!({
@@ -301,7 +301,7 @@ fn invalid_dashboard_template_is_rejected(store: Store) {
 
 // contract: management 25, 26
 fn dashboard_copy_shares_or_duplicates_insights(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let two = json!({ "v": { "code_name": "v", "value": 2 } });
     let look = json!({ "name": "d", "filters": { "a": 1 }, "variables": two, "tags": ["x"] });
     let source = create(&server, look);
@@ -333,7 +333,7 @@ fn dashboard_copy_shares_or_duplicates_insights(store: Store) {
 
 // contract: management 32-34
 fn hard_delete_is_405_without_a_lookup(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     for path in [path(&made), format!("{DASHBOARDS}999999")] {
         assert_eq!(server.delete(&path).expect(405).text(), "");
@@ -345,7 +345,7 @@ fn hard_delete_is_405_without_a_lookup(store: Store) {
 
 // contract: management 35-37, 40, 41
 fn dashboard_is_soft_deleted_and_restored(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({ "name": "d" }));
     let path = path(&made);
     insight_on(&server, "i", &[&made]);
@@ -389,7 +389,7 @@ fn dashboard_is_soft_deleted_and_restored(store: Store) {
 
 // contract: management 38, 39
 fn delete_insights_removes_insights_of_no_other_dashboard(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let (one, two) = (create(&server, json!({})), create(&server, json!({})));
     let lonely = insight_on(&server, "lonely", &[&one]);
     let shared = insight_on(&server, "shared", &[&one, &two]);
@@ -409,7 +409,7 @@ fn delete_insights_removes_insights_of_no_other_dashboard(store: Store) {
 }
 
 fn dashboard_accepts_filters_override(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let one = json!({ "v": { "code_name": "v", "value": 1, "isNull": null } });
     let made = create(&server, json!({ "filters": { "a": 1 }, "variables": one }));
     let read = |query: &str| server.get(&format!("{}?{query}", path(&made)));
@@ -428,7 +428,7 @@ fn dashboard_accepts_filters_override(store: Store) {
 }
 
 fn concurrent_dashboard_patches_all_succeed(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let path = path(&made);
     let bodies = [
@@ -456,7 +456,7 @@ fn concurrent_dashboard_patches_all_succeed(store: Store) {
 
 // contract: management 112
 fn changes_are_logged_with_before_and_after(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({ "name": "a" }));
     let path = path(&made);
     server.patch(&path, json!({ "name": "b" })).expect(200);
@@ -478,7 +478,7 @@ fn changes_are_logged_with_before_and_after(store: Store) {
 }
 
 fn dashboard_read_has_a_constant_number_of_statements(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let note = |number: usize| json!({ "text": { "body": format!("note {number}") } });
     insight_on(&server, "first", &[&made]);

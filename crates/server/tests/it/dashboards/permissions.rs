@@ -26,7 +26,7 @@ struct PermissionsFixture {
 
 impl PermissionsFixture {
     fn new(store: Store) -> Self {
-        let server = Server::start(store);
+        let server = store.start();
         test_users::add(&server, "admin2@example.com", 8);
         let author = test_users::add(&server, "author@example.com", 1);
         let member = test_users::add(&server, "member@example.com", 1);

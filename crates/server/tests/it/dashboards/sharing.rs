@@ -27,7 +27,7 @@ fn shared(server: &Server, dashboard: &Value) -> String {
 
 // contract: management 69, 74
 fn sharing_token_is_stable(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let at = format!("{}sharing", path(&create(&server, json!({}))));
     let reader = server.key(&["sharing_configuration:read"]);
     let first = server.call("GET", &at).key(&reader).send().expect(200).json();
@@ -51,7 +51,7 @@ fn sharing_token_is_stable(store: Store) {
 
 // contract: management 70
 fn shared_link_shows_only_its_dashboard(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let (made, other) =
         (create(&server, json!({ "name": "Ours" })), create(&server, json!({ "name": "Secret" })));
     insight_on(&server, "numbers", &[&made, &other]);
@@ -89,7 +89,7 @@ fn shared_link_shows_only_its_dashboard(store: Store) {
 
 // contract: management 71
 fn shared_pages_have_csp_and_only_embedded_is_framed(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let sly = "</script><script>alert(1)</script>";
     let made = create(&server, json!({ "name": sly, "description": sly }));
     let body = json!({ "tiles": [{ "text": { "body": sly } }, { "button_tile": { "url": "/\"x", "text": sly } }] });
@@ -131,7 +131,7 @@ fn shared_pages_have_csp_and_only_embedded_is_framed(store: Store) {
 
 // contract: management 72
 fn disabled_sharing_link_is_not_found(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let token = shared(&server, &made);
     let nothing = |token: &str| {
@@ -179,7 +179,7 @@ fn disabled_sharing_link_is_not_found(store: Store) {
 // contract: management 73
 fn rotated_sharing_token_is_valid_for_its_grace_period(store: Store) {
     for (grace, old_works) in [("300", 200), ("0", 404)] {
-        let server = Server::with(store, &[("HEDGEROW_SHARING_GRACE_SECONDS", grace)]);
+        let server = store.start_with(&[("HEDGEROW_SHARING_GRACE_SECONDS", grace)]);
         let made = create(&server, json!({}));
         let old = shared(&server, &made);
         let at = format!("{}sharing/refresh", path(&made));
@@ -205,7 +205,7 @@ fn rotated_sharing_token_is_valid_for_its_grace_period(store: Store) {
 }
 
 fn insight_has_its_own_sharing_link(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let insight = insight_on(&server, "numbers", &[&made]);
     let at = format!("/api/projects/1/insights/{}/sharing", insight["short_id"].as_str().unwrap());
@@ -223,7 +223,7 @@ fn insight_has_its_own_sharing_link(store: Store) {
 }
 
 fn settings_are_checked(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let at = format!("{}sharing", path(&create(&server, json!({}))));
     let sent = json!({ "settings": { "whitelabel": true, "theme": "dark", "nonsense": 1 } });
     let shown = server.patch(&at, sent).expect(200).json();
@@ -246,7 +246,7 @@ fn settings_are_checked(store: Store) {
 /// Management 7.3: `sharing_access_token` opens what the link shows, to read.
 fn sharing_token_reads_only_its_insights(store: Store) {
     const INSIGHTS: &str = "/api/projects/1/insights/";
-    let server = Server::start(store);
+    let server = store.start();
     let (made, other) = (create(&server, json!({})), create(&server, json!({})));
     let both = insight_on(&server, "both", &[&made, &other]);
     let own = insight_on(&server, "own", &[&made]);

@@ -74,7 +74,7 @@ fn override_tiles(server: &Server, on: &Value, filters: &Value) {
 
 /// Management 7.3: a shared link returns what the dashboard shows.
 fn shared_link_returns_the_dashboards_results(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     events(&server);
     let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
     let insights = [put(&server, &made, asked()), put(&server, &made, written())];
@@ -115,7 +115,7 @@ fn shared_link_returns_the_dashboards_results(store: Store) {
 
 // contract: query 7
 fn tile_filters_merge_with_dashboard_filters(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     events(&server);
     let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
     for query in [asked(), written(), listed()] {
@@ -145,7 +145,7 @@ fn tile_filters_merge_with_dashboard_filters(store: Store) {
 
 /// Management 6.7: a failing tile is still listed.
 fn failing_tile_reports_its_error(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let fine = put(&server, &made, asked());
     let broken =
@@ -175,7 +175,7 @@ fn failing_tile_reports_its_error(store: Store) {
 }
 
 fn malformed_dashboard_filters_are_rejected(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({ "filters": { "date_from": "-7d" } }));
     put(&server, &made, asked());
     let before = server.get(&path(&made)).expect(200).json();
@@ -226,7 +226,7 @@ fn malformed_dashboard_filters_are_rejected(store: Store) {
 
 /// Query 2.6 and 7: a dashboard's breakdown overrides an insight's.
 fn dashboard_breakdown_is_validated(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let kept = put(&server, &made, asked());
     let tile = server.get(&path(&made)).json()["tiles"][0]["id"].clone();
@@ -280,7 +280,7 @@ fn dashboard_breakdown_is_validated(store: Store) {
 
 /// Query 1.1 and 3.1: a dashboard's variables apply to every statement on it.
 fn malformed_dashboard_variables_are_rejected(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let variable = |value: Value| json!({ "v": { "variableId": "v", "code_name": "n", "value": value, "isNull": null } });
     let made = create(&server, json!({ "variables": variable(json!(7)) }));
     let query = json!({ "kind": "HogQLQuery", "query": "select {variables.n}" });
@@ -314,7 +314,7 @@ fn malformed_dashboard_variables_are_rejected(store: Store) {
 
 /// Management 6.1: `last_refresh`.
 fn dashboard_has_last_refresh(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     put(&server, &made, asked());
     assert_eq!(server.get(&path(&made)).json()["last_refresh"], json!(null));
@@ -326,7 +326,7 @@ fn dashboard_has_last_refresh(store: Store) {
 
 // contract: query 8.2
 fn insight_accepts_filters_override(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     events(&server);
     let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
     override_tiles(&server, &made, &json!({}));
@@ -378,7 +378,7 @@ fn insight_accepts_filters_override(store: Store) {
 
 /// Query 7, management 7.3: the same rules as for a single insight.
 fn insights_accept_filters_override_in_bulk(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     events(&server);
     let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
     for query in [asked(), written(), listed()] {
@@ -425,7 +425,7 @@ fn insights_accept_filters_override_in_bulk(store: Store) {
 
 /// Query 1.3.
 fn refresh_parameter_accepts_only_known_modes(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let insight = put(&server, &made, asked());
     let sharing = server.patch(&format!("{}sharing", path(&made)), json!({ "enabled": true }));

@@ -21,7 +21,7 @@ on_both_stores! {
 
 /// Management 6.8: an insight has a query or old filters, a text has a body.
 fn template_tiles_all_return_results(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let send = |tile: Value| {
         let tiles = json!([{ "type": "TEXT", "body": "" }, tile]);
         let template = json!({ "template_name": "t", "dashboard_description": "",
@@ -73,7 +73,7 @@ fn ids(dashboard: &Value) -> Vec<i64> {
 
 // contract: management 42-44
 fn text_tiles_are_created_changed_and_replaced(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let first = patch(&server, &made, json!([{ "text": { "body": "hi" } }]));
     let tile = &first["tiles"][0];
@@ -127,7 +127,7 @@ fn text_tiles_are_created_changed_and_replaced(store: Store) {
 
 // contract: management 45-47
 fn tile_patch_changes_only_that_tile(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let before =
         patch(&server, &made, json!([{ "text": { "body": "a" } }, { "text": { "body": "b" } }]));
@@ -165,7 +165,7 @@ fn tile_patch_changes_only_that_tile(store: Store) {
 
 /// Management 6.6: `duplicate_tiles` clones tiles in place.
 fn copied_insight_tile_has_its_own_insight(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let insight = insight_on(&server, "i", &[&made]);
     let tile = server.get(&path(&made)).json()["tiles"][0]["id"].clone();
@@ -198,7 +198,7 @@ fn copied_insight_tile_has_its_own_insight(store: Store) {
 
 // contract: management 48
 fn tiles_are_ordered_by_layout(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let at = |body: &str, x: i64, y: i64| json!({ "text": { "body": body }, "layouts": { "sm": { "x": x, "y": y }, "xs": { "y": 9 - y } } });
     let sent = json!([{ "text": { "body": "nowhere" } }, at("low", 0, 5), at("right", 6, 0), at("first", 0, 0)]);
@@ -217,7 +217,7 @@ fn tiles_are_ordered_by_layout(store: Store) {
 }
 
 fn malformed_tiles_name_their_field_and_change_nothing(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let insight = insight_on(&server, "i", &[&made]);
     let full = patch(&server, &made, json!([{ "text": { "body": "a" } }]));
@@ -277,7 +277,7 @@ fn malformed_tiles_name_their_field_and_change_nothing(store: Store) {
 
 // contract: management 49-52
 fn moved_tile_keeps_its_id(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let (from, to) = (create(&server, json!({})), create(&server, json!({})));
     insight_on(&server, "both", &[&from, &to]);
     insight_on(&server, "one", &[&from]);
@@ -315,7 +315,7 @@ fn moved_tile_keeps_its_id(store: Store) {
 }
 
 fn tile_is_copied_to_another_dashboard(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let (from, to) = (create(&server, json!({})), create(&server, json!({})));
     let insight = insight_on(&server, "i", &[&from]);
     let tile = ids(&server.get(&path(&from)).json())[0];
@@ -361,7 +361,7 @@ fn tile_is_copied_to_another_dashboard(store: Store) {
 
 // contract: management 56
 fn tiles_are_reordered(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let texts = json!(["a", "b", "c"].map(|body| json!({ "text": { "body": body } })));
     let [a, b, c] = ids(&patch(&server, &made, texts))[..] else { panic!("three tiles") };
@@ -379,7 +379,7 @@ fn tiles_are_reordered(store: Store) {
 }
 
 fn links_are_checked(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let button = |url: &str| json!({ "tiles": [{ "button_tile": { "url": url, "text": "Go", "placement": "right" } }] });
     for url in [
@@ -416,7 +416,7 @@ fn links_are_checked(store: Store) {
 
 // contract: management 112
 fn activity_log_names_the_changed_tile(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({}));
     let change = || {
         let log = server.get(&format!("{}activity", path(&made))).expect(200).json();

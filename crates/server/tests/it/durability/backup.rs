@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Instance, PROJECT_KEY, Server, Store};
+use crate::harness::{PROJECT_KEY, Server, Store};
 
 const EVENTS: &str = "/api/projects/1/events/?limit=1000";
 
@@ -29,7 +29,7 @@ fn event(number: u64) -> Value {
 
 #[test]
 fn online_backup_restores_to_an_identical_server() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     server.ingest(&(0..50).map(event).collect::<Vec<_>>());
     let flag = json!({ "key": "kept", "name": "kept", "active": true,
         "filters": { "groups": [{ "properties": [], "rollout_percentage": 100 }] } });
@@ -61,7 +61,7 @@ fn online_backup_restores_to_an_identical_server() {
     let (made, _, stderr) = server.instance().run(&["backup", "--to", &to]);
     assert!(!made && stderr.contains("is not empty"), "{stderr}");
 
-    let instance = Instance::new(Store::Sqlite);
+    let instance = Store::Sqlite.instance();
     let (restored, said, stderr) = instance.run(&["restore", "--from", &to]);
     assert!(restored, "{said}{stderr}");
     let (again, _, stderr) = instance.run(&["restore", "--from", &to]);
@@ -89,7 +89,7 @@ fn online_backup_restores_to_an_identical_server() {
 
 #[test]
 fn corrupted_or_incomplete_backup_is_not_restored() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     server.ingest(&[event(1)]);
     let kept = tempfile::tempdir().unwrap();
     let to = kept.path().join("copy");
@@ -99,7 +99,7 @@ fn corrupted_or_incomplete_backup_is_not_restored() {
     let mut bytes = fs::read(&file).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&file, bytes).unwrap();
-    let instance = Instance::new(Store::Sqlite);
+    let instance = Store::Sqlite.instance();
     let (restored, _, stderr) = instance.run(&["restore", "--from", &shown]);
     assert!(!restored && stderr.contains("catalog.sqlite is missing or corrupted"), "{stderr}");
     let nothing = kept.path().display().to_string();

@@ -49,7 +49,7 @@ fn is_known(server: &Server, distinct_id: &str) -> bool {
 
 #[test]
 fn dead_letters_are_replayed_by_api_and_command() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     keep(&server, "u1");
     let listed = server.get(LETTERS).expect(200).json();
     let letter = &listed["results"][0];

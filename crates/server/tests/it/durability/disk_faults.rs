@@ -87,7 +87,7 @@ fn segments(instance: &Instance) -> usize {
 }
 
 fn every_store_in_turn(store: Store, how: &'static str) {
-    let mut instance = Instance::new(store);
+    let mut instance = store.instance();
     let disk = Disk::under(&mut instance, how);
     let mut told = Told(0);
 
@@ -163,7 +163,7 @@ fn warehouse_in_turn(server: Server, disk: &Disk, mut told: Told) {
 }
 
 fn as_if_nothing_had_happened(server: &Server, events: usize) {
-    let other = Server::start(Store::Sqlite);
+    let other = Store::Sqlite.start();
     let whole: Vec<Value> = (0..events).map(event).collect();
     tell(&other, &whole).expect(200);
     other.wait_until_applied();

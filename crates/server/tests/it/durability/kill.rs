@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use journal::Inspection;
 use model::{Clock, ProjectId};
 use serde_json::{Value, json};
+use testing::Rng;
 use uuid::Uuid;
 use warehouse::{Filter, Warehouse, Window};
 
@@ -21,7 +22,7 @@ use crate::harness::{Instance, PROJECT_KEY, Server, Store};
 const ROUNDS: usize = 30;
 const SENDERS: usize = 4;
 /// Each run is killed at a random instant, after at most this many acknowledged events.
-const LIFE_EVENTS_MAX: u64 = 400;
+const LIFE_EVENTS_MAX: usize = 400;
 const BREATH_US_MAX: u64 = 3_000;
 /// Every second run gets SIGTERM first, and is killed while it flushes.
 const FLUSH_US_MAX: u64 = 60_000;
@@ -34,7 +35,9 @@ const SEGMENT_BYTES: &str = "8192";
 
 #[test]
 fn acknowledged_events_survive_kill_9_and_are_stored_once() {
-    let mut instance = Instance::new(Store::Sqlite);
+    let seed = testing::seed();
+    let mut rng = seed.rng();
+    let mut instance = Store::Sqlite.instance();
     instance.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", SEGMENT_BYTES);
     let mut acknowledged = HashSet::new();
     let mut lives_with_events = 0;
@@ -45,21 +48,21 @@ fn acknowledged_events_survive_kill_9_and_are_stored_once() {
             (server.address(), Arc::<Mutex<Vec<Uuid>>>::default(), Arc::<AtomicBool>::default());
         let senders: Vec<_> = (0..SENDERS)
             .map(|sender| {
-                let (told, stop) = (told.clone(), stop.clone());
-                thread::spawn(move || send_until_it_breaks(address, sender, &told, &stop))
+                let (told, stop, rng) = (told.clone(), stop.clone(), rng.fork());
+                thread::spawn(move || send_until_it_breaks(address, sender, rng, &told, &stop))
             })
             .collect();
         let teller = {
             let stop = stop.clone();
             thread::spawn(move || tell_until_it_breaks(address, story, &stop))
         };
-        let enough = (random() % LIFE_EVENTS_MAX) as usize;
+        let enough = rng.range(0..LIFE_EVENTS_MAX);
         let deadline = Instant::now() + TIMEOUT;
         while told.lock().unwrap().len() < enough {
             assert!(Instant::now() < deadline, "the server takes no events");
             thread::sleep(Duration::from_millis(1));
         }
-        thread::sleep(Duration::from_micros(random() % BREATH_US_MAX));
+        thread::sleep(Duration::from_micros(rng.range(0..BREATH_US_MAX)));
         if round % 2 == 0 {
             instance = server.kill();
             stop.store(true, Ordering::Relaxed);
@@ -70,7 +73,7 @@ fn acknowledged_events_survive_kill_9_and_are_stored_once() {
             senders.into_iter().for_each(|sender| sender.join().unwrap());
             story = teller.join().unwrap();
             server.process().signal("TERM");
-            thread::sleep(Duration::from_micros(random() % FLUSH_US_MAX));
+            thread::sleep(Duration::from_micros(rng.range(0..FLUSH_US_MAX)));
             instance = server.kill();
         }
         let told = std::mem::take(&mut *told.lock().unwrap());
@@ -103,7 +106,7 @@ fn acknowledged_events_survive_kill_9_and_are_stored_once() {
 
 /// Persons, groups and definitions equal those of a server that was never killed.
 fn as_told_without_a_break(server: &Server, story: usize) {
-    let other = Server::start(Store::Sqlite);
+    let other = Store::Sqlite.start();
     let whole: Vec<Value> = (0..story).map(event).collect();
     whole.chunks(TOLD_AT_ONCE).for_each(|events| _ = tell(&other, events).expect(200));
     other.wait_until_applied();
@@ -135,12 +138,15 @@ fn last_segment(instance: &Instance) -> usize {
 fn send_until_it_breaks(
     address: SocketAddr,
     sender: usize,
+    mut rng: Rng,
     told: &Mutex<Vec<Uuid>>,
     stop: &AtomicBool,
 ) {
     let Ok(mut stream) = TcpStream::connect(address) else { return };
     while !stop.load(Ordering::Relaxed) {
-        let uuids: Vec<Uuid> = (0..=random() % 5).map(|_| Uuid::new_v4()).collect();
+        let uuids: Vec<Uuid> = (0..rng.range(1..=5))
+            .map(|_| uuid::Builder::from_random_bytes(rng.bytes()).into_uuid())
+            .collect();
         let batch: Vec<_> = uuids
             .iter()
             .map(|uuid| json!({ "event": "e", "distinct_id": sender, "uuid": uuid }))
@@ -174,8 +180,4 @@ fn is_taken(stream: &mut TcpStream, batch: &[Value]) -> bool {
     let Ok(read @ 1..) = stream.read(&mut response) else { return false };
     assert!(response[..read].starts_with(b"HTTP/1.1 200 "), "{:?}", &response[..read]);
     true
-}
-
-fn random() -> u64 {
-    Uuid::new_v4().as_u64_pair().0
 }

@@ -106,7 +106,7 @@ fn kept(instance: &Instance) -> Vec<PathBuf> {
 
 /// A data directory with 200 events whose journal is an older copy with 50.
 fn instance_with_an_older_journal(store: Store) -> Instance {
-    let server = Server::start(store);
+    let server = store.start();
     ingest(&server, 0..50);
     let instance = stop(server);
     let (journal, older) =
@@ -155,7 +155,7 @@ fn store_ahead_of_its_journal_refuses_to_start_and_repair_loses_no_new_event(sto
 }
 
 fn missing_or_foreign_journal_refuses_to_start_until_repaired(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     ingest(&server, 0..30);
     let instance = stop(server);
     let journal = instance.data_dir.path().join("journal");
@@ -169,7 +169,7 @@ fn missing_or_foreign_journal_refuses_to_start_until_repaired(store: Store) {
     assert_eq!(numbers(&server), (0..60).collect::<Vec<_>>());
     let instance = stop(server);
 
-    let other = Server::start(Store::Sqlite);
+    let other = Store::Sqlite.start();
     ingest(&other, 500..520);
     let other = stop(other);
     fs::remove_dir_all(&journal).unwrap();
@@ -187,7 +187,7 @@ fn missing_or_foreign_journal_refuses_to_start_until_repaired(store: Store) {
 }
 
 fn catalog_behind_its_warehouse_is_refused_and_not_repaired(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     ingest(&server, 0..20);
     let instance = stop(server);
     instance.write("UPDATE journal_offsets SET position = 11");
@@ -200,7 +200,7 @@ fn catalog_behind_its_warehouse_is_refused_and_not_repaired(store: Store) {
 
 #[test]
 fn missing_catalog_secret_key_or_warehouse_is_not_recreated() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     ingest(&server, 0..20);
     let instance = stop(server);
     let file = |name: &str| instance.data_dir.path().join(name);
@@ -246,7 +246,7 @@ fn find(instance: &Instance, text: &str) -> (PathBuf, Vec<u8>, usize) {
 
 #[test]
 fn corrupted_journal_record_loses_only_that_event() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     ingest(&server, 0..10);
     // A clean stop: the warehouse has the first ten events.
     let server = server.restart();
@@ -275,7 +275,7 @@ fn corrupted_journal_record_loses_only_that_event() {
 
 #[test]
 fn truncated_journal_segment_is_detected_and_repaired() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     ingest(&server, 0..20);
     server.ingest(&[json!({ "event": "needle", "distinct_id": "d1" })]);
     let instance = server.kill();
@@ -291,7 +291,7 @@ fn truncated_journal_segment_is_detected_and_repaired() {
 
 #[test]
 fn verify_reads_all_stores_with_and_without_a_running_server() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     ingest(&server, 0..30);
     let instance = server.instance();
     done(instance, &["verify"], &["30 records", "position 31", "is intact"]);
@@ -325,7 +325,7 @@ fn verify_reads_all_stores_with_and_without_a_running_server() {
 
 #[test]
 fn corrupted_segment_is_listed_by_verify_and_dropped_by_repair() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     ingest(&server, 0..30);
     let server = server.restart();
     server.ingest(&[

@@ -29,7 +29,7 @@ fn count(server: &Server) -> crate::harness::Response {
 
 #[test]
 fn missing_manifest_refuses_to_start_and_deletes_nothing() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     server.ingest(&(0..20).map(event).collect::<Vec<_>>());
     let (_, _, instance) = server.stop();
     let manifest = instance.data_dir.path().join("warehouse/manifest");
@@ -48,7 +48,7 @@ fn missing_manifest_refuses_to_start_and_deletes_nothing() {
 
 #[test]
 fn corrupted_segment_fails_queries_and_new_events_are_stored() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     server.ingest(&(0..20).map(event).collect::<Vec<_>>());
     let (_, _, instance) = server.stop();
     let file = segments(instance.data_dir.path()).remove(0);
@@ -71,7 +71,7 @@ fn corrupted_segment_fails_queries_and_new_events_are_stored() {
 
 #[test]
 fn flush_bounds_the_files_of_1100_months() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let dated = |month: usize| {
         let (year, month) = (1934 + month / 12, month % 12 + 1);
         json!({ "event": "dated", "distinct_id": "d", "timestamp": format!("{year}-{month:02}-10T12:00:00Z") })

@@ -109,7 +109,7 @@ fn stored_formats_open_and_return_the_same_results() {
             }
         };
 
-        let instance = Instance::new(Store::Sqlite);
+        let instance = Store::Sqlite.instance();
         tar(&["-xzf"], &dir.join("data.tar.gz"), instance.data_dir.path());
         let server = instance.serve();
         same(&server, "directory");
@@ -123,7 +123,7 @@ fn stored_formats_open_and_return_the_same_results() {
         let counted = server.post("/api/projects/1/query/", sql).expect(200).json();
         assert_eq!(counted["results"], json!([[1, "pro"]]), "format {number}");
 
-        let (copy, instance) = (tempfile::tempdir().unwrap(), Instance::new(Store::Sqlite));
+        let (copy, instance) = (tempfile::tempdir().unwrap(), Store::Sqlite.instance());
         tar(&["-xzf"], &dir.join("backup.tar.gz"), copy.path());
         let from = copy.path().display().to_string();
         let (restored, said, stderr) = instance.run(&["restore", "--from", &from]);
@@ -144,7 +144,7 @@ fn backup_before_an_upgrade_restores_its_old_formats() {
         catalog::check_file(&instance.data_dir.path().join("catalog.sqlite")).unwrap().schema
     };
 
-    let instance = Instance::new(Store::Sqlite);
+    let instance = Store::Sqlite.instance();
     tar(&["-xzf"], &dir.join("data.tar.gz"), instance.data_dir.path());
     let old = schema(&instance);
     // This release backs up a directory without migrating it.
@@ -157,7 +157,7 @@ fn backup_before_an_upgrade_restores_its_old_formats() {
     assert!(status.success(), "{output}");
     assert!(schema(&instance) > old, "the fixture is no older release's");
 
-    let back = Instance::new(Store::Sqlite);
+    let back = Store::Sqlite.instance();
     let (restored, said, stderr) = back.run(&["restore", "--from", &copy]);
     assert!(restored, "{said}{stderr}");
     assert_eq!(schema(&back), old);
@@ -189,7 +189,7 @@ fn files(server: &Server, wanted: usize) -> Value {
 #[test]
 #[ignore = "makes a fixture; for a format that is new"]
 fn record_stored_format_fixture() {
-    let mut server = Server::start(Store::Sqlite);
+    let mut server = Store::Sqlite.start();
     // Six segments of one month, which are compacted into one.
     for round in 0..6 {
         let day = format!("03-0{}T10:0{round}", round + 1);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::harness::{Instance, Server, Store, on_both_stores};
+use crate::harness::{Instance, Store, on_both_stores};
 
 on_both_stores! { data_directory_of_a_newer_release_is_refused_and_unchanged }
 
@@ -54,7 +54,7 @@ fn data_directory_of_a_newer_release_is_refused_and_unchanged(store: Store) {
         ("schema 1000", newer_catalog),
     ];
     for (format, make_newer) in cases {
-        let server = Server::start(store);
+        let server = store.start();
         server.ingest(&[json!({ "event": "e", "distinct_id": "d" })]);
         let (_, _, instance) = server.stop();
         make_newer(&instance);
@@ -79,7 +79,7 @@ fn data_directory_of_a_newer_release_is_refused_and_unchanged(store: Store) {
 
 #[test]
 fn startup_records_the_release_in_the_data_directory() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let noted = fs::read_to_string(server.file("release")).unwrap();
     let (_, version, _) = server.instance().run(&["--version"]);
     assert_eq!(format!("hedgerow {}", noted.trim()), version.trim());

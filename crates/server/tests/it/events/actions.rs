@@ -35,7 +35,7 @@ fn names(listing: &Value) -> Vec<String> {
 }
 
 fn action_has_every_field_that_clients_read(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let action = create(&server, json!({ "name": "  Signed up ", "nonsense": 1 }));
     for (field, expected) in [
         ("name", json!("Signed up")),
@@ -63,7 +63,7 @@ fn action_has_every_field_that_clients_read(store: Store) {
 }
 
 fn action_step_stores_its_filters_and_errors_name_the_field(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let filters =
         json!([{ "key": "plan", "value": ["pro", 1, 2.5], "operator": "exact", "odd": {} }]);
     let steps = json!([
@@ -139,7 +139,7 @@ fn action_step_stores_its_filters_and_errors_name_the_field(store: Store) {
 
 /// Management 12.2: `selector`.
 fn action_selector_matches_clicked_elements(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let click = |class: &str| {
         let elements = json!([{ "tag_name": "span", "$el_text": "Buy" },
             { "tag_name": "a", "attr__class": class, "attr__href": "/buy" }, { "tag_name": "div" }]);
@@ -160,7 +160,7 @@ fn action_selector_matches_clicked_elements(store: Store) {
 
 // contract: management 110
 fn action_name_is_unique_among_live_actions(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let first = create(&server, json!({ "name": "Paid" }));
     let other = create(&server, json!({ "name": "Other" }));
     let taken = format!("This project already has an action with this name, ID {}", first["id"]);
@@ -186,7 +186,7 @@ fn action_name_is_unique_among_live_actions(store: Store) {
 
 // contract: management 41
 fn tags_are_normalized_and_unique(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let action = create(&server, json!({ "name": "a", "tags": ["Old"] }));
     create(&server, json!({ "name": "b", "tags": ["other"] }));
     assert_eq!(action["tags"], json!(["old"]));
@@ -216,7 +216,7 @@ fn tags_are_normalized_and_unique(store: Store) {
 
 // contract: management 32-35, 37
 fn action_is_soft_deleted_and_restored(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let action = create(&server, json!({ "name": "a", "tags": ["x"], "steps": [{}] }));
     let path = path(&action);
     for gone in [&path, "/api/projects/1/actions/999/", "/api/projects/1/actions/x/"] {
@@ -247,7 +247,7 @@ fn action_is_soft_deleted_and_restored(store: Store) {
 
 // contract: management 29-31
 fn actions_are_paged_newest_first(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for number in 0..105 {
         create(&server, json!({ "name": format!("n{number}") }));
     }
@@ -271,7 +271,7 @@ fn actions_are_paged_newest_first(store: Store) {
 }
 
 fn action_pinned_at_keeps_its_first_timestamp(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let action = create(&server, json!({ "name": "a" }));
     let path = path(&action);
     let pin = json!({ "pinned_at": "2020-01-01T00:00:00Z" });
@@ -285,7 +285,7 @@ fn action_pinned_at_keeps_its_first_timestamp(store: Store) {
 
 // contract: management 112
 fn changes_are_logged_with_before_and_after(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let action = create(&server, json!({ "name": "a", "tags": ["x"] }));
     let path = path(&action);
     server.patch(&path, json!({ "name": "b", "tags": ["y"] })).expect(200);
@@ -322,7 +322,7 @@ fn changes_are_logged_with_before_and_after(store: Store) {
 
 /// The requests of Terraform's resource, in order.
 fn terraform_manages_an_action(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(
         &server,
         json!({
@@ -360,7 +360,7 @@ fn terraform_manages_an_action(store: Store) {
 }
 
 fn concurrent_action_updates_are_not_lost(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let action = create(&server, json!({ "name": "a", "description": "start" }));
     let path = path(&action);
     let made = std::thread::scope(|scope| {
@@ -395,7 +395,7 @@ fn concurrent_action_updates_are_not_lost(store: Store) {
 
 // contract: management 18
 fn bad_bodies_change_nothing(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let refusals = [
         (r#"{"name""#.to_owned(), "invalid_request parse_error -"),
         ("[]".into(), "validation_error invalid_input -"),

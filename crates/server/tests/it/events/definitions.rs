@@ -25,7 +25,7 @@ fn names(page: &Value) -> Vec<&str> {
 }
 
 fn started(store: Store) -> Server {
-    let server = Server::start(store);
+    let server = store.start();
     server.ingest(&[
         event("signup", json!({ "plan": "pro", "seats": 3, "$group_0": "x" })),
         event("sign up later", json!({ "plan": "free" })),
@@ -249,7 +249,7 @@ fn event_definition_counts_thirty_days(store: Store) {
 
 // contract: ingestion 116, 124, 126
 fn group_properties_have_definitions_and_name_length_is_bounded(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let identify = |set: Value| {
         json!({ "event": "$groupidentify", "distinct_id": "u", "properties": {
             "$group_type": "company", "$group_key": "acme", "$group_set": set } })

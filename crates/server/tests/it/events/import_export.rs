@@ -7,10 +7,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use testing::test_deps;
 
 use crate::durability::reference_stream;
-use crate::flags::sdk_agreement::test_deps;
-use crate::harness::{Instance, Process, Server, Store, on_both_stores};
+use crate::harness::{Instance, Process, Store, on_both_stores};
 
 on_both_stores! {
     export_and_import_are_lossless_and_idempotent,
@@ -37,7 +37,7 @@ fn event(number: usize) -> Value {
 
 /// A stopped server with these events flushed.
 fn filled(store: Store, events: &[Value]) -> (Instance, Value) {
-    let server = Server::start(store);
+    let server = store.start();
     server.ingest(events);
     let listing = server.get(EVENTS).expect(200).json();
     let (status, output, instance) = server.stop();
@@ -47,7 +47,7 @@ fn filled(store: Store, events: &[Value]) -> (Instance, Value) {
 
 /// A stopped server without events.
 fn fresh(store: Store) -> Instance {
-    let (status, output, instance) = Server::start(store).stop();
+    let (status, output, instance) = store.start().stop();
     assert!(status.success(), "{output}");
     instance
 }
@@ -144,7 +144,7 @@ fn export_and_import_are_lossless_and_idempotent(store: Store) {
 }
 
 fn import_restores_persons_groups_and_definitions(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let events: Vec<Value> = (0..70).map(reference_stream::event).collect();
     server.ingest(&events);
     let (expected, listed) =
@@ -243,7 +243,7 @@ fn goes_on(instance: &Instance, file: &Path) {
 #[test]
 fn polars_reads_the_event_files() {
     let events: Vec<Value> = (0..90).map(event).collect();
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     server.ingest(&events[..50]);
     // The second run writes further files.
     let server = server.restart();

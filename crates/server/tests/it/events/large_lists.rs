@@ -21,7 +21,7 @@ on_both_stores! {
 const MANY: u32 = 6_000;
 
 fn with_many(store: Store) -> Server {
-    let server = Server::start(store);
+    let server = store.start();
     let wide = "x".repeat(300);
     let one = |number: u32| {
         let mut one = event(number % 3_600, "a", "ann", json!({ "n": number, "wide": wide }));
@@ -133,7 +133,7 @@ fn events_list_stops_when_its_client_disconnects(store: Store) {
 
 fn every_list_paginates_to_its_end_with_any_limit(store: Store) {
     const PEOPLE: u32 = 1_050;
-    let server = Server::start(store);
+    let server = store.start();
     let one = |number: u32| {
         let properties = json!({ format!("p{number}"): 1, "$set": { "n": number } });
         let mut one =

@@ -66,7 +66,7 @@ pub fn wait_for(server: &Server, count: usize) {
 }
 
 pub fn with_events(store: Store, events: Value) -> Server {
-    let server = Server::start(store);
+    let server = store.start();
     let count = events.as_array().unwrap().len();
     send(&server, events);
     wait_for(&server, count);
@@ -139,7 +139,7 @@ fn event_has_every_field_that_clients_read(store: Store) {
 
 // contract: management 87-89
 fn event_pages_have_no_gaps_or_overlaps(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     // Several events share each timestamp; half have another name.
     let one = |number: u32| {
         let mut event =
@@ -192,7 +192,7 @@ fn event_pages_have_no_gaps_or_overlaps(store: Store) {
 
 // contract: management 92
 fn after_and_before_are_exclusive_and_in_the_project_timezone(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let at = |number: u32, time: &str| json!({ "event": "a", "distinct_id": "ann", "uuid": uuid(number), "timestamp": time });
     send(
         &server,
@@ -397,7 +397,7 @@ fn duplicate_uuid_replaces_an_event_of_the_same_name(store: Store) {
 
 // contract: management 91
 fn invalid_event_filters_are_rejected_with_the_reason(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (query, expected) in [
         ("offset=60000", "validation_error invalid_input offset"),
         ("after=soon", "validation_error invalid_input after"),
@@ -426,7 +426,7 @@ fn invalid_event_filters_are_rejected_with_the_reason(store: Store) {
 }
 
 fn events_list_requires_query_read_scope(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let (right, wrong) = (server.key(&["query:read"]), server.key(&["action:read"]));
     for path in ["", "values/?key=a&event_name=b", &format!("{}/", uuid(1)), "live/"] {
         let path = format!("{EVENTS}{path}");

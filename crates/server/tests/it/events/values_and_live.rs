@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use crate::events::list::{EVENTS, TIMEOUT, event, send, uuid, wait_for, with_events};
-use crate::harness::{Server, Store, on_both_stores};
+use crate::harness::{Store, on_both_stores};
 
 on_both_stores! {
     property_values_are_ordered_by_frequency,
@@ -16,7 +16,7 @@ on_both_stores! {
 
 // contract: management 98, 99
 fn property_values_are_ordered_by_frequency(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     // Property values cover the last days, so these events have the current time.
     let now = |name: &str, properties: Value| json!({ "event": name, "distinct_id": "ann", "properties": properties });
     send(
@@ -105,7 +105,7 @@ fn line(lines: &mut impl Iterator<Item = std::io::Result<String>>, start: &str) 
 }
 
 fn live_events_stream_new_events(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let call =

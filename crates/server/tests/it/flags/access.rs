@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::accounts::test_users;
 use crate::flags::management::{FLAGS, create, path};
-use crate::harness::{Server, Store, on_both_stores};
+use crate::harness::{Store, on_both_stores};
 
 on_both_stores! {
     flag_role_access_is_granted,
@@ -14,7 +14,7 @@ on_both_stores! {
 
 // contract: flags 52
 fn flag_role_access_is_granted(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = create(&server, json!({ "key": "f" }));
     let role = server.post("/api/organizations/@current/roles/", json!({ "name": "Ops" }));
     let role = role.expect(201).json();
@@ -49,7 +49,7 @@ fn flag_role_access_is_granted(store: Store) {
 }
 
 fn restricted_flag_editing_is_enforced(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = create(&server, json!({ "key": "f" }));
     let uuid = test_users::add(&server, "m@example.com", 1);
     let browser = test_users::log_in(&server, "m@example.com", test_users::PASSWORD);
@@ -78,7 +78,7 @@ fn restricted_flag_editing_is_enforced(store: Store) {
 }
 
 fn encrypted_payloads_are_decrypted_for_keys_only(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let secret = "\"s3cr3t-payload\"";
     let flag = create(
         &server,

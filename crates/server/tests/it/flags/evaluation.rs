@@ -47,7 +47,7 @@ fn names(flags: &Value) -> Vec<&str> {
 
 // contract: flags 53-56, 62, 98, 102
 fn flag_evaluation_returns_reason_and_payload(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let payload =
         json!({ "groups": [{ "rollout_percentage": 100 }], "payloads": { "true": { "n": 1 } } });
     let on = create(&server, json!({ "key": "on", "filters": payload }));
@@ -92,7 +92,7 @@ fn flag_evaluation_returns_reason_and_payload(store: Store) {
 
 // contract: flags 86-87, 100
 fn flags_response_shape_follows_the_version(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     create(&server, everyone("on"));
     create(
         &server,
@@ -141,7 +141,7 @@ fn flags_response_shape_follows_the_version(store: Store) {
 
 // contract: flags 88
 fn flags_response_includes_requested_config(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let config = |path: &str| {
         let body = json!({ "token": PROJECT_KEY, "distinct_id": "u" });
         server.call("POST", path).no_key().json(body).send().expect(200).json()
@@ -168,7 +168,7 @@ fn flags_response_includes_requested_config(store: Store) {
 
 // contract: flags 89-91
 fn flags_request_aliases_are_read(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     create(
         &server,
         json!({ "key": "half", "filters": { "groups": [{ "rollout_percentage": 50 }] } }),
@@ -200,7 +200,7 @@ fn flags_request_aliases_are_read(store: Store) {
 
 // contract: flags 92-93
 fn flags_request_accepts_every_encoding(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     create(&server, everyone("on"));
     let body =
         json!({ "token": PROJECT_KEY, "distinct_id": "u", "person_properties": {} }).to_string();
@@ -244,7 +244,7 @@ fn flags_request_accepts_every_encoding(store: Store) {
 
 // contract: flags 94-96
 fn flags_request_selects_flag_keys(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let base = create(&server, everyone("base"));
     let on_base = json!({ "groups": [{ "properties": [{ "key": base["id"].to_string(), "type": "flag",
         "operator": "flag_evaluates_to", "value": true }] }] });
@@ -288,7 +288,7 @@ fn flags_request_selects_flag_keys(store: Store) {
 
 // contract: flags 63
 fn group_flags_without_group_types_are_skipped(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let filters = json!({ "aggregation_group_type_index": 0, "groups": [{}] });
     create(&server, json!({ "key": "g", "filters": filters }));
     for more in [json!({}), json!({ "groups": { "company": "acme" } })] {
@@ -304,7 +304,7 @@ fn group_flags_without_group_types_are_skipped(store: Store) {
 
 // contract: flags 77
 fn flag_dependencies_and_enrollment_are_evaluated(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let base = create(&server, everyone("base"));
     let on_base = json!({ "groups": [{ "properties": [{ "key": base["id"].to_string(), "type": "flag",
         "operator": "flag_evaluates_to", "value": false }] }] });
@@ -321,7 +321,7 @@ fn flag_dependencies_and_enrollment_are_evaluated(store: Store) {
 
 // contract: flags 58
 fn recorded_flag_hashes_hold_over_http(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let recorded = include_str!("../../../../../fixtures/flags/flag_hash.json");
     let recorded: Value = serde_json::from_str(recorded).unwrap();
     let configs = recorded["flag_configs"].as_array().unwrap();
@@ -352,7 +352,7 @@ fn recorded_flag_hashes_hold_over_http(store: Store) {
 }
 
 fn flag_change_is_visible_to_the_next_request(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = create(&server, everyone("on"));
     for round in 0..20 {
         let share = if round % 2 == 0 { 100 } else { 0 };
@@ -370,7 +370,7 @@ fn flag_change_is_visible_to_the_next_request(store: Store) {
 
 // contract: flags 97
 fn flags_endpoint_allows_cors(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let origin = "https://shop.example";
     let asked = server.call("OPTIONS", "/flags/?v=2").no_key().header("Origin", origin);
     let asked = asked
@@ -399,7 +399,7 @@ fn flags_endpoint_allows_cors(store: Store) {
 // contract: flags 99
 fn flags_geoip_uses_the_forwarded_address(store: Store) {
     let cities = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/geoip/cities.mmdb");
-    let server = Server::with(store, &[("HEDGEROW_GEOIP_DB", cities)]);
+    let server = store.start_with(&[("HEDGEROW_GEOIP_DB", cities)]);
     let in_sweden = json!({ "key": "$geoip_country_code", "type": "person", "value": "SE" });
     create(
         &server,

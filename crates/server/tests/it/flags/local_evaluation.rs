@@ -38,7 +38,7 @@ fn get(server: &Server, path: &str, key: &str) -> Response {
 
 // contract: flags 103-104
 fn flag_definitions_are_equal_on_every_path(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let secret = secret(&server);
     create(&server, everyone("b"));
     create(&server, json!({ "key": "a", "active": false }));
@@ -103,7 +103,7 @@ fn flag_definitions_are_equal_on_every_path(store: Store) {
 
 // contract: flags 105
 fn flag_definitions_etag_returns_304_until_a_change(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = create(&server, everyone("f"));
     let first = server.get(DEFINITIONS).expect(200);
     assert_eq!(first.header("cache-control"), Some("private, must-revalidate"));
@@ -126,7 +126,7 @@ fn flag_definitions_etag_returns_304_until_a_change(store: Store) {
 
 // contract: management 117
 fn flag_definitions_accept_current_and_previous_secret_token(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     create(&server, everyone("on"));
     let (first, second, third) = (secret(&server), secret(&server), secret(&server));
     assert!(second.starts_with("phs_") && first != second && second != third);
@@ -137,7 +137,7 @@ fn flag_definitions_accept_current_and_previous_secret_token(store: Store) {
 
 // contract: flags 106
 fn flag_definitions_require_a_key_of_the_project(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let other = server.post("/api/projects/", json!({ "name": "Other" })).expect(201).json();
     let rotate = format!("/api/projects/{}/rotate_secret_token/", other["id"]);
     let foreign = server.patch(&rotate, json!({})).expect(200).json();
@@ -160,7 +160,7 @@ fn flag_definitions_require_a_key_of_the_project(store: Store) {
 
 // contract: flags 108
 fn flag_definitions_name_dependencies_by_key_in_order(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let on = |flag: &Value| {
         json!({ "groups": [{ "properties": [{ "key": flag["id"].to_string(), "type": "flag",
             "operator": "flag_evaluates_to", "value": true }] }] })
@@ -176,7 +176,7 @@ fn flag_definitions_name_dependencies_by_key_in_order(store: Store) {
 
 // contract: flags 107
 fn flag_definitions_include_only_referenced_cohorts(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = |body: Value| server.post("/api/projects/1/cohorts/", body).expect(201).json();
     let tree = |leaf: Value| json!({ "properties": { "type": "OR", "values": [{ "type": "AND", "values": [leaf] }] } });
     let person = |key: &str| tree(json!({ "key": key, "type": "person", "value": "x" }));
@@ -215,7 +215,7 @@ fn flag_definitions_include_only_referenced_cohorts(store: Store) {
 
 // contract: flags 110
 fn remote_config_payload_is_read_by_key_or_id(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let secret = secret(&server);
     let remote = json!({ "key": "cfg", "is_remote_configuration": true, "active": false,
         "filters": { "groups": [{}], "payloads": { "true": { "a": 1 } } } });
@@ -252,7 +252,7 @@ fn remote_config_payload_is_read_by_key_or_id(store: Store) {
 
 // contract: flags 49
 fn evaluation_reasons_cover_active_and_disabled_flags(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     create(&server, everyone("on"));
     create(&server, json!({ "key": "asleep", "active": false }));
     let reasons = format!("{FLAGS}evaluation_reasons");
@@ -275,7 +275,7 @@ fn evaluation_reasons_cover_active_and_disabled_flags(store: Store) {
 
 // contract: flags 50
 fn my_flags_returns_the_callers_evaluations(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let own = format!("{FLAGS}my_flags");
     assert_eq!(server.get(&own).expect(200).json(), json!([]));
     create(&server, everyone("old"));
@@ -294,7 +294,7 @@ fn my_flags_returns_the_callers_evaluations(store: Store) {
 }
 
 fn flag_explanation_shows_each_comparison_and_hash(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let property = json!({ "key": "plan", "type": "person", "value": "pro", "operator": "exact" });
     let filters = json!({ "groups": [{ "properties": [property] }, { "rollout_percentage": 50 }] });
     let flag = create(&server, json!({ "key": "f", "filters": filters }));

@@ -46,7 +46,7 @@ fn property(property: Value) -> Value {
 
 // contract: flags 1
 fn flag_has_every_field_that_clients_read(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = create(&server, json!({ "key": "a", "version": 7, "nonsense": 1 }));
     for (field, expected) in [
         ("name", json!("")),
@@ -91,7 +91,7 @@ fn flag_has_every_field_that_clients_read(store: Store) {
 
 // contract: flags 2-6, 32
 fn flag_keys_are_unique_among_live_flags(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let first = create(&server, json!({ "key": "a" }));
     create(&server, json!({ "key": "A" }));
     for (body, error) in [
@@ -127,7 +127,7 @@ fn flag_keys_are_unique_among_live_flags(store: Store) {
 
 // contract: flags 7-14, 15, 17-18
 fn flag_filter_validation_names_code_and_field(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let variants = |shares: &[(&str, f64)]| {
         let variants: Vec<Value> = shares
             .iter()
@@ -179,7 +179,7 @@ fn flag_filter_validation_names_code_and_field(store: Store) {
 
 // contract: flags 23-26, 36
 fn flag_patch_merges_filters_and_increments_the_version(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let filters = json!({
         "groups": [{ "rollout_percentage": 30 }],
         "multivariate": { "variants": [{ "key": "a", "rollout_percentage": 100 }] },
@@ -211,7 +211,7 @@ fn flag_patch_merges_filters_and_increments_the_version(store: Store) {
 
 // contract: flags 27-29
 fn stale_flag_write_conflicts_only_on_fields_both_changed(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = create(&server, json!({ "key": "f", "name": "old" }));
     server.patch(&path(&flag), json!({ "name": "other" })).expect(200);
     server.patch(&path(&flag), json!({ "active": false })).expect(200);
@@ -230,7 +230,7 @@ fn stale_flag_write_conflicts_only_on_fields_both_changed(store: Store) {
 
 // contract: flags 30-31, 33, 40
 fn flags_are_soft_deleted_and_restored(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = create(&server, json!({ "key": "f" }));
     let refused = server.delete(&path(&flag)).expect(405);
     assert_eq!(refused.body, b"");
@@ -260,7 +260,7 @@ fn depends_on(flag: &Value, value: Value) -> Value {
 
 // contract: flags 19-22
 fn flag_dependencies_stay_consistent(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let base = create(&server, json!({ "key": "base", "filters": group(json!({})) }));
     let top = create(&server, json!({ "key": "top", "filters": depends_on(&base, json!(true)) }));
     let asleep = create(&server, json!({ "key": "asleep", "active": false }));
@@ -289,7 +289,7 @@ fn flag_dependencies_stay_consistent(store: Store) {
 
 // contract: flags 34-35
 fn flag_list_is_filtered_ordered_and_paged(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let variants = json!({ "groups": [{}], "multivariate": { "variants": [
         { "key": "a", "rollout_percentage": 50 }, { "key": "b", "rollout_percentage": 50 }] } });
     create(&server, json!({ "key": "alpha", "name": "Ärger 100%", "tags": ["x"] }));
@@ -349,7 +349,7 @@ fn flag_list_is_filtered_ordered_and_paged(store: Store) {
 
 // contract: flags 37-38
 fn flag_fields_derived_from_filters_are_shown(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = create(
         &server,
         json!({ "key": "f", "filters": group(json!({ "rollout_percentage": 30 })) }),
@@ -377,7 +377,7 @@ fn flag_fields_derived_from_filters_are_shown(store: Store) {
 
 // contract: flags 39
 fn object_level_flag_errors_have_no_attr(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let pair = json!({ "bucketing_identifier": "device_id", "ensure_experience_continuity": true });
     for body in [pair, json!({ "archived": true }), json!({ "has_encrypted_payloads": true })] {
         let mut body = body;
@@ -389,7 +389,7 @@ fn object_level_flag_errors_have_no_attr(store: Store) {
 
 // contract: flags 41-43
 fn flag_scopes_and_projects_are_isolated(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let reader = server.key(&["feature_flag:read"]);
     let call = |method: &str| server.call(method, FLAGS).key(&reader);
     let refused = call("POST").json(json!({ "key": "f" })).send().expect(403);
@@ -412,7 +412,7 @@ fn flag_scopes_and_projects_are_isolated(store: Store) {
 
 // contract: flags 44-45
 fn flag_changes_are_logged_and_paged(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = create(&server, json!({ "key": "f" }));
     server.patch(&path(&flag), json!({ "active": false })).expect(200);
     create(&server, json!({ "key": "g" }));
@@ -438,7 +438,7 @@ fn flag_changes_are_logged_and_paged(store: Store) {
 }
 
 fn terraform_manages_a_flag(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let body = json!({
         "key": "tf", "name": "Made by Terraform", "active": true, "tags": ["managed-by:terraform"],
         "filters": { "groups": [{ "properties": [], "rollout_percentage": 50, "variant": null }],

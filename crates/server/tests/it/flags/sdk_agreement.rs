@@ -1,26 +1,17 @@
 //! Official SDKs: local evaluation agrees with the server's evaluation.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
 use serde_json::{Value, json};
+use testing::test_deps;
 
 use crate::flags::management::create;
-use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Server, Store};
+use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Store};
 
 const IDS: usize = 500;
-
-/// Where tools/install-test-deps puts the SDKs.
-pub fn test_deps() -> PathBuf {
-    let given = std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from);
-    let cache = || {
-        let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        base.unwrap_or_else(|| Path::new(&std::env::var_os("HOME").unwrap()).join(".cache"))
-    };
-    given.unwrap_or_else(|| cache().join("hedgerow/test-deps"))
-}
 
 fn run(mut command: Command, input: &str) -> Vec<Value> {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -39,7 +30,7 @@ fn run(mut command: Command, input: &str) -> Vec<Value> {
 // contract: flags 109
 #[test]
 fn local_evaluation_of_sdks_agrees_with_the_server() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let recorded = include_str!("../../../../../fixtures/flags/flag_hash.json");
     let recorded: Value = serde_json::from_str(recorded).unwrap();
     let mut cases: Vec<Value> = Vec::new();

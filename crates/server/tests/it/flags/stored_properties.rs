@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::flags::evaluation::flags_of;
 use crate::flags::management::{FLAGS, create, path};
-use crate::harness::{Instance, Relay, Server, Store, on_both_stores};
+use crate::harness::{Relay, Server, Store, on_both_stores, postgres_available};
 
 on_both_stores! {
     stored_person_properties_apply_unless_overridden,
@@ -40,7 +40,7 @@ fn enabled(server: &Server, id: &str, key: &str, more: Value) -> Value {
 }
 
 fn stored_person_properties_apply_unless_overridden(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     person(&server, 1, &["ada", "ada@acme.io"], json!({ "plan": "pro" }));
     create(&server, json!({ "key": "f", "filters": { "groups": [plan("pro")] } }));
     for id in ["ada", "ada@acme.io"] {
@@ -58,7 +58,7 @@ fn stored_person_properties_apply_unless_overridden(store: Store) {
 
 // contract: flags 64-65
 fn stored_group_properties_apply_unless_overridden(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     server.instance().write("INSERT INTO group_types (project_id, type_index, name, created_at) VALUES (1, 0, 'company', 0); \
         INSERT INTO groups (project_id, type_index, group_key, properties, version, created_at) \
         VALUES (1, 0, 'acme', '{\"tier\":\"gold\"}', 0, 0), (1, 0, '5', '{}', 0, 0);",
@@ -85,7 +85,7 @@ fn stored_group_properties_apply_unless_overridden(store: Store) {
 
 // contract: flags 83-85
 fn experience_continuity_survives_identification(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let half = json!({ "groups": [{ "rollout_percentage": 50 }] });
     create(
         &server,
@@ -117,10 +117,10 @@ fn experience_continuity_survives_identification(store: Store) {
 /// Cached definitions are used; only flags that need stored properties fail.
 #[test]
 fn flags_evaluate_while_the_catalog_is_unavailable() {
-    if !Store::postgres_available() {
+    if !postgres_available() {
         return;
     }
-    let mut instance = Instance::new(Store::Postgres);
+    let mut instance = Store::Postgres.instance();
     let url = instance.get("HEDGEROW_CATALOG_URL");
     let (_, rest) = url.split_once('@').unwrap();
     let (host, database) = rest.split_once('/').unwrap();
@@ -147,7 +147,7 @@ fn flags_evaluate_while_the_catalog_is_unavailable() {
 
 // contract: flags 51
 fn blast_radius_counts_all_persons(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for no in 1..=10 {
         let plan = if no <= 4 { "pro" } else { "free" };
         person(&server, no, &[&format!("u{no}")], json!({ "plan": plan }));
@@ -172,7 +172,7 @@ fn blast_radius_counts_all_persons(store: Store) {
 }
 
 fn flag_dry_run_reports_changes_without_applying(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for no in 1..=30 {
         let plan = if no <= 5 { "pro" } else { "free" };
         person(&server, no, &[&format!("u{no}")], json!({ "plan": plan }));

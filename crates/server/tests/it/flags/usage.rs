@@ -30,7 +30,7 @@ fn queries(dashboard: &Value) -> Vec<Value> {
 
 // contract: flags 47
 fn flag_usage_dashboard_is_created_once_and_follows_its_flag(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = create(&server, json!({ "key": "beta" }));
     assert_eq!(flag["usage_dashboard"], json!(null));
     let made = act(&server, &flag, "dashboard").expect(200);
@@ -93,7 +93,7 @@ fn flag_usage_dashboard_is_created_once_and_follows_its_flag(store: Store) {
 
 // contract: flags 48
 fn flag_usage_dashboard_is_enriched_once(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let flag = create(&server, json!({ "key": "beta" }));
     let refused = |why: &str| {
         let refused = act(&server, &flag, "enrich_usage_dashboard").expect(400).json();
@@ -120,7 +120,7 @@ fn flag_usage_dashboard_is_enriched_once(store: Store) {
 
 // contract: flags 46
 fn static_cohort_is_filled_from_a_flag(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let people: Vec<Value> = (0..40)
         .map(|n| {
             let plan = if n % 4 == 0 { "pro" } else { "free" };
@@ -171,7 +171,7 @@ fn static_cohort_is_filled_from_a_flag(store: Store) {
 }
 
 fn flag_lists_only_existing_dashboards(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let new = |ids: Value| json!({ "key": "f", "analytics_dashboards": ids });
     let refused = "validation_error does_not_exist analytics_dashboards";
     assert_eq!(server.post(FLAGS, new(json!([99]))).expect(400).error(), refused);
@@ -191,7 +191,7 @@ fn flag_lists_only_existing_dashboards(store: Store) {
 }
 
 fn flag_call_events_set_last_called_and_has_been_viewed(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let (asked, seen) = (json!({ "key": "asked" }), json!({ "key": "seen" }));
     let (asked, seen) = (create(&server, asked), create(&server, seen));
     let called = |key: Value, at: &str| {
@@ -221,7 +221,7 @@ fn flag_call_events_set_last_called_and_has_been_viewed(store: Store) {
 }
 
 fn cohort_and_group_names_are_shown_and_never_stored(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let company = |key: &str, set: Value| {
         json!({ "event": "$groupidentify", "distinct_id": "u", "properties": {
             "$group_type": "company", "$group_key": key, "$group_set": set } })
@@ -266,7 +266,7 @@ fn cohort_and_group_names_are_shown_and_never_stored(store: Store) {
 
 /// Flags 1.8: enrollments follow the flag to its new key.
 fn enrollment_follows_a_renamed_flag_key(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let enrolled = |id: &str, set: Value| json!({ "event": "$feature_enrollment_update", "distinct_id": id, "properties": { "$set": set } });
     server.ingest(&[
         enrolled("in", json!({ "$feature_enrollment/old": true, "plan": "pro" })),

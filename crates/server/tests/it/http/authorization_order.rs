@@ -150,7 +150,7 @@ impl Operation {
 
 impl AuthorizationFixture {
     fn new(store: Store) -> Self {
-        let server = Server::start(store);
+        let server = store.start();
         let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
         let sibling = sibling["id"].as_i64().unwrap();
         let (foreign, foreign_organization) = foreign(&server);
@@ -360,7 +360,7 @@ fn is_public(server: &Server, operation: &Operation) {
 }
 
 fn every_documented_path_is_routed_and_options_lists_its_methods(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let mut paths: BTreeMap<String, Vec<Operation>> = BTreeMap::new();
     for operation in operations(&server) {
         paths.entry(operation.path.clone()).or_default().push(operation);

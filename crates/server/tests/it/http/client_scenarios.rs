@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::harness::{Server, Store, on_both_stores};
+use crate::harness::{Store, on_both_stores};
 
 on_both_stores! {
     terraform_scenario_reads_back_what_it_wrote,
@@ -58,7 +58,7 @@ impl Kept {
 }
 
 fn run(store: Store, file: &str, header: (&str, &str)) {
-    let server = Server::start(store);
+    let server = store.start();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../compat").join(file);
     let text = std::fs::read_to_string(path).unwrap();
     let mut kept = Kept::default();

@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, on_both_stores};
+use crate::harness::{Store, on_both_stores};
 
 const CLIENTS: usize = 50;
 const KEYS: &str = "/api/personal_api_keys/";
@@ -34,7 +34,7 @@ fn at_once<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
 }
 
 fn concurrent_writes_of_different_objects_all_succeed(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let annotations = "/api/projects/1/annotations/";
     at_once(|client| {
         let made = server.post(annotations, json!({ "content": "new" })).expect(201).json();
@@ -57,7 +57,7 @@ fn concurrent_writes_of_different_objects_all_succeed(store: Store) {
 
 /// Each log entry has the value it replaced, so the log must be one chain through all fifty.
 fn concurrent_updates_of_one_object_are_serialized(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let before = server.get("/api/projects/1/").expect(200).json()["name"].clone();
     at_once(|client| {
         server.patch("/api/projects/1/", json!({ "name": format!("n{client}") })).expect(200)
@@ -83,7 +83,7 @@ fn concurrent_updates_of_one_object_are_serialized(store: Store) {
 
 /// Rolling and renaming a key write the same row; neither may overwrite the other.
 fn concurrent_patches_of_different_fields_do_not_overwrite_each_other(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let body = json!({ "label": "shared", "scopes": ["user:read"] });
     let made = server.post(KEYS, body).expect(201).json();
     let path = format!("{KEYS}{}/", made["id"].as_str().unwrap());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, insight_on, path};
-use crate::harness::{Server, Store, on_both_stores};
+use crate::harness::{Store, on_both_stores};
 
 on_both_stores! {
     array_instead_of_an_object_is_rejected_in_every_body,
@@ -17,7 +17,7 @@ const ACTIONS: &str = "/api/projects/1/actions/";
 const COHORTS: &str = "/api/projects/1/cohorts/";
 
 fn array_instead_of_an_object_is_rejected_in_every_body(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({ "name": "d" }));
     insight_on(&server, "i", &[&made]);
     let before = server.get(&path(&made)).expect(200).json();
@@ -92,7 +92,7 @@ fn nested(levels: usize) -> Value {
 }
 
 fn deeply_nested_json_is_rejected_and_the_activity_log_stays_readable(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({ "name": "d" }));
     let insight = insight_on(&server, "i", &[&made]);
     let insight = format!("{INSIGHTS}{}/", insight["id"]);
@@ -147,7 +147,7 @@ fn deeply_nested_json_is_rejected_and_the_activity_log_stays_readable(store: Sto
 }
 
 fn nul_character_is_rejected_with_its_field(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (body, attr) in [
         (json!({ "name": "a\0b" }), "name"),
         (json!({ "tags": ["a", "\0"] }), "tags__1"),
@@ -162,7 +162,7 @@ fn nul_character_is_rejected_with_its_field(store: Store) {
 }
 
 fn query_with_unreadable_filters_is_not_stored(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({ "name": "d" }));
     let insight = insight_on(&server, "i", &[&made]);
     let at = format!("{INSIGHTS}{}/", insight["id"]);
@@ -239,7 +239,7 @@ fn query_with_unreadable_filters_is_not_stored(store: Store) {
 }
 
 fn invalid_query_parameter_is_named_in_the_error(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (path, expected) in [
         ("activity_log/?scopes=Bogus", "invalid_choice scopes"),
         ("activity_log/?scope=Bogus", "invalid_choice scope"),

@@ -8,7 +8,7 @@ use std::thread;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
-use crate::harness::{Response, Server, Store, on_both_stores, raw};
+use crate::harness::{Response, Store, on_both_stores, raw};
 
 on_both_stores! {
     malformed_paths_are_not_found,
@@ -30,7 +30,7 @@ fn refused(response: &Response, why: &str) {
 }
 
 fn malformed_paths_are_not_found(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let long = format!("{KEYS}{}/", "x".repeat(20_000));
     for path in [
         "/api/../personal_api_keys/",
@@ -73,7 +73,7 @@ fn malformed_paths_are_not_found(store: Store) {
 }
 
 fn malformed_bodies_are_rejected(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let before = server.get(KEYS).expect(200).json();
     let valid = json!({ "label": "x", "scopes": ["dashboard:read"] });
     let with = |field: &str, value: Value| {
@@ -114,7 +114,7 @@ fn malformed_bodies_are_rejected(store: Store) {
 }
 
 fn oversized_headers_and_bodies_are_rejected(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let before = server.get(KEYS).expect(200).json();
     let large = json!({ "label": "x".repeat(10 << 20), "scopes": ["dashboard:read"] });
     let response = server.post(KEYS, large.clone()).expect(413);
@@ -138,7 +138,7 @@ fn oversized_headers_and_bodies_are_rejected(store: Store) {
 #[test]
 fn slow_client_is_disconnected() {
     let bounds = [("HEDGEROW_HEADER_SECONDS_MAX", "1"), ("HEDGEROW_REQUEST_SECONDS_MAX", "1")];
-    let server = Server::with(Store::Sqlite, &bounds);
+    let server = Store::Sqlite.start_with(&bounds);
     let received = |sent: &[u8]| {
         let mut stream = TcpStream::connect(server.address()).unwrap();
         stream.write_all(sent).unwrap();
@@ -156,7 +156,7 @@ fn slow_client_is_disconnected() {
 
 #[test]
 fn connections_max_evicts_an_idle_connection() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_CONNECTIONS_MAX", "1")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_CONNECTIONS_MAX", "1")]);
     let probe = server.call("GET", "/_livez").header("Connection", "keep-alive").to_bytes();
     let connect = || {
         let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -172,7 +172,7 @@ fn connections_max_evicts_an_idle_connection() {
 
 #[test]
 fn overloaded_server_responds_503_and_serves_probes() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_REQUESTS_AT_ONCE_MAX", "1")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_REQUESTS_AT_ONCE_MAX", "1")]);
     // Just used, so that `last_used_at` is not written again.
     server.get(KEYS).expect(200);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -12,7 +12,7 @@ on_both_stores! {
 }
 
 fn with_notes(store: Store, count: usize) -> Server {
-    let server = Server::start(store);
+    let server = store.start();
     for number in 0..count {
         let body = json!({ "content": format!("note {number}") });
         server.post("/api/projects/1/annotations", body).expect(201);
@@ -102,7 +102,7 @@ fn pagination_links_keep_the_query_and_host(store: Store) {
 }
 
 fn pagination_visits_each_of_five_thousand_dashboards_once(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     // Few distinct names, so that page boundaries fall between equal keys.
     server.instance().write(
         "INSERT INTO dashboards (project_id, name, description, pinned, creation_mode, \

@@ -2,12 +2,13 @@
 
 use std::process::Command;
 
-use crate::flags::sdk_agreement::test_deps;
-use crate::harness::{Server, Store};
+use testing::test_deps;
+
+use crate::harness::Store;
 
 #[test]
 fn responses_conform_to_the_openapi_schema() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     // `make soak` sets a time budget.
     let seconds = std::env::var("HEDGEROW_SOAK_SECONDS").ok();
     let tried = Command::new(test_deps().join("venv/bin/python"))

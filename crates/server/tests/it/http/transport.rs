@@ -27,7 +27,7 @@ fn note(server: &Server, content: &str) -> Value {
 
 // contract: management 12, 13, 16
 fn path_spellings_reach_one_resource(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for path in [
         "/api/projects/1/annotations",
         "/api/projects/1/annotations/",
@@ -59,7 +59,7 @@ fn path_spellings_reach_one_resource(store: Store) {
 }
 
 fn token_parameter_selects_the_project(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = server.post("/api/projects", json!({ "name": "Orchard" })).expect(201).json();
     let token = made["api_token"].as_str().unwrap();
     note(&server, "in project 1");
@@ -84,7 +84,7 @@ fn token_parameter_selects_the_project(store: Store) {
 }
 
 fn method_override_header_replaces_post(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let id =
         server.post("/api/projects", json!({ "name": "Weeds" })).expect(201).json()["id"].clone();
     let path = format!("/api/projects/{id}/");
@@ -105,7 +105,7 @@ fn method_override_header_replaces_post(store: Store) {
 }
 
 fn head_responds_as_get_without_a_body(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (path, status) in
         [("/api/projects/1", 200), ("/api/projects/9/", 404), ("/api/nothing", 404)]
     {
@@ -119,7 +119,7 @@ fn head_responds_as_get_without_a_body(store: Store) {
 }
 
 fn options_needs_the_read_scope(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let (reader, other) = (server.key(&["project:read"]), server.key(&["annotation:write"]));
     for (path, allow) in [
         ("/api/projects/1", "GET, PATCH, PUT, DELETE, HEAD, OPTIONS"),
@@ -138,7 +138,7 @@ fn options_needs_the_read_scope(store: Store) {
 }
 
 fn unknown_path_is_not_found(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for path in [
         "/api",
         "/api/",
@@ -172,7 +172,7 @@ fn unknown_path_is_not_found(store: Store) {
 }
 
 fn unsupported_method_is_405_with_allow(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (method, path, allow) in [
         ("PUT", "/api/projects", "GET, POST, HEAD, OPTIONS"),
         ("POST", "/api/projects/1/", "GET, PATCH, PUT, DELETE, HEAD, OPTIONS"),
@@ -190,7 +190,7 @@ fn unsupported_method_is_405_with_allow(store: Store) {
 
 // contract: management 18
 fn unparsable_body_changes_nothing(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let before = server.get("/api/projects/1").expect(200).json();
     let deep = "[".repeat(100_000);
     for (body, error) in [
@@ -241,7 +241,7 @@ fn unparsable_body_changes_nothing(store: Store) {
 }
 
 fn oversized_body_is_413_after_authentication(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let sized = |bytes: usize| {
         let empty = json!({ "unknown": "" }).to_string();
         json!({ "unknown": "x".repeat(bytes - empty.len()) })
@@ -262,7 +262,7 @@ fn oversized_body_is_413_after_authentication(store: Store) {
 }
 
 fn unacceptable_accept_header_is_406(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let ask = |accept: &str| -> Response {
         server.call("GET", "/api/projects/1").header("Accept", accept).send()
     };
@@ -277,7 +277,7 @@ fn unacceptable_accept_header_is_406(store: Store) {
 }
 
 fn timestamps_are_utc_with_microseconds(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let body = json!({ "content": "n", "date_marker": "2024-03-01T12:00:00+02:00" });
     let made = server.post(NOTES, body).expect(201).json();
     assert_eq!(made["date_marker"], "2024-03-01T10:00:00Z");
@@ -293,7 +293,7 @@ fn timestamps_are_utc_with_microseconds(store: Store) {
 fn rate_limited_key_gets_429(store: Store) {
     /// Twice the limit of one minute: a new minute may begin meanwhile.
     const CALLS_MAX: usize = 2 * 480 + 1;
-    let server = Server::with(store, &[("HEDGEROW_RATE_LIMITS", "on")]);
+    let server = store.start_with(&[("HEDGEROW_RATE_LIMITS", "on")]);
     let other = server.key(&["*"]);
     let refused = (0..CALLS_MAX)
         .map(|_| server.get("/api/projects/1/is_generating_demo_data"))

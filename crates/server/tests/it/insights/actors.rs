@@ -6,7 +6,7 @@ use crate::harness::{Response, Server, Store};
 
 /// Fixture F1 of the contract, with names and companies.
 fn f1() -> Server {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let event = |id: &str, name: &str, at: &str| {
         let timestamp = format!("2024-01-{at}:00Z");
         let set = json!({ "email": format!("{id}@me.com") });

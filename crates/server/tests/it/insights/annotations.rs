@@ -36,7 +36,7 @@ fn contents(server: &Server, path: &str) -> Vec<String> {
 }
 
 fn annotation_has_every_field_that_clients_read(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let bare = create(&server, json!({}));
     assert_eq!(bare["content"], json!(null));
     assert_eq!(bare["date_marker"], json!(null));
@@ -78,7 +78,7 @@ fn annotation_has_every_field_that_clients_read(store: Store) {
 }
 
 fn annotation_list_is_filtered_latest_first(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let marked = |content: &str, day: &str| {
         create(&server, json!({ "content": content, "date_marker": day }))
     };
@@ -121,7 +121,7 @@ fn annotation_list_is_filtered_latest_first(store: Store) {
 }
 
 fn organization_annotations_are_visible_in_all_projects(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
     let there = format!("/api/projects/{}/annotations/", sibling["id"]);
     let own = create(&server, json!({ "content": "own" }));
@@ -192,7 +192,7 @@ fn organization_annotation_is_edited_with_access_to_its_project(store: Store) {
 
 // contract: management 32-35, 37
 fn annotation_is_soft_deleted_and_restored(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let annotation = create(&server, json!({ "content": "a" }));
     let path = path(&annotation);
     for gone in [&path, "/api/projects/1/annotations/999"] {
@@ -211,7 +211,7 @@ fn annotation_is_soft_deleted_and_restored(store: Store) {
 }
 
 fn annotation_requires_an_existing_dashboard(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (body, expected) in [
         (
             json!({ "scope": "dashboard_item", "dashboard_item": 5 }),
@@ -232,7 +232,7 @@ fn annotation_requires_an_existing_dashboard(store: Store) {
 
 // contract: management 12-16
 fn annotation_path_spellings_reach_one_resource(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (number, path) in [
         "/api/projects/1/annotations",
         "/api/projects/1/annotations/",
@@ -263,7 +263,7 @@ fn annotation_path_spellings_reach_one_resource(store: Store) {
 
 // contract: management 4-8
 fn annotation_key_scopes_are_enforced_in_header_body_and_query(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let body = json!({ "personal_api_key": PERSONAL_KEY, "content": "by body" });
     server.call("POST", ANNOTATIONS).no_key().json(body).send().expect(201);
     let query = format!("{ANNOTATIONS}?personal_api_key={PERSONAL_KEY}");
@@ -284,7 +284,7 @@ fn annotation_key_scopes_are_enforced_in_header_body_and_query(store: Store) {
 }
 
 fn annotation_changes_are_logged_in_its_project(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
     let shared = create(&server, json!({ "content": "a", "scope": "organization" }));
     let there = format!("/api/projects/{}/annotations/{}", sibling["id"], shared["id"]);
@@ -303,7 +303,7 @@ fn annotation_changes_are_logged_in_its_project(store: Store) {
 }
 
 fn bad_bodies_change_nothing(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (body, expected) in [
         (json!({ "content": 5 }), "invalid_input content"),
         (json!({ "content": "x".repeat(8_193) }), "max_length content"),

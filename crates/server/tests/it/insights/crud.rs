@@ -38,7 +38,7 @@ fn trends() -> Value {
 }
 
 fn insight_query_and_filters_follow_the_last_write(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({ "query": trends() }));
     let old = json!({ "insight": "TRENDS", "events": [{ "id": "buy" }] });
     for (sent, query, filters) in [
@@ -53,7 +53,7 @@ fn insight_query_and_filters_follow_the_last_write(store: Store) {
 
 // contract: query 101, 105
 fn insight_has_every_field_that_clients_read(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(
         &server,
         json!({ "query": trends(), "filters": { "old": 1 }, "_create_in_folder": "x" }),
@@ -110,7 +110,7 @@ fn insight_has_every_field_that_clients_read(store: Store) {
 }
 
 fn insight_query_reads_back_unchanged(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for query in [
         json!({ "kind": "TrendsQuery", "series": [{ "kind": "EventsNode" }], "response": { "z": [3, 1, 2], "a": null, "f": 1.0, "t": "ü \u{1F600}" } }),
         json!({ "kind": "DataTableNode", "source": { "kind": "GroupsQuery", "select": ["key"], "odd": 1 } }),
@@ -152,7 +152,7 @@ fn insight_query_reads_back_unchanged(store: Store) {
 
 // contract: query 103
 fn insight_dashboards_are_its_tiles(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let (one, two) = (dashboard(&server, json!({})), dashboard(&server, json!({})));
     let made = create(&server, json!({ "name": "i", "query": trends() }));
     let put =
@@ -205,7 +205,7 @@ fn insight_dashboards_are_its_tiles(store: Store) {
 
 // contract: query 104
 fn insight_is_soft_deleted_and_restored(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let on = dashboard(&server, json!({}));
     let made = create(&server, json!({ "name": "i", "dashboards": [on["id"]] }));
     let hidden = server.patch(&path(&made), json!({ "deleted": true })).expect(200).json();
@@ -221,7 +221,7 @@ fn insight_is_soft_deleted_and_restored(store: Store) {
 
 // contract: query 106
 fn insight_list_is_filtered_and_ordered(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let on = dashboard(&server, json!({}));
     let sql = json!({ "kind": "DataVisualizationNode", "source": { "kind": "HogQLQuery", "query": "select 1" } });
     let first = create(
@@ -285,7 +285,7 @@ fn insight_list_is_filtered_and_ordered(store: Store) {
 }
 
 fn my_last_viewed_lists_recent_insights(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made: Vec<Value> =
         (0..7).map(|number| create(&server, json!({ "name": format!("i{number}") }))).collect();
     let viewed = format!("{INSIGHTS}viewed");
@@ -306,7 +306,7 @@ fn my_last_viewed_lists_recent_insights(store: Store) {
 
 // contract: query 107
 fn invalid_bodies_name_their_field_and_change_nothing(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let known = create(&server, json!({ "name": "known" }));
     for (body, expected) in [
         (json!({ "query": { "kind": "Nope" } }), "invalid_request parse_error query"),
@@ -359,7 +359,7 @@ fn invalid_bodies_name_their_field_and_change_nothing(store: Store) {
 
 // contract: query 107
 fn insight_with_an_unanswerable_query_is_rejected(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let known = create(&server, json!({ "name": "known" }));
     let trend = |series: Value, more: Value| {
         let mut query = json!({ "kind": "TrendsQuery", "series": [series] });
@@ -428,7 +428,7 @@ fn insight_with_an_unanswerable_query_is_rejected(store: Store) {
 }
 
 fn annotations_attach_to_insights_and_dashboards(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let on = dashboard(&server, json!({ "name": "d" }));
     let made = create(&server, json!({ "name": "i", "derived_name": "j" }));
     let annotations = "/api/projects/1/annotations/";
@@ -452,7 +452,7 @@ fn annotations_attach_to_insights_and_dashboards(store: Store) {
 }
 
 fn insight_changes_are_logged_with_the_short_id(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({ "name": "a" }));
     server.patch(&path(&made), json!({ "name": "b" })).expect(200);
     server.patch(&path(&made), json!({ "name": "b" })).expect(200);
@@ -469,7 +469,7 @@ fn insight_changes_are_logged_with_the_short_id(store: Store) {
 }
 
 fn saved_insight_reference_cycles_are_rejected(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = |query: Value| server.post(INSIGHTS, json!({ "query": query })).expect(201).json();
     let trends = json!({ "kind": "TrendsQuery", "series": [{ "kind": "EventsNode" }] });
     let saved = |one: &Value| json!({ "kind": "SavedInsightNode", "shortId": one["short_id"] });

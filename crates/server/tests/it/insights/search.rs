@@ -37,7 +37,7 @@ fn found(response: &Value) -> Vec<(String, f64)> {
 
 // contract: management 14.2
 fn search_ranks_objects_of_every_kind(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     fill(&server);
     let all = server.get(&format!("{SEARCH}?q=GROWTH")).expect(200).json();
     let expected = [
@@ -125,7 +125,7 @@ fn search_respects_scopes_and_access_rules(store: Store) {
 }
 
 fn invalid_search_is_rejected(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for (query, expected) in [
         ("entities=planet".to_owned(), "validation_error invalid_choice entities"),
         ("q=%00".to_owned(), "validation_error invalid_input q"),

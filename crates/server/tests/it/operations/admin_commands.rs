@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{ADMIN_EMAIL, Instance, Server, Store, on_both_stores};
+use crate::harness::{ADMIN_EMAIL, Store, on_both_stores};
 
 on_both_stores! {
     admin_commands_add_users_and_keys_while_the_server_runs,
@@ -14,7 +14,7 @@ fn last_word(printed: &str) -> String {
 }
 
 fn admin_commands_add_users_and_keys_while_the_server_runs(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let instance = server.instance();
     let email = "new@example.com";
     let (ok, printed, stderr) = instance.run(&["admin", "create-user", "--email", email]);
@@ -60,7 +60,7 @@ fn admin_commands_add_users_and_keys_while_the_server_runs(store: Store) {
 }
 
 fn reset_password_ends_sessions(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let try_with = |password: &str| {
         let log_in = json!({ "email": ADMIN_EMAIL, "password": password });
         server.call("POST", "/api/login").no_key().json(log_in).send()
@@ -82,7 +82,7 @@ fn reset_password_ends_sessions(store: Store) {
 
 #[test]
 fn health_command_reports_readiness() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let address = server.address().to_string();
     let health = ["health", "--listen", address.as_str()];
     let (ok, printed, _) = server.instance().run(&health);
@@ -94,7 +94,7 @@ fn health_command_reports_readiness() {
 
 #[test]
 fn admin_commands_need_a_catalog() {
-    let instance = Instance::new(Store::Sqlite);
+    let instance = Store::Sqlite.instance();
     let (ok, _, stderr) = instance.run(&["admin", "list-keys"]);
     assert!(!ok && stderr.contains("there is no catalog in"), "{stderr}");
     assert!(std::fs::read_dir(instance.data_dir.path()).unwrap().next().is_none());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::harness::{Instance, PERSONAL_KEY, Relay, Server, Store, on_both_stores};
+use crate::harness::{PERSONAL_KEY, Relay, Store, on_both_stores, postgres_available};
 
 const PROBES: [&str; 5] = ["/_livez", "/_liveness", "/_readyz", "/_readiness", "/_health"];
 
@@ -16,7 +16,7 @@ on_both_stores! {
 }
 
 fn probes_respond_under_all_their_names(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     for path in PROBES {
         for path in [path.to_owned(), format!("{path}/")] {
             let response = server.call("GET", &path).no_key().send().expect(200);
@@ -32,10 +32,10 @@ fn probes_respond_under_all_their_names(store: Store) {
 
 #[test]
 fn server_without_its_postgres_is_live_but_not_ready() {
-    if !Store::postgres_available() {
+    if !postgres_available() {
         return;
     }
-    let mut instance = Instance::new(Store::Postgres);
+    let mut instance = Store::Postgres.instance();
     let url = instance.get("HEDGEROW_CATALOG_URL");
     let (_, rest) = url.split_once('@').unwrap();
     let (host, database) = rest.split_once('/').unwrap();
@@ -64,10 +64,10 @@ fn server_without_its_postgres_is_live_but_not_ready() {
 
 #[test]
 fn server_that_lost_catalog_ownership_stops() {
-    if !Store::postgres_available() {
+    if !postgres_available() {
         return;
     }
-    let mut instance = Instance::new(Store::Postgres);
+    let mut instance = Store::Postgres.instance();
     let direct = instance.get("HEDGEROW_CATALOG_URL");
     let (_, rest) = direct.split_once('@').unwrap();
     let (host, database) = rest.split_once('/').unwrap();
@@ -90,7 +90,7 @@ fn server_that_lost_catalog_ownership_stops() {
 
 #[test]
 fn metrics_are_labeled_by_route_never_by_path() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     server.get("/api/personal_api_keys/a-secret-path/").expect(404);
     server.get("/another-secret-path").expect(404);
     server.call("BREW", "/api/personal_api_keys/").send().expect(405);
@@ -116,7 +116,7 @@ fn metrics_are_labeled_by_route_never_by_path() {
 #[test]
 fn request_id_is_echoed_and_logged() {
     let environment = [("HEDGEROW_LOG_FORMAT", "json"), ("HEDGEROW_LOG_LEVEL", "debug")];
-    let server = Server::with(Store::Sqlite, &environment);
+    let server = Store::Sqlite.start_with(&environment);
     let ask = |id: &str| {
         let response =
             server.call("GET", "/api/personal_api_keys/").header("X-Request-Id", id).send();
@@ -136,7 +136,7 @@ fn request_id_is_echoed_and_logged() {
 }
 
 fn log_contains_no_secret_at_any_level(store: Store) {
-    let server = Server::with(store, &[("HEDGEROW_LOG_LEVEL", "trace,sqlx=trace,hyper=trace")]);
+    let server = store.start_with(&[("HEDGEROW_LOG_LEVEL", "trace,sqlx=trace,hyper=trace")]);
     let in_query = "/api/personal_api_keys/?personal_api_key=phx_in_a_query";
     server.call("GET", in_query).no_key().send().expect(401);
     let in_body = json!({ "personal_api_key": "phx_in_a_body", "label": "x", "scopes": [] });
@@ -154,7 +154,7 @@ fn log_contains_no_secret_at_any_level(store: Store) {
 
 #[test]
 fn cors_is_limited_to_public_paths() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let ask = |method: &str, path: &str| {
         let call = server.call(method, path).no_key().header("Origin", "https://shop.example");
         let call = call.header("Access-Control-Request-Method", "POST");
@@ -188,7 +188,7 @@ fn cors_is_limited_to_public_paths() {
 /// The converse, that every route is documented, holds by construction: tidy checks
 /// that only `Routes` registers routes.
 fn every_documented_operation_is_routed(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let schema = server.call("GET", "/api/schema/").no_key().send().expect(200).json();
     assert_eq!(schema["openapi"], "3.1.0");
     let mut operations = Vec::new();
@@ -217,7 +217,7 @@ fn filled(template: &str) -> String {
 
 #[test]
 fn retention_setting_deletes_old_events() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let then = |name: &str, time: serde_json::Value| json!({ "event": name, "distinct_id": "d", "timestamp": time });
     server.ingest(&[then("old", "2020-01-01T00:00:00Z".into()), then("new", json!(null))]);
     let all = "/api/projects/1/events/?after=2000-01-01";

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::{Instance, Store};
+use crate::harness::Store;
 
 const UNIT: &str = include_str!("../../../../../packaging/hedgerow.service");
 const INSTALLED: &str = "/usr/local/bin/hedgerow";
@@ -10,7 +10,7 @@ const INSTALLED: &str = "/usr/local/bin/hedgerow";
 /// Needs systemd, which `tools/install-test-deps` installs.
 #[test]
 fn systemd_accepts_the_unit() {
-    let instance = Instance::new(Store::Sqlite);
+    let instance = Store::Sqlite.instance();
     let file = instance.data_dir.path().join("hedgerow.service");
     // systemd reports a missing program as an error.
     assert!(UNIT.contains(INSTALLED));
@@ -34,7 +34,7 @@ fn systemd_accepts_the_unit() {
 /// The settings in the unit and the image exist.
 #[test]
 fn packaging_uses_existing_settings() {
-    let (_, table, _) = Instance::new(Store::Sqlite).run(&["config", "reference"]);
+    let (_, table, _) = Store::Sqlite.instance().run(&["config", "reference"]);
     let image = include_str!("../../../../../packaging/Dockerfile");
     let known = |name: &str| table.contains(&format!("`{name}`")) || name == "HEDGEROW_COMMIT";
     for text in [UNIT, image] {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::durability::disk_faults::Disk;
 use crate::durability::reference_stream::tell;
-use crate::harness::{Instance, Server, Store};
+use crate::harness::{Server, Store};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Enough that the replay takes longer than a request.
@@ -56,7 +56,7 @@ fn not_ready_to_capture(server: &Server, why: &str) {
 #[test]
 fn readiness_for_capture_fails_while_the_journal_cannot_be_written() {
     for (how, why) in [("full", "no space on the disk"), ("sync", "could not")] {
-        let mut instance = Instance::new(Store::Sqlite);
+        let mut instance = Store::Sqlite.instance();
         let disk = Disk::under(&mut instance, how);
         let server = instance.serve();
         server.ingest(&[event(0)]);
@@ -74,7 +74,7 @@ fn readiness_for_capture_fails_while_the_journal_cannot_be_written() {
 
 #[test]
 fn readiness_for_capture_fails_while_the_journal_is_full() {
-    let mut instance = Instance::new(Store::Sqlite);
+    let mut instance = Store::Sqlite.instance();
     instance.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", "8 MiB");
     instance.set("HEDGEROW_JOURNAL_DISK_BYTES_MAX", "160 MiB");
     let disk = Disk::under(&mut instance, "full");
@@ -94,7 +94,7 @@ fn readiness_for_capture_fails_while_the_journal_is_full() {
 
 #[test]
 fn readiness_for_queries_fails_until_the_journal_is_replayed() {
-    let mut instance = Instance::new(Store::Sqlite);
+    let mut instance = Store::Sqlite.instance();
     let disk = Disk::under(&mut instance, "full");
     let server = instance.serve();
     server.ingest(&[event(0)]);
@@ -125,7 +125,7 @@ fn readiness_for_queries_fails_until_the_journal_is_replayed() {
 
 #[test]
 fn readiness_rejects_an_unknown_part() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let response = server.get("/_readyz?for=everything").expect(400);
     assert_eq!(response.error(), "validation_error invalid_input for");
 }

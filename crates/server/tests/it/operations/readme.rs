@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
+use testing::test_deps;
 
 use crate::capture::server_sdks::build_rust;
-use crate::flags::sdk_agreement::test_deps;
-use crate::harness::{Instance, PERSONAL_KEY, PROJECT_KEY, Store};
+use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Store};
 
 const README: &str = include_str!("../../../../../README.md");
 
@@ -127,7 +127,7 @@ fn fed(mut command: Command, input: &str) -> Output {
 fn readme_blocks_run_as_documented() {
     // A fixed port, so that a restart keeps the address.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut instance = Instance::new(Store::Sqlite);
+    let mut instance = Store::Sqlite.instance();
     instance.set("HEDGEROW_LISTEN", &free.to_string());
     let environment = instance.environment.clone();
     let mut server = instance.serve();

@@ -15,7 +15,7 @@ fn shown(instance: &Instance, arguments: &[&str], key: &str) -> (String, String)
 
 #[test]
 fn settings_precedence_is_flag_environment_file_default() {
-    let mut instance = Instance::new(Store::Sqlite);
+    let mut instance = Store::Sqlite.instance();
     let file = instance.data_dir.path().join("hedgerow.toml").display().to_string();
     fs::write(&file, "log_format = \"json\"\nconnections_max = 7\nrate_limits = true\n").unwrap();
     assert_eq!(shown(&instance, &[], "log_format"), ("pretty".into(), "default".into()));
@@ -43,7 +43,7 @@ fn settings_precedence_is_flag_environment_file_default() {
 
 #[test]
 fn secret_setting_is_read_from_a_file_and_never_printed() {
-    let mut instance = Instance::new(Store::Sqlite);
+    let mut instance = Store::Sqlite.instance();
     let file = instance.data_dir.path().join("secret").display().to_string();
     fs::write(&file, "a-very-secret-key\n").unwrap();
     instance.set("HEDGEROW_SECRET_KEY_FILE", &file);
@@ -84,7 +84,7 @@ fn invalid_setting_is_rejected_with_its_name_and_source() {
         ("LOG_FORMAT", "xml", "\"xml\" is not one of pretty, json"),
         ("LOG_LEVEL", "loud", "\"loud\" is not a level"),
     ] {
-        let mut instance = Instance::new(Store::Sqlite);
+        let mut instance = Store::Sqlite.instance();
         instance.set(&format!("HEDGEROW_{variable}"), value);
         for command in [&["config", "show"][..], &["serve"]] {
             let (ok, _, said) = instance.run(command);
@@ -105,7 +105,7 @@ fn unknown_setting_is_named() {
         ("listen = \"a\"\nlisten = \"b\"", "line 2"),
         ("secret_key = hunter2", "line 1"),
     ] {
-        let instance = Instance::new(Store::Sqlite);
+        let instance = Store::Sqlite.instance();
         let file = instance.data_dir.path().join("hedgerow.toml").display().to_string();
         fs::write(&file, text).unwrap();
         let (ok, _, said) = instance.run(&["serve", "--config", &file]);
@@ -113,7 +113,7 @@ fn unknown_setting_is_named() {
         assert_eq!(said.lines().count(), 1, "{said}");
     }
     // An unknown variable only causes a warning: Kubernetes sets such variables.
-    let mut instance = Instance::new(Store::Sqlite);
+    let mut instance = Store::Sqlite.instance();
     instance.set("HEDGEROW_LISEN", "x");
     let (ok, _, said) = instance.run(&["config", "show"]);
     assert!(ok && said.contains("HEDGEROW_LISEN is not a setting"), "{said}");
@@ -123,7 +123,7 @@ fn unknown_setting_is_named() {
 
 #[test]
 fn size_setting_accepts_every_unit() {
-    let instance = Instance::new(Store::Sqlite);
+    let instance = Store::Sqlite.instance();
     for size in ["2048", "2 KiB", "2KiB", "3 kB", "1 MB", "1MiB", "1 GB", "5000 B"] {
         shown(&instance, &["--body-bytes-max", size], "body_bytes_max");
     }
@@ -132,7 +132,7 @@ fn size_setting_accepts_every_unit() {
 #[test]
 fn documentation_has_the_table_of_settings() {
     let written = include_str!("../../../../../docs/SETTINGS.md");
-    let instance = Instance::new(Store::Sqlite);
+    let instance = Store::Sqlite.instance();
     let (ok, table, _) = instance.run(&["config", "reference"]);
     assert!(ok && written.contains(&table), "put this into docs/SETTINGS.md:\n\n{table}\n");
 }

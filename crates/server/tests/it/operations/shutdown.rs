@@ -31,7 +31,7 @@ fn begun(server: &Server, label: &str) -> (TcpStream, u8) {
 }
 
 fn shutdown_drains_requests_in_flight(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let (mut stream, last) = begun(&server, "in flight");
     let idle = TcpStream::connect(server.address()).unwrap();
     let mut kept = TcpStream::connect(server.address()).unwrap();
@@ -53,7 +53,7 @@ fn shutdown_drains_requests_in_flight(store: Store) {
 }
 
 fn shutdown_stops_at_drain_seconds_max(store: Store) {
-    let server = Server::with(store, &[("HEDGEROW_DRAIN_SECONDS_MAX", "1")]);
+    let server = store.start_with(&[("HEDGEROW_DRAIN_SECONDS_MAX", "1")]);
     let _never_finished = begun(&server, "never");
     let (status, output, instance) = server.stop();
     assert!(status.success() && output.contains("before every request"), "{output}");
@@ -63,7 +63,7 @@ fn shutdown_stops_at_drain_seconds_max(store: Store) {
 
 #[test]
 fn draining_server_serves_requests_but_is_not_ready() {
-    let server = Server::with(Store::Sqlite, &[("HEDGEROW_DRAIN_DELAY_SECONDS", "600")]);
+    let server = Store::Sqlite.start_with(&[("HEDGEROW_DRAIN_DELAY_SECONDS", "600")]);
     server.process().signal("INT");
     server.process().wait_for("stopping").unwrap();
     let health = server.get("/_readyz").expect(503).json();
@@ -76,7 +76,7 @@ fn draining_server_serves_requests_but_is_not_ready() {
 
 #[test]
 fn acknowledged_writes_survive_a_kill() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let key = server.key(&["user:read"]);
     server.process().signal("KILL");
     let (_, _, instance) = server.wait_for_exit();

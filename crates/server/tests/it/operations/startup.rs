@@ -4,9 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::harness::{
-    ADMIN_EMAIL, ADMIN_PASSWORD, Instance, PERSONAL_KEY, Server, Store, on_both_stores,
-};
+use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, PERSONAL_KEY, Store, on_both_stores};
 
 on_both_stores! {
     first_start_uses_the_configured_keys,
@@ -17,7 +15,7 @@ on_both_stores! {
 }
 
 fn first_start_uses_the_configured_keys(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let key = server.get("/api/personal_api_keys/@current/").expect(200).json();
     assert_eq!(key["scopes"], serde_json::json!(["*"]));
     server.call("GET", "/api/personal_api_keys/").no_key().send().expect(401);
@@ -36,7 +34,7 @@ const GIVEN: [&str; 4] = [
 ];
 
 fn first_start_generates_and_prints_missing_credentials_once(store: Store) {
-    let mut instance = Instance::new(store);
+    let mut instance = store.instance();
     GIVEN.iter().for_each(|name| instance.unset(name));
     instance.set("HEDGEROW_LOG_LEVEL", "trace");
     let server = instance.serve();
@@ -63,7 +61,7 @@ fn first_start_generates_and_prints_missing_credentials_once(store: Store) {
 }
 
 fn restart_changes_nothing(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = server.key(&["dashboard:read"]);
     let keys = server.get("/api/personal_api_keys/").expect(200).json();
     let (_, _, mut instance) = server.stop();
@@ -79,7 +77,7 @@ fn restart_changes_nothing(store: Store) {
 }
 
 fn second_server_refuses_the_data_directory(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let (ok, _, stderr) = server.instance().run(&["serve"]);
     assert!(!ok);
     let pid = server.process().id();
@@ -97,7 +95,7 @@ fn second_server_refuses_the_data_directory(store: Store) {
 }
 
 fn wrong_secret_key_refuses_to_start(store: Store) {
-    let (_, _, mut instance) = Server::start(store).stop();
+    let (_, _, mut instance) = store.start().stop();
     instance.set(
         "HEDGEROW_SECRET_KEY",
         "some other key than that of the file".replace(' ', "-").as_str(),
@@ -108,7 +106,7 @@ fn wrong_secret_key_refuses_to_start(store: Store) {
 
 #[test]
 fn data_directory_is_private_to_its_owner() {
-    let mut instance = Instance::new(Store::Sqlite);
+    let mut instance = Store::Sqlite.instance();
     let dir = instance.data_dir.path().join("new/data");
     instance.set("HEDGEROW_DATA_DIR", &dir.display().to_string());
     let server = instance.serve();
@@ -130,7 +128,7 @@ fn data_directory_is_private_to_its_owner() {
 
 #[test]
 fn failed_start_prints_one_line() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let taken = server.address().to_string();
     let file = server.file("a-file");
     fs::write(&file, "").unwrap();
@@ -141,7 +139,7 @@ fn failed_start_prints_one_line() {
         (["--listen", taken.as_str()], "cannot listen on"),
         (["--catalog-url", nobody], "cannot open the catalog: the catalog is unavailable"),
     ] {
-        let instance = Instance::new(Store::Sqlite);
+        let instance = Store::Sqlite.instance();
         let (ok, printed, stderr) = instance.run(&[&["serve"], arguments.as_slice()].concat());
         assert!(!ok && stderr.contains(why), "{stderr}");
         assert_eq!((stderr.lines().count(), printed.as_str()), (1, ""), "{stderr}");
@@ -150,7 +148,7 @@ fn failed_start_prints_one_line() {
 
 #[test]
 fn version_includes_the_commit() {
-    let (told, printed, _) = Instance::new(Store::Sqlite).run(&["--version"]);
+    let (told, printed, _) = Store::Sqlite.instance().run(&["--version"]);
     let git = std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
     let commit = git.ok().filter(|git| git.status.success());
     let version = match commit.map(|git| String::from_utf8(git.stdout).unwrap()) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, on_both_stores};
+use crate::harness::{Store, on_both_stores};
 use crate::persons::cohorts::{COHORTS, create, filters, path, pro};
 
 on_both_stores! {
@@ -20,7 +20,7 @@ fn did(kind: &str, more: Value) -> Value {
 
 // contract: management section 11, the first three kinds of behaviour
 fn cohort_membership_follows_behavior(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let event = |id: &str, name: &str, more: Value| {
         let mut event = json!({ "event": name, "distinct_id": id, "properties": {
             "$set": { "name": id, "plan": if id == "old" { "free" } else { "pro" } } } });
@@ -156,7 +156,7 @@ fn cohort_membership_follows_behavior(store: Store) {
 
 // contract: flags 16
 fn flags_reject_behavioral_cohorts(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let did = filters(did("performed_event", json!({})));
     let inner = create(&server, json!({ "filters": did.clone() }));
     let asks = |id: &Value| json!({ "type": "cohort", "key": "id", "value": id });
@@ -186,7 +186,7 @@ fn flags_reject_behavioral_cohorts(store: Store) {
 // contract: management section 11, a cycle
 fn cohort_dependency_cycles_are_rejected(store: Store) {
     const ACTIONS: &str = "/api/projects/1/actions/";
-    let server = Server::start(store);
+    let server = store.start();
     let asks = |id: &Value| json!({ "type": "cohort", "key": "id", "value": id });
     let by_events =
         |id: &Value| filters(did("performed_event", json!({ "event_filters": [asks(id)] })));

@@ -64,7 +64,7 @@ pub fn form(
 
 // contract: management 106
 fn cohort_has_every_field_that_clients_read(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({ "name": "Pro", "filters": pro() }));
     for (field, expected) in [
         ("name", json!("Pro")),
@@ -105,7 +105,7 @@ fn cohort_has_every_field_that_clients_read(store: Store) {
 
 // contract: management 108
 fn invalid_cohorts_name_their_field_and_change_nothing(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let known = create(&server, json!({ "filters": pro() }));
     let own = json!({ "type": "cohort", "key": "id", "value": known["id"] });
     let refused = server.patch(&path(&known), json!({ "filters": filters(own) })).expect(400);
@@ -179,7 +179,7 @@ fn invalid_cohorts_name_their_field_and_change_nothing(store: Store) {
 
 // contract: management 107
 fn static_cohorts_are_read_from_csv(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let fields = [("name", "Listed"), ("is_static", "true")];
     let made = form(&server, "POST", COHORTS, &fields, b"distinct_id\nnobody\n").expect(201).json();
     assert_eq!(
@@ -214,7 +214,7 @@ fn static_cohorts_are_read_from_csv(store: Store) {
 }
 
 fn cohort_is_soft_deleted_and_restored(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let made = create(&server, json!({ "name": "a", "filters": pro() }));
     let key = json!({ "key": "f", "filters": { "groups": [{ "properties": [
         { "type": "cohort", "key": "id", "value": made["id"] },
@@ -244,7 +244,7 @@ fn cohort_is_soft_deleted_and_restored(store: Store) {
 }
 
 fn cohort_list_is_filtered(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     create(&server, json!({ "name": "one", "filters": pro() }));
     create(&server, json!({ "name": "two", "description": "of ONE", "is_static": true }));
     create(&server, json!({ "name": "three", "is_static": true }));
@@ -272,7 +272,7 @@ fn cohort_list_is_filtered(store: Store) {
 
 // contract: management 106, 107
 fn cohort_membership_follows_person_properties(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let identify = |id: &str, plan: &str| {
         let set = json!({ "plan": plan, "email": format!("{id}@example.com") });
         json!({ "event": "$identify", "distinct_id": id, "properties": { "$set": set } })
@@ -362,7 +362,7 @@ fn cohort_membership_follows_person_properties(store: Store) {
 }
 
 fn cohort_used_indirectly_by_a_flag_cannot_be_deleted(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let inner = create(&server, json!({ "name": "inner", "filters": pro() }));
     let leaf = json!({ "key": "id", "type": "cohort", "value": inner["id"] });
     let outer = create(&server, json!({ "name": "outer", "filters": filters(leaf) }));
@@ -375,7 +375,7 @@ fn cohort_used_indirectly_by_a_flag_cannot_be_deleted(store: Store) {
 }
 
 fn static_cohort_is_filled_from_a_query(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let set = |id: &str, plan: &str| json!({ "event": "$set", "distinct_id": id, "$set": { "plan": plan } });
     server.ingest(&[set("a", "pro"), set("b", "free"), set("c", "pro")]);
     let text = "select id from persons where properties.plan = 'pro'";
@@ -418,7 +418,7 @@ fn static_cohort_is_filled_from_a_query(store: Store) {
 }
 
 fn cohort_that_references_a_deleted_one_reports_it(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     server.ingest(&[
         json!({ "event": "e", "distinct_id": "u", "properties": { "$set": { "plan": "pro" } } }),
     ]);
@@ -447,7 +447,7 @@ fn cohort_that_references_a_deleted_one_reports_it(store: Store) {
 }
 
 fn static_cohort_counts_only_existing_persons(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let identify = |id: &str| json!({ "event": "$identify", "distinct_id": id, "properties": {} });
     server.ingest(&["a", "b", "c", "d"].map(identify));
     let fields = [("name", "Listed"), ("is_static", "true")];
@@ -472,7 +472,7 @@ fn static_cohort_counts_only_existing_persons(store: Store) {
 }
 
 fn dependent_cohorts_follow_changes_of_a_static_cohort(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     server.ingest(&[json!({ "event": "e", "distinct_id": "a" })]);
     let list = create(&server, json!({ "is_static": true }));
     let asks = |id: &Value| filters(json!({ "type": "cohort", "key": "id", "value": id }));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store, on_both_stores};
+use crate::harness::{Store, on_both_stores};
 
 on_both_stores! {
     groups_are_listed_found_and_changed,
@@ -15,7 +15,7 @@ const GROUPS: &str = "/api/projects/1/groups/";
 
 // contract: management 111
 fn groups_are_listed_found_and_changed(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     assert_eq!(server.get("/api/projects/1/groups_types/").expect(200).json(), json!([]));
     let identify = |key: &str, name: &str| {
         json!({ "event": "$groupidentify", "distinct_id": "u", "properties": {
@@ -97,7 +97,7 @@ fn identify(kind: &str, key: &str, set: Value) -> Value {
 }
 
 fn group_types_are_renamed(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let project = || server.get("/api/projects/1/").expect(200).json();
     assert_eq!(
         (&project()["has_group_types"], &project()["group_types"]),
@@ -141,7 +141,7 @@ fn group_types_are_renamed(store: Store) {
 }
 
 fn group_properties_and_values_are_counted(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     server.ingest(&[
         identify("company", "a", json!({ "plan": "pro", "seats": 5 })),
         identify("company", "b", json!({ "plan": "pro" })),
@@ -163,7 +163,7 @@ fn group_properties_and_values_are_counted(store: Store) {
 }
 
 fn related_groups_come_from_events(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let event = |id: &str, groups: Value| {
         json!({ "event": "e", "distinct_id": id, "properties": {
             "$set": { "email": format!("{id}@acme.io") }, "$groups": groups } })

@@ -23,7 +23,7 @@ fn event(id: &str, properties: Value) -> Value {
 }
 
 fn started(store: Store) -> Server {
-    let server = Server::start(store);
+    let server = store.start();
     server.ingest(&[
         json!({ "event": "e", "distinct_id": "u1", "timestamp": "2024-03-01T10:00:00Z",
             "properties": { "$set": { "email": "Ann@example.com", "plan": "pro", "n": 5 } } }),
@@ -297,7 +297,7 @@ fn person_property_values_are_counted_and_searched(store: Store) {
 }
 
 fn persons_are_filtered_by_a_property_of_any_name(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let long = "n".repeat(2_000);
     let names = ["plan", "PLAN", "a \"b\" \\%_", "naïve 🦔", "$initial_x", &long];
     let events: Vec<Value> = (0..)

@@ -15,7 +15,7 @@ on_both_stores! {
 const IDS: &str = "_create_static_person_ids";
 
 fn server(store: Store) -> Server {
-    let server = Server::start(store);
+    let server = store.start();
     let seen = |id: &str| json!({ "event": "seen", "distinct_id": id });
     server.ingest(&["a", "b", "c"].map(seen));
     server
@@ -148,7 +148,7 @@ fn static_cohort_adds_persons_by_request(store: Store) {
 
 /// The default limit of a hundred rows must not apply (query 3.1).
 fn static_cohort_holds_every_actor_of_its_query(store: Store) {
-    let server = Server::start(store);
+    let server = store.start();
     let seen = |no: usize| json!({ "event": "seen", "distinct_id": format!("u{no}") });
     server.ingest(&(0..150).map(seen).collect::<Vec<_>>());
     let hogql = |text: &str| json!({ "kind": "HogQLQuery", "query": text });

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Store};
+use crate::harness::Store;
 use crate::queries::run::{ask, rows};
 
 #[test]
 fn malicious_statements_are_rejected_and_release_memory() {
     let limits =
         [("HEDGEROW_QUERY_SECONDS_MAX", "2"), ("HEDGEROW_QUERY_MEMORY_BYTES_MAX", "64 MiB")];
-    let server = Server::with(Store::Sqlite, &limits);
+    let server = Store::Sqlite.start_with(&limits);
     let many = |one: &dyn Fn(usize) -> String| (0..1_500).map(one).collect::<Vec<_>>().join(", ");
     for text in [
         format!(
@@ -35,7 +35,7 @@ fn malicious_statements_are_rejected_and_release_memory() {
 #[test]
 fn properties_past_property_definitions_max_are_stored_but_not_defined() {
     let limits = [("HEDGEROW_PROPERTY_DEFINITIONS_MAX", "40")];
-    let server = Server::with(Store::Sqlite, &limits);
+    let server = Store::Sqlite.start_with(&limits);
     let many: serde_json::Map<String, Value> =
         (0..100).map(|no| (format!("p{no:03}"), json!(no))).collect();
     let event =

@@ -6,7 +6,7 @@ use crate::harness::{Response, Server, Store};
 
 /// Fixture F1 of the contract.
 fn f1() -> Server {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let event = |id: &str, name: &str, at: &str, properties: Value| {
         let timestamp = format!("2024-01-{at}:00Z");
         json!({ "event": name, "distinct_id": id, "timestamp": timestamp, "properties": properties })
@@ -190,7 +190,7 @@ fn hogql_statements_return_rows() {
 // contract: query 14-16
 #[test]
 fn rows_are_bounded() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     let events: Vec<Value> =
         (0..150).map(|n| json!({ "event": "e", "distinct_id": format!("d{n}") })).collect();
     server.ingest(&events);
@@ -408,7 +408,7 @@ fn insight_results_agree_alone_on_dashboards_and_on_shared_pages() {
 
 #[test]
 fn query_past_its_limits_fails_with_an_error() {
-    let server = Server::start(Store::Sqlite);
+    let server = Store::Sqlite.start();
     for text in [
         "select count() from numbers(1000000000) a cross join numbers(1000000000) b",
         "select groupArray(number) from numbers(1000000000)",
