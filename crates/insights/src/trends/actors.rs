@@ -45,7 +45,7 @@ impl SeriesQuery<'_> {
             DisplayMode::Total => None,
             _ => point.bucket(self.context, &point.day, &self.period.buckets)?,
         };
-        let around = (self.period.from, self.period.to);
+        let around = self.scanned_range()?;
         let plan = match point.value() {
             Some(_) => BreakdownPlan::new(filter, self.context, DIMENSIONS_MAX, around)?,
             None => BreakdownPlan::NoBreakdown,

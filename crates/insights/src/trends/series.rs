@@ -59,12 +59,7 @@ impl SeriesQuery<'_> {
     /// None if the series is a deleted action.
     pub fn lines(&self, filter: &BreakdownFilter) -> Result<Option<Lines>> {
         let Some(selection) = self.context.selection(self.node)? else { return Ok(None) };
-        match BreakdownPlan::new(
-            filter,
-            self.context,
-            DIMENSIONS_MAX,
-            (self.period.from, self.period.to),
-        )? {
+        match BreakdownPlan::new(filter, self.context, DIMENSIONS_MAX, self.scanned_range()?)? {
             BreakdownPlan::NoBreakdown => self.compute(&selection, None).map(Some),
             BreakdownPlan::Values(mut breakdown) => {
                 self.fill_bins(&selection, &mut breakdown)?;
@@ -262,6 +257,19 @@ impl SeriesQuery<'_> {
         let calendar = &self.context.dates.calendar;
         let day = calendar.start(at, Interval::Day)?;
         calendar.start(calendar.plus(day, Interval::Day, 1 - days)?, Interval::Day)
+    }
+
+    /// The time range of the events that the series counts: a rolling window begins before the
+    /// period.
+    pub(super) fn scanned_range(&self) -> Result<(i64, i64)> {
+        let Period { from, to, buckets } = self.period;
+        let days = match self.node.math {
+            Math::WeeklyActive => 7,
+            Math::MonthlyActive => 30,
+            _ => return Ok((*from, *to)),
+        };
+        let first = buckets.starts.first().copied().unwrap_or(*from);
+        Ok((self.window_start(first, days)?.min(*from), *to))
     }
 
     /// Distinct actors in a window of `days` days that ends with each bucket's last day.

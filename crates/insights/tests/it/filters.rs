@@ -108,6 +108,21 @@ fn session_properties_come_from_first_and_last_events() {
 }
 
 #[test]
+fn rolling_windows_know_sessions_before_the_date_range() {
+    let mut project = Project::empty();
+    for time in ["2023-12-20T10:00:00Z", "2023-12-20T10:10:00Z"] {
+        project.event("p", "a", time, json!({"$session_id": "s"}));
+    }
+    let by = json!({"breakdown": "$session_duration", "breakdown_type": "session"});
+    let query = with(a("monthly_active"), json!({ "breakdownFilter": by }));
+    for display in ["ActionsLineGraph", "BoldNumber"] {
+        let display = json!({"trendsFilter": {"display": display}});
+        let found = project.run(with(query.clone(), display));
+        assert_eq!(each(&found, "breakdown_value"), ["600"]);
+    }
+}
+
+#[test]
 fn actions_and_group_nodes_can_be_series() {
     let mut project = Project::f1();
     project.action(7, "Either", json!([{"event": "a"}, {"event": "b"}]));
