@@ -84,13 +84,12 @@ impl Chunk {
 
 #[cfg(test)]
 mod tests {
-    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-
     use super::*;
 
     #[test]
     fn chunked_bytes_round_trip_and_clones_are_isolated() {
-        let mut random = StdRng::seed_from_u64(5);
+        let seed = testing::seed_or(5);
+        let mut rng = seed.rng();
         let (mut bytes, mut plain) = (ChunkedBytes::default(), vec![Vec::new(); 1_000]);
         let check = |bytes: &ChunkedBytes, plain: &[Vec<u8>]| {
             for (at, text) in plain.iter().enumerate() {
@@ -99,8 +98,8 @@ mod tests {
         };
         let mut copies = Vec::new();
         for step in 0..6_000 {
-            let at = random.random_range(0..1_000);
-            let text = vec![step as u8; random.random_range(0..40)];
+            let at = rng.range(0..1_000);
+            let text = vec![step as u8; rng.range(0..40)];
             bytes.set(at, &text);
             plain[at] = text;
             if step % 1_500 == 0 {

@@ -147,21 +147,20 @@ impl IdSet {
 mod tests {
     use std::collections::BTreeSet;
 
-    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-
     use super::*;
 
     #[test]
     fn id_sets_agree_with_btree_sets_in_every_representation() {
-        let mut random = StdRng::seed_from_u64(7);
+        let seed = testing::seed_or(7);
+        let mut rng = seed.rng();
         for spread in [100u32, 20_000, 4_000_000] {
             let mut both = (IdSet::default(), BTreeSet::new());
             let mut other = (IdSet::default(), BTreeSet::new());
             for _ in 0..12_000 {
-                let number = random.random_range(0..spread);
+                let number = rng.range(0..spread);
                 both.0.insert(number);
                 both.1.insert(number);
-                let number = random.random_range(0..spread / 2);
+                let number = rng.range(0..spread / 2);
                 other.0.insert(number);
                 other.1.insert(number);
             }

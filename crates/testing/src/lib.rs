@@ -9,8 +9,12 @@
 mod deps;
 mod seed;
 
+#[cfg(feature = "clickhouse")]
+pub mod clickhouse;
 #[cfg(feature = "postgres")]
 pub mod database;
+#[cfg(feature = "insights")]
+pub mod insights;
 #[cfg(feature = "server")]
 pub mod server;
 

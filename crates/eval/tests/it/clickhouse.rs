@@ -1,11 +1,8 @@
 //! Compares results with ClickHouse (chDB), for the expressions in `expressions.txt`.
 
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-
 use hogql::types::{Kind, Type};
 use serde_json::Value;
+use testing::clickhouse::{self, Batch, Outcome};
 
 use crate::{compiled, evaluate};
 
@@ -40,36 +37,13 @@ pub(crate) fn lines() -> Vec<Line> {
     lines.map(line).collect()
 }
 
-/// The Python of `tools/install-test-deps`.
-fn python() -> PathBuf {
-    let directory =
-        std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
-            let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-            let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
-            cache.unwrap_or_else(home).join("hedgerow/test-deps")
-        });
-    directory.join("venv/bin/python")
-}
-
 /// ClickHouse's results, or its errors.
-fn theirs(expressions: &[String]) -> Vec<Result<Value, String>> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/oracle.py");
-    let mut child = Command::new(python())
-        .arg(script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("run tools/install-test-deps first");
-    let input = serde_json::to_string(expressions).unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "run tools/install-test-deps first");
-    let results: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let decode = |line: Value| match line.get("error") {
-        Some(error) => Err(error.to_string()),
-        None => Ok(line["result"].clone()),
-    };
-    results.into_iter().map(decode).collect()
+fn theirs(expressions: &[String]) -> Vec<Outcome> {
+    let select = |expression: &String| format!("select {expression} as x");
+    let queries = expressions.iter().map(|expression| (&select(expression)).into()).collect();
+    let batch = Batch { setup: Vec::new(), zone: "Europe/Berlin", queries };
+    let outcomes = clickhouse::run_batches(&[batch]).join().unwrap().remove(0);
+    outcomes.into_iter().map(|outcome| Ok(outcome?[0][0].clone())).collect()
 }
 
 /// ClickHouse formats date-times differently from our results.

@@ -1,4 +1,3 @@
-use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde_json::{Map, Value as Json, json};
 
 use super::*;
@@ -76,25 +75,26 @@ fn property_json_round_trips_byte_for_byte() {
 
 #[test]
 fn random_persons_and_their_columns_round_trip() {
-    let mut random = StdRng::seed_from_u64(3);
+    let seed = testing::seed_or(3);
+    let mut rng = seed.rng();
     let names: Vec<String> = (0..12).map(|name| format!("name {name}")).collect();
     let mut texts = Vec::new();
     for _ in 0..3_000 {
         let mut object = Map::new();
         for name in &names {
-            let value = match random.random_range(0..10) {
-                0 => json!(random.random_range(0..10)),
-                1 => json!(random.random::<f64>()),
-                2 => json!("x".repeat(random.random_range(0..300))),
-                3 => json!({ "in": random.random_range(0..3) }),
+            let value = match rng.range(0..10) {
+                0 => json!(rng.range(0..10)),
+                1 => json!(rng.range(0.0..1.0)),
+                2 => json!("x".repeat(rng.range(0..300))),
+                3 => json!({ "in": rng.range(0..3) }),
                 4 => Json::Null,
-                5 => json!(["free", "team"][random.random_range(0..2)]),
+                5 => json!(["free", "team"][rng.range(0..2)]),
                 _ => continue,
             };
             object.insert(name.clone(), value);
         }
         let text = Json::Object(object).to_string();
-        texts.push(random.random_bool(0.95).then_some(text));
+        texts.push(rng.chance(95).then_some(text));
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut store = check(&texts, &names);
@@ -102,7 +102,7 @@ fn random_persons_and_their_columns_round_trip() {
     let before = store.clone();
     let mut changed = texts.clone();
     for _ in 0..2_000 {
-        let (at, from) = (random.random_range(0..3_000), random.random_range(0..3_000));
+        let (at, from) = (rng.range(0..3_000), rng.range(0..3_000));
         changed[at].clone_from(&texts[from]);
         match &changed[at] {
             Some(text) => store.set(at, text),
@@ -154,17 +154,18 @@ fn full_code_book_stops_growing() {
 
 #[test]
 fn similar_persons_take_a_fraction_of_their_json() {
-    let mut random = StdRng::seed_from_u64(9);
+    let seed = testing::seed_or(9);
+    let mut rng = seed.rng();
     let mut store = PropertyStore::default();
     let (mut plain, mut cached) = (0, 0);
     for at in 0..2_000 {
         let mut object = Map::new();
         for part in ["$", "$initial_"] {
             for name in ["browser", "os", "device_type", "referrer", "geoip_country_code"] {
-                let value = format!("{name} {}", random.random_range(0..6));
+                let value = format!("{name} {}", rng.range(0..6));
                 object.insert(format!("{part}{name}"), value.into());
             }
-            let page = format!("https://app.example.com/docs/{}", random.random_range(0..400));
+            let page = format!("https://app.example.com/docs/{}", rng.range(0..400));
             object.insert(format!("{part}current_url"), page.into());
         }
         object.insert("email".into(), format!("user{at}@example.com").into());

@@ -265,20 +265,19 @@ impl Table for DistinctByValue {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-
     use super::*;
 
     #[test]
     fn distinct_counts_of_many_values_equal_those_of_plain_sets() {
-        let mut random = StdRng::seed_from_u64(11);
+        let seed = testing::seed_or(11);
+        let mut rng = seed.rng();
         let (lists, limits) =
             (SharedPairs::default(), crate::QueryLimits::new(None, Default::default(), 0));
         let mut state = ThreadState::new(limits.reserve());
         let mut plain = BTreeMap::<u32, BTreeSet<u32>>::new();
         for _ in 0..60_000 {
-            let value = random.random_range(0..1_500);
-            let actor = random.random_range(0..40);
+            let value = rng.range(0..1_500);
+            let actor = rng.range(0..40);
             state.add(value, actor, &lists);
             plain.entry(value).or_default().insert(actor);
         }

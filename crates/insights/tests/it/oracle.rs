@@ -6,11 +6,10 @@ mod behavioral;
 mod funnels;
 mod history;
 mod others;
-mod queries;
 mod trends;
 
-use rand::{SeedableRng as _, rngs::StdRng};
 use serde_json::Value as Json;
+use testing::insights::Generator;
 
 use crate::project::Project;
 use history::History;
@@ -58,9 +57,9 @@ fn only(results: &Json, shape: &Json) -> Json {
     }
 }
 
-fn check(project: &Project, history: &History, query: &Json, seed: u64) {
+fn check(project: &Project, history: &History, query: &Json) {
     let found = project.try_run(query);
-    let found = found.unwrap_or_else(|error| panic!("seed {seed}: {query}: {error}")).results;
+    let found = found.unwrap_or_else(|error| panic!("{query}: {error}")).results;
     let expected = match query["kind"].as_str().unwrap() {
         "TrendsQuery" => trends::reference(history, query),
         "FunnelsQuery" => funnels::reference(history, query),
@@ -69,22 +68,22 @@ fn check(project: &Project, history: &History, query: &Json, seed: u64) {
         "StickinessQuery" => others::stickiness(history, query),
         _ => others::paths(history, query),
     };
-    actors::check(project, query, &found, seed);
+    actors::check(project, query, &found);
     let found = only(&found, &expected);
-    assert!(same(&found, &expected), "seed {seed}: {query}\nfound    {found}\nexpected {expected}");
+    assert!(same(&found, &expected), "{query}\nfound    {found}\nexpected {expected}");
 }
 
 #[test]
 fn insight_results_agree_with_the_reference_implementation() {
-    for seed in 0..PROJECTS {
-        let mut random = StdRng::seed_from_u64(seed);
-        let (project, history) = History::random(&mut random);
+    for seed in testing::seeds(0..PROJECTS) {
+        let mut rng = seed.rng();
+        let (project, history) = History::random(&mut rng);
         for _ in 0..QUERIES {
-            let query = queries::any(&mut random, &history);
-            check(&project, &history, &query, seed);
+            let query = Generator { rng: &mut rng, reference: &history }.query();
+            check(&project, &history, &query);
         }
         for _ in 0..BEHAVIORAL_FILTERS {
-            behavioral::check(&project, &history, &mut random, seed);
+            behavioral::check(&project, &history, &mut rng);
         }
     }
 }

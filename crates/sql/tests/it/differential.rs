@@ -4,13 +4,11 @@
 //! the statements of an independent reference lowering; and by ClickHouse, as the same statements.
 //! Generated statements are run by this crate and by ClickHouse.
 
-mod clickhouse;
+mod comparison;
 mod fixed_events;
 mod generated_statements;
-mod insight_generator;
 mod mirrored_project;
 mod reference;
-mod rng;
 
 use std::ops::Range;
 use std::path::Path;
@@ -19,13 +17,14 @@ use std::rc::Rc;
 use hogql::PlaceholderValues;
 use serde_json::{Value as Json, json};
 use sql::Limits;
+use testing::clickhouse::{self, Batch, Outcome, Query};
+use testing::{Rng, SEED, insights};
 
 use crate::support::LIMITS;
-use clickhouse::{Batch, Outcome, Query, difference, disagreement, report};
+use comparison::{difference, disagreement, report};
 use mirrored_project::{MirroredProject, ZONES};
 use reference::fragments::ReferencePlan;
 use reference::lower;
-use rng::Rng;
 
 /// Queries of one generated project.
 const QUERIES_PER_PROJECT: u64 = 100;
@@ -40,11 +39,12 @@ const _: () = assert!(INSIGHTS + STATEMENTS + fixed_events::STATEMENTS >= 2_000)
 /// Compares with ClickHouse's outcomes; returns what differs.
 type Check = dyn FnOnce(&[Outcome]) -> Option<String>;
 
-/// The seeds to run: `count` by default. `HEDGEROW_ORACLE_SEED` is the first one, and the only one
+/// The seeds to run, one per query: `count` by default. [`SEED`] sets the first one, and the only one
 /// unless `HEDGEROW_ORACLE_QUERIES` sets the number.
 fn seeds(count: u64) -> Range<u64> {
-    let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
-    match (number("HEDGEROW_ORACLE_SEED"), number("HEDGEROW_ORACLE_QUERIES")) {
+    let queries = std::env::var("HEDGEROW_ORACLE_QUERIES").ok();
+    let queries: Option<u64> = queries.map(|number| number.parse().unwrap());
+    match (testing::given_seed(), queries) {
         (Some(seed), queries) => seed..seed + queries.unwrap_or(1),
         (None, queries) => 0..queries.unwrap_or(count),
     }
@@ -153,7 +153,7 @@ fn insights_agree_with_reference_statements_and_clickhouse() {
     let dir = tempfile::tempdir().unwrap();
     let seeds = seeds(INSIGHTS);
     let generate = |rng: &mut Rng, project: &MirroredProject| {
-        let query = insight_generator::any(rng, project);
+        let query = insights::Generator { rng, reference: project }.query();
         let reference = lower(project, &query);
         (query, Rc::new(reference))
     };
@@ -164,7 +164,7 @@ fn insights_agree_with_reference_statements_and_clickhouse() {
         |project: &MirroredProject, seed: u64, (query, reference): &(Json, Rc<ReferencePlan>)| {
             let ours = run(project, seed, &reference.texts());
             let insight = project.run_insight(query);
-            let head = format!("seed {seed}, {}: {query}", project.zone);
+            let head = format!("{SEED}={seed}, {}: {query}", project.zone);
             let reference = reference.clone();
             Box::new(move |theirs: &[Outcome]| {
                 let texts = reference.texts();
@@ -195,7 +195,7 @@ fn generated_statements_agree_with_clickhouse() {
     let theirs = |text: &String| vec![text.into()];
     let ours = |project: &MirroredProject, seed: u64, text: &String| {
         let ours = run(project, seed, &[text]);
-        let head = format!("seed {seed}, {}", project.zone);
+        let head = format!("{SEED}={seed}, {}", project.zone);
         let text = text.clone();
         Box::new(move |theirs: &[Outcome]| {
             first_disagreement(&[&text], &ours, theirs).map(|why| format!("{head}\n{why}"))

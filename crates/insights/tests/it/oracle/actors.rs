@@ -8,35 +8,23 @@ use crate::project::Project;
 struct Check<'a> {
     project: &'a Project,
     query: &'a Json,
-    seed: u64,
 }
 
 impl Check<'_> {
     fn actors(&self, query: &Json, point: &Json) -> InsightActors {
         self.project.actors(query, point).unwrap_or_else(|error| {
-            panic!("seed {}: {query} at {point}: {error}", self.seed);
+            panic!("{query} at {point}: {error}");
         })
     }
 
     fn count(&self, point: Json, number: &Json) {
         let found = self.actors(self.query, &point).actors.len();
-        assert_eq!(
-            found as f64,
-            number.as_f64().unwrap(),
-            "seed {}: {} at {point}",
-            self.seed,
-            self.query
-        );
+        assert_eq!(found as f64, number.as_f64().unwrap(), "{} at {point}", self.query);
     }
 
     fn events(&self, query: &Json, point: Json, number: &Json) {
         let found: u64 = self.actors(query, &point).actors.iter().map(|actor| actor.events).sum();
-        assert_eq!(
-            found as f64,
-            number.as_f64().unwrap(),
-            "seed {}: {query} at {point}",
-            self.seed
-        );
+        assert_eq!(found as f64, number.as_f64().unwrap(), "{query} at {point}");
     }
 }
 
@@ -60,8 +48,8 @@ fn with(mut point: Json, key: &str, value: &Json) -> Json {
     point
 }
 
-pub fn check(project: &Project, query: &Json, results: &Json, seed: u64) {
-    let check = Check { project, query, seed };
+pub fn check(project: &Project, query: &Json, results: &Json) {
+    let check = Check { project, query };
     match query["kind"].as_str().unwrap() {
         "TrendsQuery" => trends(&check, results),
         "FunnelsQuery" => funnels(&check, results),
@@ -170,13 +158,7 @@ fn funnels(check: &Check<'_>, results: &Json) {
                         0.0 => 0.0,
                         entered => (converted / entered * 10_000.0).round() / 100.0,
                     };
-                    assert_eq!(
-                        percent.as_f64().unwrap(),
-                        expected,
-                        "seed {}: {} on {day}",
-                        check.seed,
-                        check.query
-                    );
+                    assert_eq!(percent.as_f64().unwrap(), expected, "{} on {day}", check.query);
                 }
             }
         }

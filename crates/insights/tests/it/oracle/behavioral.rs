@@ -3,28 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::property::{Dialect, Node};
-use rand::RngExt as _;
-use rand::rngs::StdRng;
 use serde_json::{Value as Json, json};
+use testing::Rng;
+use testing::insights::Generator;
 
 use super::history::History;
-use super::queries;
 use crate::project::{Project, at, limits};
 
 const HOUR: i64 = 3_600_000_000;
 
-fn random_leaf(random: &mut StdRng) -> Json {
+fn random_leaf(history: &History, rng: &mut Rng) -> Json {
     let kinds = ["performed_event", "performed_event_multiple", "performed_event_first_time"];
     json!({
         "type": "behavioral",
         "event_type": "events",
-        "key": queries::one(random, &["a", "b", "c"]),
-        "value": queries::one(random, &kinds),
-        "operator": queries::one(random, &["gte", "lte", "gt", "lt", "exact"]),
-        "operator_value": random.random_range(1..5),
-        "time_value": random.random_range(1..400),
+        "key": rng.pick(&["a", "b", "c"]),
+        "value": rng.pick(&kinds),
+        "operator": rng.pick(&["gte", "lte", "gt", "lt", "exact"]),
+        "operator_value": rng.range(1..5),
+        "time_value": rng.range(1..400),
         "time_interval": "hour",
-        "event_filters": queries::filters(random),
+        "event_filters": Generator { rng, reference: history }.filters(),
     })
 }
 
@@ -59,12 +58,12 @@ fn expected(project: &Project, history: &History, leaf: &Json) -> BTreeSet<u32> 
     did.into_iter().filter(|(_, times)| fits(times)).map(|(person, _)| person).collect()
 }
 
-pub fn check(project: &Project, history: &History, random: &mut StdRng, seed: u64) {
-    let leaf = random_leaf(random);
+pub fn check(project: &Project, history: &History, rng: &mut Rng) {
+    let leaf = random_leaf(history, rng);
     let node = Node::parse(&leaf, &Dialect::default()).unwrap();
     let mut found = Vec::new();
     node.behavioral_filters(&mut found);
     let found = insights::matching_persons(found[0], &project.view(), &limits()).unwrap();
     let found: BTreeSet<u32> = found.iter().collect();
-    assert_eq!(found, expected(project, history, &leaf), "seed {seed}: {leaf}");
+    assert_eq!(found, expected(project, history, &leaf), "{leaf}");
 }

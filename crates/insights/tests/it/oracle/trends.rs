@@ -94,6 +94,8 @@ fn combine(all: &[Vec<Line>], formula: &str, display: &str) -> Vec<Line> {
         let at = |at: usize| {
             let (a, b) = (of(0, at), of(1, at));
             match formula {
+                "(A - B) / (A + B)" if a + b == 0.0 => 0.0,
+                "(A - B) / (A + B)" => (a - b) / (a + b),
                 "A / B" if b == 0.0 => 0.0,
                 "A / B" => a / b,
                 "A - B" => a - b,
@@ -121,13 +123,13 @@ fn place(value: &Option<Vec<String>>) -> u8 {
 impl Asked<'_> {
     fn lines(&self) -> Vec<Line> {
         let mut lines = self.unsmoothed();
-        if let Some(3) = self.query["trendsFilter"]["smoothingIntervals"].as_u64()
+        if let Some(intervals) = self.query["trendsFilter"]["smoothingIntervals"].as_u64()
             && self.display != "BoldNumber"
         {
             for (_, data) in &mut lines {
                 let old = data.clone();
                 for at in 0..old.len() {
-                    let window = &old[at.saturating_sub(2)..=at];
+                    let window = &old[(at + 1).saturating_sub(intervals as usize)..=at];
                     data[at] = (window.iter().sum::<f64>() / window.len() as f64).floor();
                 }
             }

@@ -7,10 +7,12 @@ use std::path::Path;
 use model::definition::{PropertyOwner, PropertyType};
 use model::person::person_uuid;
 use serde_json::json;
+use testing::clickhouse::{self, Batch, Outcome};
+use testing::{Rng, SEED};
 use warehouse::Settings;
 
-use super::clickhouse::{self, Batch, Outcome, disagreement, report};
-use super::rng::Rng;
+use super::comparison::{disagreement, report};
+use super::seeds;
 use crate::support::{PROJECT, Store, time};
 
 use statements::{HANDWRITTEN, statement};
@@ -54,20 +56,20 @@ fn stores(dir: &Path) -> (Store, Vec<String>) {
     let start = time("2024-01-01T00:00:00Z").as_micros();
     let mut rows = Vec::new();
     for no in 0..EVENTS {
-        let person = rng.below(PERSONS);
-        let id = format!("{}{person}", if rng.below(3) == 0 { "v" } else { "u" });
+        let person = rng.range(0..PERSONS);
+        let id = format!("{}{person}", if rng.range(0..3) == 0 { "v" } else { "u" });
         // All different, so that an order by timestamp is total.
-        let at = start + (rng.below(SPAN_MICROS / EVENTS) + no * (SPAN_MICROS / EVENTS)) as i64;
-        let name = NAMES[(rng.below(10) as usize).min(3)];
+        let at = start + (rng.range(0..SPAN_MICROS / EVENTS) + no * (SPAN_MICROS / EVENTS)) as i64;
+        let name = NAMES[(rng.range(0..10) as usize).min(3)];
         let mut properties = json!({});
-        if rng.below(4) > 0 {
-            properties["amount"] = json!(rng.below(1_000) as f64 / 8.0);
+        if rng.range(0..4) > 0 {
+            properties["amount"] = json!(rng.range(0..1_000) as f64 / 8.0);
         }
-        if rng.below(5) > 0 {
-            properties["browser"] = json!(BROWSERS[rng.below(3) as usize]);
+        if rng.range(0..5) > 0 {
+            properties["browser"] = json!(BROWSERS[rng.range(0..3) as usize]);
         }
-        if rng.below(2) > 0 {
-            properties["active"] = json!(rng.below(2) == 0);
+        if rng.range(0..2) > 0 {
+            properties["active"] = json!(rng.range(0..2) == 0);
         }
         let at = model::Timestamp::from_micros(at);
         let row = store.row(PROJECT, name, &id, at, properties.clone(), Default::default());
@@ -122,7 +124,7 @@ fn stores(dir: &Path) -> (Store, Vec<String>) {
 fn statements_over_many_events_agree_with_clickhouse() {
     let dir = tempfile::tempdir().unwrap();
     let (store, setup) = stores(dir.path());
-    let seeds = 0..STATEMENTS;
+    let seeds = seeds(STATEMENTS);
     let mut texts: Vec<String> = seeds.clone().map(|seed| statement(&mut Rng::new(seed))).collect();
     texts.extend(HANDWRITTEN.iter().map(|text| (*text).to_owned()));
     let queries = texts.iter().map(Into::into).collect();
@@ -135,8 +137,12 @@ fn statements_over_many_events_agree_with_clickhouse() {
     let theirs = theirs.join().unwrap().remove(0);
     let each = texts.iter().zip(ours.iter().zip(&theirs)).enumerate();
     let wrong: Vec<String> = each
-        .filter_map(|(seed, (text, (ours, theirs)))| {
-            Some(format!("seed {seed}\n{}", disagreement(text, ours, theirs)?))
+        .filter_map(|(no, (text, (ours, theirs)))| {
+            let why = disagreement(text, ours, theirs)?;
+            Some(match seeds.clone().nth(no) {
+                Some(seed) => format!("{SEED}={seed}\n{why}"),
+                None => why,
+            })
         })
         .collect();
     report("statements over many events", &seeds, texts.len(), &wrong);

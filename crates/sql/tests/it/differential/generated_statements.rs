@@ -7,31 +7,31 @@
 mod empty_aggregates;
 mod expressions;
 
-use crate::differential::rng::Rng;
 use expressions::{TIMES, array, boolean, date, float, natural, text, time};
+use testing::Rng;
 
 /// The nesting depth of expressions.
 const DEPTH: u64 = 3;
 
 /// A condition of WHERE, where null counts as false.
 fn condition(rng: &mut Rng) -> String {
-    match rng.below(11) {
-        0 => format!("properties.amount > {}", rng.below(9)),
+    match rng.range(0..11) {
+        0 => format!("properties.amount > {}", rng.range(0..9)),
         1 => "properties.browser in ('Chrome', 'Überfox')".to_owned(),
         2 => "properties.active".to_owned(),
         3 => format!(
             "person_id in (select person_id from cohort_people where cohort_id = {})",
-            5 + rng.below(2)
+            5 + rng.range(0..2)
         ),
         4 => format!(
             "person_id not in (select id from persons where properties.age > {})",
-            20 + rng.below(30)
+            20 + rng.range(0..30)
         ),
         5 => format!(
             "distinct_id in (select distinct_id from events group by distinct_id having count() > {})",
-            rng.below(20)
+            rng.range(0..20)
         ),
-        6 => format!("timestamp >= '2024-03-{} 02:30:00'", 10 + rng.below(20)),
+        6 => format!("timestamp >= '2024-03-{} 02:30:00'", 10 + rng.range(0..20)),
         7 => format!(
             "{} in (select properties.browser from events where {})",
             rng.pick(&["properties.browser", "ifNull(properties.browser, '') not"]),
@@ -42,7 +42,7 @@ fn condition(rng: &mut Rng) -> String {
 }
 
 fn filter(rng: &mut Rng) -> String {
-    match rng.below(3) {
+    match rng.range(0..3) {
         0 => String::new(),
         1 => format!(" where {}", condition(rng)),
         _ => format!(" where {} and {}", condition(rng), condition(rng)),
@@ -51,7 +51,7 @@ fn filter(rng: &mut Rng) -> String {
 
 /// A value of any type that can be selected, sorted and grouped by.
 fn value(rng: &mut Rng, depth: u64) -> String {
-    match rng.below(8) {
+    match rng.range(0..8) {
         0 | 1 => natural(rng, depth),
         2 => format!("round({}, 6)", float(rng, depth)),
         3 | 4 => text(rng, depth),
@@ -62,7 +62,7 @@ fn value(rng: &mut Rng, depth: u64) -> String {
 }
 
 fn key(rng: &mut Rng) -> String {
-    match rng.below(6) {
+    match rng.range(0..6) {
         0 => "properties.browser".to_owned(),
         1 => "person.properties.plan".to_owned(),
         2 => format!("toString({})", date(rng, 1)),
@@ -74,7 +74,7 @@ fn key(rng: &mut Rng) -> String {
 
 fn aggregate(rng: &mut Rng) -> String {
     let (number, other) = (natural(rng, 1), float(rng, 1));
-    match rng.below(22) {
+    match rng.range(0..22) {
         0 => "count()".to_owned(),
         1 => "count(properties.amount)".to_owned(),
         2 => format!("countIf({})", boolean(rng, 1)),
@@ -91,7 +91,7 @@ fn aggregate(rng: &mut Rng) -> String {
         13 => format!("argMin({number}, (toUnixTimestamp(timestamp), toString(uuid)))"),
         14 => format!("arraySort(groupUniqArray({}))", text(rng, 1)),
         15 => format!("arraySort(groupArray({number}))"),
-        16 => format!("round(quantile(0.{})({other}), 6)", 1 + rng.below(9)),
+        16 => format!("round(quantile(0.{})({other}), 6)", rng.range(1..=9)),
         17 => format!("median({number})"),
         18 => format!("arrayMap(x -> round(x, 6), quantiles(0.25, 0.9)({other}))"),
         19 => format!("groupBitXor({number})"),
@@ -101,7 +101,7 @@ fn aggregate(rng: &mut Rng) -> String {
 }
 
 fn several(rng: &mut Rng, most: u64, of: fn(&mut Rng) -> String) -> Vec<String> {
-    (0..1 + rng.below(most)).map(|_| of(rng)).collect()
+    (0..rng.range(1..=most)).map(|_| of(rng)).collect()
 }
 
 fn column_numbers(count: usize) -> String {
@@ -109,9 +109,9 @@ fn column_numbers(count: usize) -> String {
 }
 
 fn limit(rng: &mut Rng) -> String {
-    match rng.below(3) {
-        0 => format!(" limit {}", 1 + rng.below(40)),
-        1 => format!(" limit {} offset {}", 1 + rng.below(40), rng.below(9)),
+    match rng.range(0..3) {
+        0 => format!(" limit {}", rng.range(1..=40)),
+        1 => format!(" limit {} offset {}", rng.range(1..=40), rng.range(0..9)),
         _ => " limit 9000".to_owned(),
     }
 }
@@ -119,11 +119,11 @@ fn limit(rng: &mut Rng) -> String {
 fn rows(rng: &mut Rng) -> String {
     let columns = several(rng, 3, |rng| value(rng, DEPTH));
     let filter = filter(rng);
-    let by = match rng.below(4) {
-        0 => format!(" limit {} by {}", 1 + rng.below(3), key(rng)),
+    let by = match rng.range(0..4) {
+        0 => format!(" limit {} by {}", rng.range(1..=3), key(rng)),
         _ => String::new(),
     };
-    let order = match rng.below(3) {
+    let order = match rng.range(0..3) {
         0 => format!("{} desc, toString(uuid)", key(rng)),
         1 => format!("{}, toString(uuid) desc", natural(rng, 1)),
         _ => "toString(uuid)".to_owned(),
@@ -135,8 +135,8 @@ fn grouped(rng: &mut Rng) -> String {
     let keys = several(rng, 2, key);
     let mut columns = keys.clone();
     columns.extend(several(rng, 4, aggregate));
-    let having = match rng.below(4) {
-        0 => format!(" having count() > {}", rng.below(9)),
+    let having = match rng.range(0..4) {
+        0 => format!(" having count() > {}", rng.range(0..9)),
         _ => String::new(),
     };
     format!(
@@ -150,7 +150,7 @@ fn grouped(rng: &mut Rng) -> String {
 }
 
 fn windowed(rng: &mut Rng) -> String {
-    let partition = match rng.below(3) {
+    let partition = match rng.range(0..3) {
         0 => String::new(),
         _ => format!("partition by {} ", key(rng)),
     };
@@ -166,7 +166,7 @@ fn windowed(rng: &mut Rng) -> String {
         "over ({partition}order by toString(uuid) rows between unbounded preceding and unbounded \
          following)"
     );
-    let one = |rng: &mut Rng| match rng.below(10) {
+    let one = |rng: &mut Rng| match rng.range(0..10) {
         0 => format!("row_number() over ({partition}order by toString(uuid))"),
         1 => format!("rank() over ({partition}order by toDayOfWeek(timestamp))"),
         2 => format!("dense_rank() over ({partition}order by toHour(timestamp))"),
@@ -178,7 +178,7 @@ fn windowed(rng: &mut Rng) -> String {
         8 => format!("first_value({}) {over}", text(rng, 1)),
         _ => format!("max({}) {over}", natural(rng, 1)),
     };
-    let columns: Vec<String> = (0..1 + rng.below(3)).map(|_| one(rng)).collect();
+    let columns: Vec<String> = (0..rng.range(1..=3)).map(|_| one(rng)).collect();
     let filter = filter(rng);
     format!(
         "select toString(uuid), {} from events{filter} order by toString(uuid){}",
@@ -189,7 +189,7 @@ fn windowed(rng: &mut Rng) -> String {
 
 fn joined(rng: &mut Rng) -> String {
     let kind = rng.pick(&["inner join", "left join", "right join", "full join"]);
-    match rng.below(5) {
+    match rng.range(0..5) {
         0 => format!(
             "select p.properties.plan, e.event, count(), count(distinct e.distinct_id), \
              max(p.properties.age) from events e {} persons p on e.person_id = p.id group by 1, 2 \
@@ -218,10 +218,10 @@ fn joined(rng: &mut Rng) -> String {
         3 => format!(
             "select n.number, count(), sum(e.h) from numbers({}) n inner join (select {} as h from \
              events{}) e on n.number = e.h % {} group by 1 order by 1",
-            2 + rng.below(9),
+            2 + rng.range(0..9),
             natural(rng, 1),
             filter(rng),
-            2 + rng.below(9)
+            2 + rng.range(0..9)
         ),
         _ => format!(
             "select x.event, y.event, count(), min(y.t - x.t) from (select event, person_id, \
@@ -230,14 +230,14 @@ fn joined(rng: &mut Rng) -> String {
              x.person_id = y.person_id where x.t < y.t and y.t - x.t < {} group by 1, 2 order by 1, 2",
             filter(rng),
             filter(rng),
-            3_600_000 * (1 + rng.below(200))
+            3_600_000 * (rng.range(1..=200))
         ),
     }
 }
 
 fn nested(rng: &mut Rng) -> String {
     let (inner, outer) = (key(rng), rng.pick(&["sum(c)", "max(c)", "count()", "median(c)"]));
-    match rng.below(6) {
+    match rng.range(0..6) {
         0 => format!(
             "select ifNull(toString(k) < 'd', 0) as g, {outer} from (select {inner} as k, \
              count() as c from events{} group by k) group by g order by g",
@@ -249,7 +249,7 @@ fn nested(rng: &mut Rng) -> String {
              {} order by n",
             aggregate(rng),
             filter(rng),
-            1 + rng.below(12)
+            rng.range(1..=12)
         ),
         2 => format!(
             "select {inner} as k, count() from events where {} > (select avg({}) from events) \
@@ -298,7 +298,7 @@ fn sets(rng: &mut Rng) -> String {
 }
 
 pub fn statement(rng: &mut Rng) -> String {
-    match rng.below(20) {
+    match rng.range(0..20) {
         0..=4 => rows(rng),
         5..=8 => grouped(rng),
         9 | 10 => windowed(rng),

@@ -12,10 +12,10 @@ use model::definition::{PropertyOwner, PropertyType};
 use model::person::{DistinctNo, IdentityChanges, PersonNo, person_uuid};
 use model::{ActionId, Timestamp};
 use serde_json::{Value as Json, json};
+use testing::Rng;
 use warehouse::{CompactionKind, DeleteSelection, EventRow, Settings};
 
 use super::reference::fragments::test_accounts;
-use crate::differential::rng::Rng;
 use crate::support::{PROJECT, Store, time};
 
 /// With and without daylight saving, and with offsets of half an hour.
@@ -132,10 +132,10 @@ impl MirroredProject {
 
 impl Generator {
     fn fill(&mut self) {
-        for no in 0..4 + self.rng.below(7) as u32 {
+        for no in 0..4 + self.rng.range(0..7) as u32 {
             self.person(no);
         }
-        for no in 0..self.rng.below(4) {
+        for no in 0..self.rng.range(0..4) {
             self.id(&format!("anonymous-{no}"), None);
         }
         for (key, tier, size) in [("g0", "free", 3), ("g1", "pro", 40), ("g2", "pro", 7)] {
@@ -144,7 +144,7 @@ impl Generator {
             self.log.groups.push(json!({"key": key, "properties": properties.to_string()}));
         }
         self.store.project.groups.insert("company".to_owned(), 0);
-        let count = 60 + self.rng.below(140);
+        let count = 60 + self.rng.range(0..140);
         for no in 0..count {
             match self.rows.is_empty() || !self.rng.chance(5) {
                 true => self.event(),
@@ -196,16 +196,17 @@ impl Generator {
     }
 
     fn person(&mut self, no: u32) {
-        let ids: Vec<String> = (0..1 + self.rng.below(3)).map(|at| format!("p{no}-{at}")).collect();
+        let ids: Vec<String> =
+            (0..1 + self.rng.range(0..3)).map(|at| format!("p{no}-{at}")).collect();
         let mut properties = json!({});
         let plan = self.rng.pick(&["", "free", "pro", "team"]);
         if !plan.is_empty() {
             properties["plan"] = json!(plan);
         }
         if self.rng.chance(70) {
-            properties["age"] = json!(18 + self.rng.below(50));
+            properties["age"] = json!(18 + self.rng.range(0..50));
         }
-        let created = time(START).as_micros() + self.rng.below(SPAN_MS) as i64 * 1_000;
+        let created = time(START).as_micros() + self.rng.range(0..SPAN_MS) as i64 * 1_000;
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
         let since = Timestamp::from_micros(created);
         self.store.person_since(since, no, &texts, properties.clone());
@@ -221,9 +222,9 @@ impl Generator {
             // Bursts, so that paths and short funnel windows match something.
             let mut at = match self.rows.last() {
                 Some(row) if self.rng.chance(40) => {
-                    row.timestamp.as_micros() / 1_000 + self.rng.below(40 * 60_000) as i64
+                    row.timestamp.as_micros() / 1_000 + self.rng.range(0..40 * 60_000) as i64
                 }
-                _ => start + self.rng.below(SPAN_MS) as i64,
+                _ => start + self.rng.range(0..SPAN_MS) as i64,
             };
             if !self.has_unique_timestamps {
                 at -= at % 600_000;
@@ -237,30 +238,30 @@ impl Generator {
     fn properties(&mut self, event: &str, at: Timestamp) -> Json {
         let rng = &mut self.rng;
         let mut properties = json!({});
-        let quarters = rng.below(48) as f64 / 4.0;
-        properties["amount"] = match rng.below(14) {
+        let quarters = rng.range(0..48) as f64 / 4.0;
+        properties["amount"] = match rng.range(0..14) {
             0 => json!("none"),
             1 => json!(""),
             2 => json!(null),
             3 => json!(format!("{quarters}")),
             4 => json!(-quarters),
             5 => json!(true),
-            6 | 7 => json!(rng.below(9)),
+            6 | 7 => json!(rng.range(0..9)),
             _ => json!(quarters),
         };
-        properties["browser"] = match rng.below(12) {
+        properties["browser"] = match rng.range(0..12) {
             0 => json!(""),
             1 => json!(null),
             2 => json!("chrome"),
             3 => json!("Überfox"),
-            4 => json!(rng.below(3)),
+            4 => json!(rng.range(0..3)),
             _ => json!(rng.pick(&["Chrome", "Firefox", "Safari"])),
         };
         properties["active"] = json!(rng.chance(50));
-        properties["$session_id"] = match rng.below(12) {
+        properties["$session_id"] = match rng.range(0..12) {
             0 => json!(""),
             // As with SDKs, a session lasts a day at most.
-            _ => json!(format!("s{}-{}", at.as_micros() / 86_400_000_000, rng.below(3))),
+            _ => json!(format!("s{}-{}", at.as_micros() / 86_400_000_000, rng.range(0..3))),
         };
         for name in ["amount", "browser", "active", "$session_id"] {
             if rng.chance(20) {
@@ -276,7 +277,7 @@ impl Generator {
 
     fn event(&mut self) {
         let event = self.rng.pick(&["a", "a", "a", "b", "b", "c", "$pageview"]);
-        let no = self.rng.below(self.ids.len() as u64) as usize;
+        let no = self.rng.range(0..self.ids.len());
         let id = self.ids[no].0.clone();
         let at = self.timestamp();
         let properties = self.properties(event, at);
@@ -289,7 +290,7 @@ impl Generator {
 
     /// Ingests an event again, sometimes with another timestamp and other properties.
     fn duplicate(&mut self) {
-        let no = self.rng.below(self.rows.len() as u64) as usize;
+        let no = self.rng.range(0..self.rows.len());
         let mut row = self.rows[no].clone();
         if self.rng.chance(50) {
             row.timestamp = self.timestamp();
@@ -315,7 +316,7 @@ impl Generator {
 
     fn delete(&mut self) {
         let before = self.store.warehouse.applied_position();
-        let no = self.rng.below(self.rows.len() as u64) as usize;
+        let no = self.rng.range(0..self.rows.len());
         let row = &self.rows[no];
         let (id, uuid) = (row.distinct_id.to_string(), row.uuid);
         let selection = match self.rng.chance(30) {
@@ -333,7 +334,7 @@ impl Generator {
     fn random_person(&mut self) -> u32 {
         let mut all: Vec<u32> = self.log.persons.keys().copied().collect();
         all.sort_unstable();
-        all[self.rng.below(all.len() as u64) as usize]
+        all[self.rng.range(0..all.len())]
     }
 
     /// Merges a person into another.

@@ -3,7 +3,7 @@
 //! It avoids what differs by design: comparisons with null outside of a filter, and results that
 //! depend on the order of unsorted rows.
 
-use crate::differential::rng::Rng;
+use testing::Rng;
 
 const KEYS: &[&str] = &[
     "event",
@@ -128,7 +128,7 @@ pub const HANDWRITTEN: &[&str] = &[
 
 fn condition(rng: &mut Rng) -> String {
     let one = rng.pick(CONDITIONS);
-    match rng.below(5) {
+    match rng.range(0..5) {
         0 => format!("({one}) and ({})", rng.pick(CONDITIONS)),
         1 => format!("({one}) or ({})", rng.pick(CONDITIONS)),
         2 => format!("({one}) and ({}) and ({})", rng.pick(CONDITIONS), rng.pick(CONDITIONS)),
@@ -137,7 +137,7 @@ fn condition(rng: &mut Rng) -> String {
 }
 
 fn filter(rng: &mut Rng) -> String {
-    match rng.below(3) {
+    match rng.range(0..3) {
         0 => String::new(),
         _ => format!(" where {}", condition(rng)),
     }
@@ -148,7 +148,7 @@ fn aggregate(rng: &mut Rng) -> String {
     let maybe = rng.pick(NULLABLE_NUMBERS);
     let key = rng.pick(KEYS);
     let condition = rng.pick(&CONDITIONS[..19]);
-    match rng.below(34) {
+    match rng.range(0..34) {
         0 => "count()".to_owned(),
         1 => format!("count({maybe})"),
         2 => format!("countIf({condition})"),
@@ -192,28 +192,28 @@ fn ordered(columns: usize) -> String {
 }
 
 fn limit(rng: &mut Rng) -> String {
-    match rng.below(3) {
-        0 => format!(" limit {}", 1 + rng.below(30)),
-        1 => format!(" limit {} offset {}", 1 + rng.below(30), rng.below(10)),
+    match rng.range(0..3) {
+        0 => format!(" limit {}", rng.range(1..=30)),
+        1 => format!(" limit {} offset {}", rng.range(1..=30), rng.range(0..10)),
         _ => " limit 5000".to_owned(),
     }
 }
 
 fn group(rng: &mut Rng) -> String {
-    let count = rng.below(3);
+    let count = rng.range(0..3);
     let keys = rng.pick_some(KEYS, count);
-    let aggregates: Vec<String> = (0..=rng.below(4)).map(|_| aggregate(rng)).collect();
+    let aggregates: Vec<String> = (0..=rng.range(0..4)).map(|_| aggregate(rng)).collect();
     let mut columns: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     columns.extend(aggregates);
     let by = match keys.is_empty() {
         true => String::new(),
         false => format!(" group by {}", keys.join(", ")),
     };
-    let having = match rng.below(4) {
+    let having = match rng.range(0..4) {
         0 if !keys.is_empty() => " having count() > 20",
         _ => "",
     };
-    let filter = match rng.below(6) {
+    let filter = match rng.range(0..6) {
         0 => " where event = 'nothing'".to_owned(),
         _ => filter(rng),
     };
@@ -222,11 +222,11 @@ fn group(rng: &mut Rng) -> String {
 }
 
 fn rows(rng: &mut Rng) -> String {
-    let count = 1 + rng.below(3);
+    let count = rng.range(1..=3);
     let columns =
         [rng.pick_some(KEYS, count), rng.pick_some(NUMBERS, 1), rng.pick_some(NULLABLE_NUMBERS, 1)]
             .concat();
-    let distinct = rng.below(4) == 0;
+    let distinct = rng.range(0..4) == 0;
     let order = match distinct {
         true => ordered(columns.len()),
         false => {
@@ -238,8 +238,8 @@ fn rows(rng: &mut Rng) -> String {
             )
         }
     };
-    let by = match rng.below(4) {
-        0 if !distinct => format!(" limit {} by {}", 1 + rng.below(3), rng.pick(KEYS)),
+    let by = match rng.range(0..4) {
+        0 if !distinct => format!(" limit {} by {}", rng.range(1..=3), rng.pick(KEYS)),
         _ => String::new(),
     };
     let distinct = if distinct { "distinct " } else { "" };
@@ -249,7 +249,7 @@ fn rows(rng: &mut Rng) -> String {
 
 fn join(rng: &mut Rng) -> String {
     let kind = rng.pick(&["inner join", "left join", "right join", "full join"]);
-    match rng.below(4) {
+    match rng.range(0..4) {
         0 => {
             let filter = filter(rng).replace("properties.", "e.properties.");
             // Undoes the prefix within subqueries, where the alias is not in scope.
@@ -313,7 +313,7 @@ fn window(rng: &mut Rng) -> String {
     ]);
     let over = format!("over ({partition}order by timestamp{frame})");
     let number = rng.pick(NUMBERS);
-    let function = match rng.below(11) {
+    let function = match rng.range(0..11) {
         0 => format!("row_number() over ({partition}order by timestamp)"),
         1 => format!("rank() over ({partition}order by toHour(timestamp))"),
         2 => format!("dense_rank() over ({partition}order by toHour(timestamp))"),
@@ -337,7 +337,7 @@ fn window(rng: &mut Rng) -> String {
 }
 
 fn arrays(rng: &mut Rng) -> String {
-    match rng.below(5) {
+    match rng.range(0..5) {
         0 => format!(
             "select arrayJoin([event, {}]) as x, count() from events{} group by x order by 1{}",
             rng.pick(&["'a'", "upper(event)", "distinct_id"]),
@@ -356,14 +356,14 @@ fn arrays(rng: &mut Rng) -> String {
         2 => format!(
             "select event, arrayMap(x -> x * 2, arrayFilter(x -> x % 2 = {}, \
              arraySort(groupUniqArray(toHour(timestamp))))) from events{} group by event order by 1",
-            rng.below(2),
+            rng.range(0..2),
             filter(rng)
         ),
         3 => format!(
             "select number % {0} as k, sum(number), groupArray(number) from numbers({1}) \
              group by k order by k{2}",
-            2 + rng.below(5),
-            20 + rng.below(100),
+            2 + rng.range(0..5),
+            20 + rng.range(0..100),
             limit(rng)
         ),
         _ => format!(
@@ -377,7 +377,7 @@ fn arrays(rng: &mut Rng) -> String {
 fn sets(rng: &mut Rng) -> String {
     let key = rng.pick(&["event", "distinct_id", "toHour(timestamp)"]);
     let (one, two) = (filter(rng), filter(rng));
-    match rng.below(6) {
+    match rng.range(0..6) {
         0 => format!(
             "select k, sum(c) from (select {key} as k, count() as c from events{one} group by k \
              union all select {key}, count() from events{two} group by {key}) group by k order by k"
@@ -407,7 +407,7 @@ fn sets(rng: &mut Rng) -> String {
 }
 
 pub fn statement(rng: &mut Rng) -> String {
-    match rng.below(12) {
+    match rng.range(0..12) {
         0..=3 => group(rng),
         4 | 5 => rows(rng),
         6 | 7 => join(rng),

@@ -2,8 +2,9 @@
 //! an `If` never holds, a frame is empty. The result is null or a default, depending on the types,
 //! and is used in further expressions.
 
+use testing::Rng;
+
 use super::{column_numbers, key, limit, several};
-use crate::differential::rng::Rng;
 
 /// Values that are never null.
 const NOT_NULL: &[&str] = &[
@@ -65,7 +66,7 @@ fn integer(rng: &mut Rng) -> &'static str {
 fn called(rng: &mut Rng, suffix: &str, condition: &str) -> String {
     let rest = if condition.is_empty() { String::new() } else { format!(", {condition}") };
     let (one, n) = (value(rng), number(rng));
-    match rng.below(22) {
+    match rng.range(0..22) {
         0 | 1 => format!("max{suffix}({one}{rest})"),
         2 | 3 => format!("min{suffix}({one}{rest})"),
         4 => format!("sum{suffix}({n}{rest})"),
@@ -84,14 +85,14 @@ fn called(rng: &mut Rng, suffix: &str, condition: &str) -> String {
         17 => format!("arraySort(groupUniqArray{suffix}({one}{rest}))"),
         18 => format!("toUnixTimestamp(max{suffix}(timestamp{rest}))"),
         19 => format!("toString(min{suffix}(uuid{rest}))"),
-        20 => format!("max{suffix}((event, {n}){rest}).{}", 1 + rng.below(2)),
+        20 => format!("max{suffix}((event, {n}){rest}).{}", rng.range(1..=2)),
         _ => format!("length(max{suffix}([event]{rest}))"),
     }
 }
 
 /// An aggregate that is empty always, in some groups, or not at all.
 fn aggregate(rng: &mut Rng) -> String {
-    match rng.below(8) {
+    match rng.range(0..8) {
         0 | 1 => called(rng, "", ""),
         2..=4 => {
             let condition = rng.pick(NEVER);
@@ -112,7 +113,7 @@ fn aggregate(rng: &mut Rng) -> String {
 /// An aggregate within an expression.
 fn used(rng: &mut Rng) -> String {
     let one = aggregate(rng);
-    match rng.below(9) {
+    match rng.range(0..9) {
         0..=2 => one,
         3 => format!("isNull({one})"),
         4 => format!("({one}) is not null"),
@@ -138,7 +139,7 @@ fn grouped(rng: &mut Rng) -> String {
     let keys = several(rng, 2, key);
     let mut columns = keys.clone();
     columns.extend(several(rng, 4, used));
-    let filter = match rng.below(4) {
+    let filter = match rng.range(0..4) {
         0 => format!(" where {}", rng.pick(NEVER)),
         1 => format!(" where {}", rng.pick(SOMETIMES)),
         _ => String::new(),
@@ -153,7 +154,7 @@ fn grouped(rng: &mut Rng) -> String {
 }
 
 fn framed(rng: &mut Rng) -> String {
-    let partition = match rng.below(3) {
+    let partition = match rng.range(0..3) {
         0 => String::new(),
         _ => format!("partition by {} ", key(rng)),
     };
@@ -165,12 +166,12 @@ fn framed(rng: &mut Rng) -> String {
         " rows between unbounded preceding and unbounded following",
     ]);
     let over = format!("over ({partition}order by toString(uuid){frame})");
-    let one = |rng: &mut Rng| match rng.below(9) {
-        0 => format!("lagInFrame({}, {}) {over}", value(rng), 1 + rng.below(3)),
+    let one = |rng: &mut Rng| match rng.range(0..9) {
+        0 => format!("lagInFrame({}, {}) {over}", value(rng), rng.range(1..=3)),
         1 => format!("leadInFrame({}) {over}", value(rng)),
         2 => format!("first_value({}) {over}", value(rng)),
         3 => format!("last_value({}) {over}", value(rng)),
-        4 => format!("nth_value({}, {}) {over}", value(rng), 1 + rng.below(3)),
+        4 => format!("nth_value({}, {}) {over}", value(rng), rng.range(1..=3)),
         5 => format!("isNull(lagInFrame({}) {over})", value(rng)),
         6 => format!("lagInFrame({}, 2, {}) {over}", rng.pick(NOT_NULL_NUMBERS), 0),
         _ => {
@@ -178,7 +179,7 @@ fn framed(rng: &mut Rng) -> String {
             format!("{name}({}) {over}", number(rng))
         }
     };
-    let columns: Vec<String> = (0..1 + rng.below(3)).map(|_| one(rng)).collect();
+    let columns: Vec<String> = (0..rng.range(1..=3)).map(|_| one(rng)).collect();
     format!(
         "select toString(uuid), {} from events order by toString(uuid){}",
         columns.join(", "),
@@ -189,7 +190,7 @@ fn framed(rng: &mut Rng) -> String {
 /// Empty aggregates through a subquery, a join without matches, and empty arrays.
 fn nested(rng: &mut Rng) -> String {
     let (inner, never) = (aggregate(rng), rng.pick(NEVER));
-    match rng.below(4) {
+    match rng.range(0..4) {
         0 => format!(
             "select isNull(m), count(), toString(max(m)) from (select {inner} as m from events where {never}) group by 1 order by 1"
         ),
@@ -218,7 +219,7 @@ fn nested(rng: &mut Rng) -> String {
 }
 
 pub fn statement(rng: &mut Rng) -> String {
-    match rng.below(10) {
+    match rng.range(0..10) {
         0..=2 => whole_table(rng),
         3..=5 => grouped(rng),
         6 | 7 => framed(rng),

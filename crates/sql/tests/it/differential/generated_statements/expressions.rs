@@ -1,6 +1,6 @@
 //! Generates expressions of a given type from a seed.
 
-use crate::differential::rng::Rng;
+use testing::Rng;
 
 const TEXTS: &[&str] = &[
     "event",
@@ -55,8 +55,9 @@ pub const TIMES: &[&str] = &[
     "toStartOfFifteenMinutes(timestamp)",
     "toStartOfInterval(timestamp, interval 15 minute)",
     "dateTrunc('hour', timestamp)",
-    "toDateTime('2024-03-31 01:30:00')",
-    "toDateTime('2024-03-10 12:00:00', 'UTC')",
+    // In HogQL a parsed time is nullable.
+    "ifNull(toDateTime('2024-03-31 01:30:00'), timestamp)",
+    "ifNull(toDateTime('2024-03-10 12:00:00', 'UTC'), timestamp)",
     "ifNull(person.created_at, timestamp)",
     "ifNull(session.$start_timestamp, timestamp)",
 ];
@@ -80,11 +81,11 @@ pub fn natural(rng: &mut Rng, depth: u64) -> String {
         return rng.pick(NATURALS).to_owned();
     }
     let depth = depth - 1;
-    match rng.below(17) {
+    match rng.range(0..17) {
         0 => format!("({} + {})", natural(rng, depth), natural(rng, depth)),
-        1 => format!("({} % 100 * {})", natural(rng, depth), 1 + rng.below(9)),
-        2 => format!("intDiv({}, {})", natural(rng, depth), 1 + rng.below(9)),
-        3 => format!("({} % {})", natural(rng, depth), 1 + rng.below(9)),
+        1 => format!("({} % 100 * {})", natural(rng, depth), rng.range(1..=9)),
+        2 => format!("intDiv({}, {})", natural(rng, depth), rng.range(1..=9)),
+        3 => format!("({} % {})", natural(rng, depth), rng.range(1..=9)),
         4 => format!("greatest({}, {})", natural(rng, depth), natural(rng, depth)),
         5 => format!("least({}, {})", natural(rng, depth), natural(rng, depth)),
         6 => {
@@ -96,8 +97,8 @@ pub fn natural(rng: &mut Rng, depth: u64) -> String {
         }
         9 => format!("length({})", array(rng, depth)),
         10 => format!("arraySum({})", array(rng, depth)),
-        11 => format!("arrayCount(x -> x > {}, {})", rng.below(9), array(rng, depth)),
-        12 => format!("indexOf({}, {})", array(rng, depth), rng.below(9)),
+        11 => format!("arrayCount(x -> x > {}, {})", rng.range(0..9), array(rng, depth)),
+        12 => format!("indexOf({}, {})", array(rng, depth), rng.range(0..9)),
         13 => format!("toHour(toTimeZone({}, '{}'))", time(rng, depth), rng.pick(ZONES)),
         14 => format!("toUnixTimestamp({})", time(rng, depth)),
         15 => format!("toDayOfYear({})", date(rng, depth)),
@@ -107,7 +108,7 @@ pub fn natural(rng: &mut Rng, depth: u64) -> String {
             natural(rng, depth),
             boolean(rng, depth),
             natural(rng, depth),
-            rng.below(50)
+            rng.range(0..50)
         ),
     }
 }
@@ -117,18 +118,18 @@ pub fn float(rng: &mut Rng, depth: u64) -> String {
         return rng.pick(FLOATS).to_owned();
     }
     let depth = depth - 1;
-    match rng.below(12) {
+    match rng.range(0..12) {
         0 => format!("({} + {})", float(rng, depth), float(rng, depth)),
         1 => format!("({} - {})", float(rng, depth), natural(rng, depth)),
         2 => format!("({} * {})", float(rng, depth), float(rng, depth)),
-        3 => format!("({} / {})", float(rng, depth), 1 + rng.below(9)),
+        3 => format!("({} / {})", float(rng, depth), rng.range(1..=9)),
         4 => format!("abs({})", float(rng, depth)),
-        5 => format!("round({}, {})", float(rng, depth), rng.below(3)),
+        5 => format!("round({}, {})", float(rng, depth), rng.range(0..3)),
         6 => format!("floor({})", float(rng, depth)),
         7 => format!("ceil({})", float(rng, depth)),
         8 => format!("sqrt(abs({}))", float(rng, depth)),
         9 => format!("if({}, {}, {})", boolean(rng, depth), float(rng, depth), float(rng, depth)),
-        10 => format!("arrayAvg(arrayPushBack({}, {}))", array(rng, depth), rng.below(9)),
+        10 => format!("arrayAvg(arrayPushBack({}, {}))", array(rng, depth), rng.range(0..9)),
         _ => format!("greatest({}, {})", float(rng, depth), float(rng, depth)),
     }
 }
@@ -138,15 +139,15 @@ pub fn text(rng: &mut Rng, depth: u64) -> String {
         return rng.pick(TEXTS).to_owned();
     }
     let depth = depth - 1;
-    match rng.below(19) {
+    match rng.range(0..19) {
         0 => format!("upper({})", text(rng, depth)),
         1 => format!("lower({})", text(rng, depth)),
         2 => format!("concat({}, '-', {})", text(rng, depth), text(rng, depth)),
-        3 => format!("substring({}, {}, {})", text(rng, depth), 1 + rng.below(4), rng.below(6)),
+        3 => format!("substring({}, {}, {})", text(rng, depth), rng.range(1..=4), rng.range(0..6)),
         4 => format!("replaceAll({}, 'a', 'xy')", text(rng, depth)),
         5 => format!("reverse({})", text(rng, depth)),
-        6 => format!("left({}, {})", text(rng, depth), rng.below(5)),
-        7 => format!("right({}, {})", text(rng, depth), rng.below(5)),
+        6 => format!("left({}, {})", text(rng, depth), rng.range(0..5)),
+        7 => format!("right({}, {})", text(rng, depth), rng.range(0..5)),
         8 => format!("if({}, {}, {})", boolean(rng, depth), text(rng, depth), text(rng, depth)),
         9 => format!("leftPad({}, 6, '*')", text(rng, depth)),
         10 => format!("splitByChar('-', {})[1]", text(rng, depth)),
@@ -166,14 +167,14 @@ pub fn time(rng: &mut Rng, depth: u64) -> String {
         return rng.pick(TIMES).to_owned();
     }
     let depth = depth - 1;
-    match rng.below(8) {
-        0 => format!("addDays({}, {})", time(rng, depth), rng.below(40)),
-        1 => format!("subtractHours({}, {})", time(rng, depth), rng.below(60)),
-        2 => format!("addMonths({}, {})", time(rng, depth), rng.below(5)),
+    match rng.range(0..8) {
+        0 => format!("addDays({}, {})", time(rng, depth), rng.range(0..40)),
+        1 => format!("subtractHours({}, {})", time(rng, depth), rng.range(0..60)),
+        2 => format!("addMonths({}, {})", time(rng, depth), rng.range(0..5)),
         3 => format!("addMinutes({}, {})", time(rng, depth), natural(rng, 0) + " % 500"),
         4 => format!("toStartOfDay({})", time(rng, depth)),
-        5 => format!("subtractWeeks({}, {})", time(rng, depth), rng.below(3)),
-        6 => format!("({} + toIntervalDay({}))", time(rng, depth), rng.below(9)),
+        5 => format!("subtractWeeks({}, {})", time(rng, depth), rng.range(0..3)),
+        6 => format!("({} + toIntervalDay({}))", time(rng, depth), rng.range(0..9)),
         _ => format!("dateTrunc('day', {})", time(rng, depth)),
     }
 }
@@ -183,9 +184,9 @@ pub fn date(rng: &mut Rng, depth: u64) -> String {
         return rng.pick(DATES).to_owned();
     }
     let depth = depth - 1;
-    match rng.below(5) {
-        0 => format!("addDays({}, {})", date(rng, depth), rng.below(60)),
-        1 => format!("subtractMonths({}, {})", date(rng, depth), rng.below(5)),
+    match rng.range(0..5) {
+        0 => format!("addDays({}, {})", date(rng, depth), rng.range(0..60)),
+        1 => format!("subtractMonths({}, {})", date(rng, depth), rng.range(0..5)),
         2 => format!("toDate({})", time(rng, depth)),
         3 => format!("toStartOfMonth({})", time(rng, depth)),
         _ => format!("toMonday({})", date(rng, depth)),
@@ -194,25 +195,25 @@ pub fn date(rng: &mut Rng, depth: u64) -> String {
 
 pub fn array(rng: &mut Rng, depth: u64) -> String {
     if depth == 0 {
-        return match rng.below(4) {
+        return match rng.range(0..4) {
             0 => format!("[{}, {}]", rng.pick(NATURALS), rng.pick(NATURALS)),
-            1 => format!("range(toHour(timestamp) % {})", 1 + rng.below(6)),
-            2 => format!("range(1, {})", 2 + rng.below(5)),
+            1 => format!("range(toHour(timestamp) % {})", rng.range(1..=6)),
+            2 => format!("range(1, {})", 2 + rng.range(0..5)),
             _ => format!("[{}, 3, 1, 3]", rng.pick(NATURALS)),
         };
     }
     let depth = depth - 1;
-    match rng.below(12) {
+    match rng.range(0..12) {
         0 => format!("arrayMap(x -> x + {}, {})", natural(rng, depth), array(rng, depth)),
-        1 => format!("arrayFilter(x -> x % 2 = {}, {})", rng.below(2), array(rng, depth)),
+        1 => format!("arrayFilter(x -> x % 2 = {}, {})", rng.range(0..2), array(rng, depth)),
         2 => format!("arraySort({})", array(rng, depth)),
         3 => format!("arrayReverse({})", array(rng, depth)),
         4 => format!("arrayDistinct({})", array(rng, depth)),
         5 => format!("arrayConcat({}, {})", array(rng, depth), array(rng, depth)),
-        6 => format!("arraySlice({}, {}, 2)", array(rng, depth), 1 + rng.below(3)),
+        6 => format!("arraySlice({}, {}, 2)", array(rng, depth), rng.range(1..=3)),
         7 => format!("arrayPushBack({}, {})", array(rng, depth), natural(rng, depth)),
         8 => format!("arrayCumSum({})", array(rng, depth)),
-        9 => format!("arraySort(x -> x % {}, {})", 2 + rng.below(4), array(rng, 0)),
+        9 => format!("arraySort(x -> x % {}, {})", 2 + rng.range(0..4), array(rng, 0)),
         10 => format!("arrayMap((x, i) -> x * i, {0}, arrayEnumerate({0}))", array(rng, 0)),
         _ => format!("if({}, {}, {})", boolean(rng, depth), array(rng, depth), array(rng, depth)),
     }
@@ -221,7 +222,7 @@ pub fn array(rng: &mut Rng, depth: u64) -> String {
 /// Never null.
 pub fn boolean(rng: &mut Rng, depth: u64) -> String {
     let depth = depth.saturating_sub(1);
-    match rng.below(20) {
+    match rng.range(0..20) {
         0 => format!("({} > {})", natural(rng, depth), natural(rng, depth)),
         1 => format!("({} % 7 in (1, 3, 5))", natural(rng, depth)),
         2 => format!("({} <= {})", float(rng, depth), float(rng, depth)),
@@ -231,16 +232,16 @@ pub fn boolean(rng: &mut Rng, depth: u64) -> String {
         6 => format!("({} and {})", boolean(rng, depth), boolean(rng, depth)),
         7 => format!("({} or {})", boolean(rng, depth), boolean(rng, depth)),
         8 => format!("(not {})", boolean(rng, depth)),
-        9 => format!("has({}, {})", array(rng, depth), rng.below(9)),
-        10 => format!("arrayExists(x -> x > {}, {})", rng.below(20), array(rng, depth)),
+        9 => format!("has({}, {})", array(rng, depth), rng.range(0..9)),
+        10 => format!("arrayExists(x -> x > {}, {})", rng.range(0..20), array(rng, depth)),
         11 => format!("({} < {})", time(rng, depth), time(rng, depth)),
         12 => format!("({} >= toDate('2024-03-20'))", date(rng, depth)),
         13 => format!("startsWith({}, 'p')", text(rng, depth)),
         14 => "(properties.browser is null)".to_owned(),
         15 => "ifNull(properties.browser = 'Chrome', 0)".to_owned(),
-        16 => format!("ifNull(properties.amount > {}, 0)", rng.below(9)),
+        16 => format!("ifNull(properties.amount > {}, 0)", rng.range(0..9)),
         17 => "(event in ('a', 'c'))".to_owned(),
-        18 => format!("({} between {} and 900)", natural(rng, depth), rng.below(9)),
+        18 => format!("({} between {} and 900)", natural(rng, depth), rng.range(0..9)),
         _ => "empty($group_0)".to_owned(),
     }
 }

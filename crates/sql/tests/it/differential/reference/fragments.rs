@@ -3,8 +3,8 @@
 use jiff::ToSpan as _;
 use jiff::civil::{Date, Weekday};
 use serde_json::{Value as Json, json};
+use testing::clickhouse::Query;
 
-use crate::differential::clickhouse::Query;
 use crate::differential::mirrored_project::{MirroredProject, NOW};
 
 pub const NULL: &str = "$$_posthog_breakdown_null_$$";

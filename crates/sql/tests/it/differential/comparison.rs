@@ -1,75 +1,12 @@
-//! The oracle: a client of ClickHouse (chDB), which runs in a Python process.
+//! Compares our outcomes with ClickHouse's.
 
-use std::io::Write;
 use std::ops::Range;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
-use serde_json::{Value as Json, json};
-
-/// Where `tools/install-test-deps` puts Python's packages.
-fn python() -> PathBuf {
-    let dir = std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
-        cache.unwrap_or_else(home).join("hedgerow/test-deps")
-    });
-    dir.join("venv/bin/python")
-}
+use serde_json::Value as Json;
+use testing::clickhouse::Outcome;
 
 /// Disagreements that a failure prints.
 const SHOWN_MAX: usize = 12;
-
-/// Statements that create tables, and the queries to run on them.
-pub struct Batch {
-    pub setup: Vec<String>,
-    pub zone: &'static str,
-    pub queries: Vec<Query>,
-}
-
-/// A statement. CTEs that it reads more than once are tables: ClickHouse would inline them each time.
-#[derive(Clone, Debug)]
-pub struct Query {
-    pub tables: Vec<(String, String)>,
-    pub text: String,
-}
-
-impl From<&String> for Query {
-    fn from(text: &String) -> Self {
-        Self { tables: Vec::new(), text: text.clone() }
-    }
-}
-
-/// The rows, or the error message.
-pub type Outcome = Result<Json, String>;
-
-/// Runs the batches concurrently with the caller.
-pub fn run_batches(batches: &[Batch]) -> std::thread::JoinHandle<Vec<Vec<Outcome>>> {
-    let query = |query: &Query| json!([query.tables, query.text]);
-    let batch = |batch: &Batch| {
-        let queries: Vec<Json> = batch.queries.iter().map(query).collect();
-        json!({"setup": batch.setup, "zone": batch.zone, "queries": queries})
-    };
-    let input = batches.iter().map(batch).collect::<Json>().to_string();
-    std::thread::spawn(move || {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/differential/oracle.py");
-        let mut child = Command::new(python())
-            .arg(script)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("run tools/install-test-deps first");
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "run tools/install-test-deps first");
-        let results: Vec<Vec<Json>> = serde_json::from_slice(&output.stdout).unwrap();
-        let outcome = |result: Json| match result.get("refusal") {
-            Some(why) => Err(why.to_string()),
-            None => Ok(result["rows"].clone()),
-        };
-        results.into_iter().map(|batch| batch.into_iter().map(outcome).collect()).collect()
-    })
-}
 
 /// Equal, except that floats may differ by a relative 1e-9, and whole floats may be written as
 /// integers.
