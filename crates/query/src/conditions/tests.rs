@@ -520,13 +520,12 @@ fn printed_filters_keep_the_rows_of_the_contract() {
 
 #[test]
 fn filters_keep_the_same_rows_evaluated_and_printed() {
-    let given = std::env::var("HEDGEROW_FILTERS_SEED").ok();
-    let seed = given.map_or_else(Uuid::new_v4, |seed| seed.parse().unwrap());
+    let seed = testing::seed();
     let config =
         ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() };
-    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, seed.as_bytes().repeat(2).as_slice());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed.to_le_bytes().repeat(4));
     let outcome = TestRunner::new_with_rng(config, rng).run(&case(), |case| agrees(&case));
     if let Err(error) = outcome {
-        panic!("HEDGEROW_FILTERS_SEED={seed} repeats this: {error}");
+        panic!("{error}");
     }
 }
