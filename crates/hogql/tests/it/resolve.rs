@@ -107,6 +107,14 @@ fn fields_resolve_through_lazy_joins_and_into_properties() {
             ("properties.items[2]", "Nullable(String) = #0.properties->items->2"),
             ("properties.amount", "Nullable(Float64) = #0.properties->amount:Nullable(Float64)"),
             ("properties.amount.x", "Nullable(String) = #0.properties->amount->x"),
+            (
+                "nullIf(JSONExtractString(properties, 'amount'), '')",
+                "Nullable(String) = #0.properties->amount",
+            ),
+            (
+                "nullIf(JSONType(person.properties, 'age'), 'Null')",
+                "Nullable(String) = #0.person.properties->age->type()",
+            ),
             ("properties.paid", "Nullable(Bool) = #0.properties->paid:Nullable(Bool)"),
             (
                 "events.person.properties.age",
