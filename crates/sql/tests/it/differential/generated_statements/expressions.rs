@@ -56,8 +56,8 @@ pub const TIMES: &[&str] = &[
     "toStartOfInterval(timestamp, interval 15 minute)",
     "dateTrunc('hour', timestamp)",
     // In HogQL a parsed time is nullable.
-    "ifNull(toDateTime('2024-03-31 01:30:00'), timestamp)",
-    "ifNull(toDateTime('2024-03-10 12:00:00', 'UTC'), timestamp)",
+    "assumeNotNull(toDateTime('2024-03-31 01:30:00'))",
+    "assumeNotNull(toDateTime('2024-03-10 12:00:00', 'UTC'))",
     "ifNull(person.created_at, timestamp)",
     "ifNull(session.$start_timestamp, timestamp)",
 ];
