@@ -13,6 +13,7 @@ const CELLS: usize = 1 << 14;
 
 pub(super) struct Sketch {
     seeds: [RandomState; ROWS],
+    /// Allocated by the first failure: most servers idle without one.
     cells: Box<[Cell]>,
     limit: u32,
     seconds: i64,
@@ -28,14 +29,14 @@ struct Cell {
 impl Sketch {
     /// Blocks a key for `seconds` once it is counted `limit` times within `seconds`.
     pub(super) fn new(limit: u32, seconds: i64) -> Self {
-        let cells = vec![Cell::default(); ROWS * CELLS].into_boxed_slice();
-        Self { seeds: std::array::from_fn(|_| RandomState::new()), cells, limit, seconds }
+        let seeds = std::array::from_fn(|_| RandomState::new());
+        Self { seeds, cells: Box::default(), limit, seconds }
     }
 
     /// Seconds until the key is allowed again; 0 if it is allowed now.
     pub(super) fn wait(&self, key: &impl Hash, now: i64) -> i64 {
         let waits = self.indexes_of(key).map(|index| {
-            let cell = &self.cells[index];
+            let Some(cell) = self.cells.get(index) else { return 0 };
             let left = self.seconds - now.saturating_sub(cell.since);
             if cell.count >= self.limit { left.max(0) } else { 0 }
         });
@@ -45,6 +46,9 @@ impl Sketch {
     /// Counts the key once. Only its lowest cells grow (conservative update), which keeps
     /// overestimates of colliding keys small.
     pub(super) fn add(&mut self, key: &impl Hash, now: i64) {
+        if self.cells.is_empty() {
+            self.cells = vec![Cell::default(); ROWS * CELLS].into_boxed_slice();
+        }
         let indexes = self.indexes_of(key);
         for index in indexes {
             let cell = &mut self.cells[index];
@@ -77,13 +81,18 @@ impl Sketch {
 
     fn lower(&mut self, key: &impl Hash, by: u32) {
         for index in self.indexes_of(key) {
-            let cell = &mut self.cells[index];
-            cell.count = cell.count.saturating_sub(by);
+            if let Some(cell) = self.cells.get_mut(index) {
+                cell.count = cell.count.saturating_sub(by);
+            }
         }
     }
 
     fn least(&self, indexes: [usize; ROWS]) -> u32 {
-        indexes.into_iter().map(|index| self.cells[index].count).min().unwrap_or(0)
+        indexes
+            .into_iter()
+            .map(|index| self.cells.get(index).map_or(0, |cell| cell.count))
+            .min()
+            .unwrap_or(0)
     }
 
     fn indexes_of(&self, key: &impl Hash) -> [usize; ROWS] {
