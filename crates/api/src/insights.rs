@@ -163,13 +163,13 @@ async fn read(
     let overrides =
         Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
     viewer.check_overrides(&overrides)?;
-    let seen = viewer.visibilities();
+    let visibilities = viewer.visibilities();
     let options = match on {
         Some(on) => {
             let dashboard = DashboardOverrides::of(&app, project.id, on).await?;
-            dashboard.overridden(overrides).run_options(refresh, insight.id, seen)
+            dashboard.overridden(overrides).run_options(refresh, insight.id, visibilities)
         }
-        None => RunOptions::new(refresh, seen).overridden(overrides),
+        None => RunOptions::new(refresh, visibilities).overridden(overrides),
     };
     let options = options.belonging_to(ObjectKind::Insight, insight.id.0);
     let query = results::insight_query(insight);
@@ -206,18 +206,18 @@ async fn update(
     body: Body<InsightFields>,
 ) -> Result<Json<InsightResponse>> {
     let (project, viewer) = (caller.project.id, caller.viewer());
-    let found = app
+    let before = app
         .catalog
         .insights()
         .get_editable(project, &insight_name(&id.0), viewer, body.among())
         .await?;
     let change = InsightFields::of(&body)?;
-    check_references(&app, &caller, Some(&found), &change).await?;
-    let id = found.id;
+    check_references(&app, &caller, Some(&before), &change).await?;
+    let id = before.id;
     let after = Insight {
-        query: change.query.clone().unwrap_or(found.query),
-        filters: change.filters.clone().unwrap_or(found.filters),
-        ..found
+        query: change.query.clone().unwrap_or(before.query),
+        filters: change.filters.clone().unwrap_or(before.filters),
+        ..before
     };
     let looked = viewable(&app, &caller, &[after]).await?;
     app.catalog.insights().update(&caller.actor(), viewer, id, change, &looked).await?;
@@ -251,9 +251,9 @@ async fn viewed(caller: Reader<Insights>, app: App, body: Body<Viewed>) -> Resul
 
 async fn my_last_viewed(caller: Reader<Insights>, app: App) -> Result<Json<Vec<InsightResponse>>> {
     let (project, user) = (caller.project.id, caller.user.user.id);
-    let found = app.catalog.insights().recently_viewed(project, user, LAST_VIEWED).await?;
+    let insights = app.catalog.insights().recently_viewed(project, user, LAST_VIEWED).await?;
     let viewer = caller.viewer();
-    let seen = found.into_iter().filter(|insight| insight.rights(viewer).can_view());
+    let seen = insights.into_iter().filter(|insight| insight.rights(viewer).can_view());
     Ok(Json(seen.map(|insight| InsightResponse::to(viewer, insight)).collect()))
 }
 
@@ -283,9 +283,9 @@ async fn load_response<R, M>(
     id: InsightId,
 ) -> Result<InsightResponse> {
     let (project, user) = (caller.project.id, Some(caller.user.user.id));
-    let found =
+    let insight =
         app.catalog.insights().get(project, &InsightName::Id(id), user, Deleted::Include).await?;
-    Ok(InsightResponse::to(caller.viewer(), found))
+    Ok(InsightResponse::to(caller.viewer(), insight))
 }
 
 impl InsightFields {
@@ -356,9 +356,11 @@ pub(crate) fn store_verbatim(
 pub(crate) fn check_legacy_filters(attr: &str, filters: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, filters, QUERY_BYTES_MAX)?;
     let refused = |why: String| Error::invalid(attr, "invalid_input", why);
-    let asked = ::query::convert_legacy_filters(filters, None)
+    let converted = ::query::convert_legacy_filters(filters, None)
         .map_err(|why| refused(why.dotted_message()))?;
-    asked.map_or(Ok(()), |asked| ::query::check(&asked).map_err(|why| refused(why.to_string())))
+    converted.map_or(Ok(()), |converted| {
+        ::query::check(&converted).map_err(|why| refused(why.to_string()))
+    })
 }
 
 /// A changed query may refer only to objects that the caller sees. An unchanged one passes, so that

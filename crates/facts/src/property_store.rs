@@ -312,25 +312,25 @@ impl CodeBook {
         match get(&mut record)? {
             RAW => {
                 let mut members = Members::new(std::str::from_utf8(record).ok()?).ok()?;
-                let mut found = None;
+                let mut last = None;
                 for member in &mut members {
                     let (own, json) = member.ok()?;
                     if own == name {
-                        found = Some(Stored::Inline(json));
+                        last = Some(Stored::Inline(json));
                     }
                 }
-                found.filter(|_| members.is_finished())
+                last.filter(|_| members.is_finished())
             }
             NAMED => {
-                let (name_id, mut found) = (name_id?, None);
+                let (name_id, mut last) = (name_id?, None);
                 for _ in 0..get(&mut record)? {
                     let own = get(&mut record)?;
                     let stored = self.stored(own, &mut record)?;
                     if own == name_id {
-                        found = Some(stored);
+                        last = Some(stored);
                     }
                 }
-                found
+                last
             }
             kind => {
                 let shape = self.shapes.get(kind.checked_sub(SHAPED)? as usize)?;

@@ -45,12 +45,12 @@ impl Part {
             }
             Self::Id(id) => element.attr_id.as_ref() == Some(id),
             Self::Attribute(name, wanted) => {
-                let Some(found) = attribute(element, name) else { return false };
+                let Some(value) = attribute(element, name) else { return false };
                 wanted.as_ref().is_none_or(|(operator, text)| match operator {
-                    Operator::Is => found == *text,
-                    Operator::Begins => found.starts_with(text),
-                    Operator::Ends => found.ends_with(text),
-                    Operator::Contains => found.contains(text),
+                    Operator::Is => value == *text,
+                    Operator::Begins => value.starts_with(text),
+                    Operator::Ends => value.ends_with(text),
+                    Operator::Contains => value.contains(text),
                 })
             }
             Self::NthChild(number) => element.nth_child == Some(*number),

@@ -255,13 +255,13 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
             Requirement::Impossible => Ok(false),
             Requirement::Property(filter) => {
                 let context = self.context;
-                let found = match aggregation {
+                let subject = match aggregation {
                     None => filter.find(&context.person),
                     Some(_) => {
                         self.group(aggregation).and_then(|group| filter.find(&group.properties))
                     }
                 };
-                Ok(self.compared(filter, found))
+                Ok(self.compared(filter, subject))
             }
             Requirement::CreatedAt(filter) => {
                 Ok(self.compared(filter, self.context.created_at.as_ref()))

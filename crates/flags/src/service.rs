@@ -111,8 +111,8 @@ impl Flags {
             return StoredPerson::default();
         }
         let inner = &self.0;
-        let found = inner.persons.find(&inner.catalog, project.id, &flags.set, request);
-        match timeout(STORED_TIMEOUT, found).await {
+        let cached_person = inner.persons.find(&inner.catalog, project.id, &flags.set, request);
+        match timeout(STORED_TIMEOUT, cached_person).await {
             Ok(Ok(known)) => known,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "evaluating flags without the stored person");
@@ -137,8 +137,8 @@ impl Flags {
         if keys.is_empty() || !flags.set.needs_groups() {
             return Some(Vec::new());
         }
-        let found = Box::pin(self.0.catalog.groups().by_key(project.id, &keys));
-        match timeout(STORED_TIMEOUT, found).await {
+        let stored_groups = Box::pin(self.0.catalog.groups().by_key(project.id, &keys));
+        match timeout(STORED_TIMEOUT, stored_groups).await {
             Ok(Ok(groups)) => Some(groups),
             _ => None,
         }

@@ -136,7 +136,7 @@ impl Parser {
 
     fn unexpected(&self, expected: impl Into<String>) -> Fault {
         const SHOWN_CHARS_MAX: usize = 40;
-        let found = match self.token() {
+        let token = match self.token() {
             Token::Word(word) | Token::Quoted(word) => format!("'{word}'"),
             Token::String(_) => "a text".to_owned(),
             Token::Int(number) => format!("'{number}'"),
@@ -144,11 +144,11 @@ impl Parser {
             Token::Symbol(symbol) => format!("'{symbol}'"),
             Token::End => "the end of the query".to_owned(),
         };
-        let found = match found.char_indices().nth(SHOWN_CHARS_MAX) {
-            Some((end, _)) => format!("{}…'", &found[..end]),
-            None => found,
+        let token = match token.char_indices().nth(SHOWN_CHARS_MAX) {
+            Some((end, _)) => format!("{}…'", &token[..end]),
+            None => token,
         };
-        Fault::new(Reason::Syntax { expected: expected.into(), found }, self.span())
+        Fault::new(Reason::Syntax { expected: expected.into(), found: token }, self.span())
     }
 
     fn is(&self, symbol: &str) -> bool {
@@ -156,11 +156,11 @@ impl Parser {
     }
 
     fn eat(&mut self, symbol: &str) -> bool {
-        let found = self.is(symbol);
-        if found {
+        let matches = self.is(symbol);
+        if matches {
             self.advance();
         }
-        found
+        matches
     }
 
     fn expect(&mut self, symbol: &str) -> Checked<()> {
@@ -176,21 +176,21 @@ impl Parser {
     }
 
     fn eat_word(&mut self, keyword: &str) -> bool {
-        let found = self.is_word(keyword);
-        if found {
+        let matches = self.is_word(keyword);
+        if matches {
             self.advance();
         }
-        found
+        matches
     }
 
     /// Consumes all of these words, or none.
     fn eat_words(&mut self, keywords: &[&str]) -> bool {
-        let found =
+        let matches =
             keywords.iter().enumerate().all(|(ahead, keyword)| self.word_ahead(ahead, keyword));
-        if found {
+        if matches {
             keywords.iter().for_each(|_| self.advance());
         }
-        found
+        matches
     }
 
     fn expect_word(&mut self, keyword: &str) -> Checked<()> {

@@ -74,8 +74,8 @@ impl Table {
         if name == PROJECT_COLUMN {
             return Some((PROJECT_COLUMN, Kind::Int(64).into()));
         }
-        let found = self.columns().iter().find(|(column, _)| *column == name);
-        found.map(|(column, holds)| (*column, holds.ty(self)))
+        let column_type = self.columns().iter().find(|(column, _)| *column == name);
+        column_type.map(|(column, holds)| (*column, holds.ty(self)))
     }
 
     /// The lazy join of a field, except groups by the name of their type.

@@ -226,8 +226,8 @@ impl Lexer<'_> {
     }
 
     fn symbol(&mut self) -> Checked<Token> {
-        let found = SYMBOLS.iter().find(|symbol| self.rest().starts_with(**symbol));
-        let Some(symbol) = found else {
+        let matching = SYMBOLS.iter().find(|symbol| self.rest().starts_with(**symbol));
+        let Some(symbol) = matching else {
             let end = self.at + self.rest().chars().next().map_or(0, char::len_utf8);
             let span = Span::new(self.at, end);
             return Err(Fault::new(Reason::Token("a character that means nothing here"), span));

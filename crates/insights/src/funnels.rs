@@ -309,7 +309,7 @@ impl FunnelsQuery {
             Viz::TimeToConvert => BreakdownPlan::NoBreakdown,
             _ => BreakdownPlan::new(&self.spec.breakdown_filter, context, DIMENSIONS_MAX, around)?,
         };
-        let found = match &plan {
+        let result = match &plan {
             BreakdownPlan::NoBreakdown => counter.whole()?,
             BreakdownPlan::Values(breakdown) => {
                 counter.breakdown = Some(breakdown);
@@ -317,7 +317,7 @@ impl FunnelsQuery {
             }
             BreakdownPlan::Cohorts(slices) => self.cohorts(&mut counter, slices)?,
         };
-        Ok((found, plan))
+        Ok((result, plan))
     }
 
     pub(crate) fn run(
@@ -330,18 +330,18 @@ impl FunnelsQuery {
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
         let actors = self.actor_source(&context)?;
-        let (found, plan) = self.count(&context, &period, &rules, &actors, false)?;
+        let (counts, plan) = self.count(&context, &period, &rules, &actors, false)?;
         let shape = shape::Shape { context: &context, series: &self.spec.series, rules: &rules };
         let results = match (output, &plan) {
-            (FunnelOutput::Times { .. }, _) => shape.times(&found, self.bins()),
-            (FunnelOutput::Trend { .. }, _) => shape.trends(&found, &period)?,
-            (FunnelOutput::Steps, BreakdownPlan::NoBreakdown) => shape.steps(&found),
-            (FunnelOutput::Steps, _) => shape.broken_down(&found),
+            (FunnelOutput::Times { .. }, _) => shape.times(&counts, self.bins()),
+            (FunnelOutput::Trend { .. }, _) => shape.trends(&counts, &period)?,
+            (FunnelOutput::Steps, BreakdownPlan::NoBreakdown) => shape.steps(&counts),
+            (FunnelOutput::Steps, _) => shape.broken_down(&counts),
         };
         let Period { from, to, .. } = period;
         let interval = self.spec.interval;
         let mut result = InsightResult::new(results, &context.dates.calendar, from, to, interval)?;
-        result.has_more = found.has_more.then_some(true);
+        result.has_more = counts.has_more.then_some(true);
         Ok(result)
     }
 

@@ -125,15 +125,15 @@ impl LifecycleQuery {
         let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
         let selected_bucket = point.bucket(&context, &point.day, &period.buckets)?;
         let actors = ActorSource::of(self.base.aggregation_group_type_index);
-        let mut found = BTreeSet::new();
+        let mut matching = BTreeSet::new();
         self.each(&context, node, &period, &actors, |actor, bucket, status| {
             let in_bucket = selected_bucket
                 .map_or(bucket < period.buckets.len(), |selected| selected == bucket);
             if in_bucket && point.status.is_none_or(|selected| selected == status) {
-                found.insert(actor);
+                matching.insert(actor);
             }
         })?;
-        InsightActors::new(&actors, found.into_iter().map(|actor| Actor::of((actor, 0))))
+        InsightActors::new(&actors, matching.into_iter().map(|actor| Actor::of((actor, 0))))
     }
 
     /// Creation time of the person or group; none without a profile.

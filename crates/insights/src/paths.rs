@@ -234,9 +234,9 @@ impl PathsQuery {
             });
             reservation.resize(edges.allocation_size())
         };
-        let found = self.fold_actors(&context, &period, &items, &actors, new, each)?;
+        let states = self.fold_actors(&context, &period, &items, &actors, new, each)?;
         let mut edges: HashMap<Edge, Weight> = HashMap::new();
-        for (edge, weight) in found.into_iter().flat_map(|(edges, _)| edges) {
+        for (edge, weight) in states.into_iter().flat_map(|(edges, _)| edges) {
             let total = edges.entry(edge).or_default();
             total.count += weight.count;
             total.millis += weight.millis;

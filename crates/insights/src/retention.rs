@@ -178,7 +178,7 @@ impl RetentionQuery {
             Some(_) => BreakdownPlan::new(filter, &context, DIMENSIONS_MAX, around)?,
             None => BreakdownPlan::NoBreakdown,
         };
-        let found = match plan {
+        let counted = match plan {
             BreakdownPlan::NoBreakdown => counter.actors(row, later, None, &|_| true)?,
             BreakdownPlan::Cohorts(slices) => {
                 let named = |id: Option<i64>| BreakdownSegment::Cohort(id, String::new()).json();
@@ -206,7 +206,7 @@ impl RetentionQuery {
                 counter.actors(row, later, Some(&breakdown), &includes)?
             }
         };
-        InsightActors::new(&actors, found)
+        InsightActors::new(&actors, counted)
     }
 
     fn counter<'a>(

@@ -172,7 +172,7 @@ impl StickinessQuery {
         let Some(activity) = self.activity(&context, node, &period, &actors)? else {
             return Ok(InsightActors::default());
         };
-        let mut found = Vec::new();
+        let mut series_results = Vec::new();
         activity.for_each(|actor, active| {
             let fits = match intervals {
                 None => true,
@@ -180,10 +180,10 @@ impl StickinessQuery {
                 Some(intervals) => active.len() == intervals,
             };
             if fits {
-                found.push(Actor::of((actor, active.len() as u64)));
+                series_results.push(Actor::of((actor, active.len() as u64)));
             }
         });
-        InsightActors::new(&actors, found)
+        InsightActors::new(&actors, series_results)
     }
 
     /// Active buckets per actor; none if the series is a deleted action.

@@ -205,7 +205,7 @@ impl TrendsQuery {
                 vec![(ComparedPeriod::Current, &period), (ComparedPeriod::Previous, previous)]
             }
         };
-        let mut found = Vec::new();
+        let mut computed = Vec::new();
         for (side, period) in sides {
             for (order, node) in series.iter().enumerate() {
                 let query = SeriesQuery { context: &context, node, period, display_mode };
@@ -215,16 +215,16 @@ impl TrendsQuery {
                         display_mode,
                         trends_filter.smoothing_intervals.unwrap_or(1),
                     );
-                    found.push(SeriesResult { order, node, side, period, lines });
+                    computed.push(SeriesResult { order, node, side, period, lines });
                 }
             }
         }
-        let more = found.iter().any(|found| found.lines.has_more);
+        let more = computed.iter().any(|computed| computed.lines.has_more);
         let shape = shape::Shape { context: &context, display_mode, several: series.len() > 1 };
         let results = if formulas.is_empty() {
-            shape.series(&found)?
+            shape.series(&computed)?
         } else {
-            shape.formulas(&found, &formulas, series.len())?
+            shape.formulas(&computed, &formulas, series.len())?
         };
         let (from, to) = (period.from, period.to);
         let mut result = InsightResult::new(results, &context.dates.calendar, from, to, *interval)?;

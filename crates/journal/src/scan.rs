@@ -43,8 +43,8 @@ impl Scan {
                 Step::Need(bytes) => {
                     self.fill(at, bytes)?;
                     if self.window.len() < bytes {
-                        let found = format!("{} before the file ends", self.window.len());
-                        let fault = self.cursor.fault(format!("{bytes} bytes"), &found);
+                        let actual = format!("{} before the file ends", self.window.len());
+                        let fault = self.cursor.fault(format!("{bytes} bytes"), &actual);
                         return Ok(ScanItem::Bad(fault));
                     }
                 }

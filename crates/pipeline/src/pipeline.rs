@@ -181,9 +181,11 @@ impl Pipeline {
             return Ok(());
         }
         let unknown: Vec<ProjectId> = unknown.into_iter().collect();
-        let mut found = self.catalog.ingest().rules(&unknown).await?;
+        let mut stored_rules = self.catalog.ingest().rules(&unknown).await?;
         for project in unknown {
-            let known = found.remove(&project).map(|found| (rules(&found), found.ingested_event));
+            let known = stored_rules
+                .remove(&project)
+                .map(|stored_rules| (rules(&stored_rules), stored_rules.ingested_event));
             self.rules.insert(project, known);
         }
         Ok(())

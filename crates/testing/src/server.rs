@@ -78,8 +78,8 @@ impl Instance {
     }
 
     pub fn get(&self, name: &str) -> String {
-        let found = self.environment.iter().find(|(known, _)| known == name);
-        found.unwrap().1.clone()
+        let variable = self.environment.iter().find(|(known, _)| known == name);
+        variable.unwrap().1.clone()
     }
 
     /// A new data directory with the same settings.

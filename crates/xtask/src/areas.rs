@@ -229,10 +229,10 @@ fn cycle(rows: Rows) -> Option<Vec<&'static str>> {
         }
         path.push(area);
         let used = rows.iter().find(|(row, _)| *row == area).map_or(&[][..], |(_, used)| used);
-        let found = used.iter().find_map(|used| visit(used, rows, path, done));
+        let cycle_path = used.iter().find_map(|used| visit(used, rows, path, done));
         path.pop();
         done.insert(area);
-        found
+        cycle_path
     }
     let mut done = BTreeSet::new();
     rows.iter().find_map(|(area, _)| visit(area, rows, &mut Vec::new(), &mut done))

@@ -102,8 +102,8 @@ pub(crate) async fn evaluate_flags<B: HttpBody<Data = Bytes> + Unpin>(
     if decoded.disable_flags {
         return Ok(Evaluated(envelope.with_config(config).empty()));
     }
-    let asked = evaluation_request(app, &sent, &options, decoded)?;
-    let evaluated = app.flags.with_context(&project, asked, |set, context, selection| {
+    let evaluation = evaluation_request(app, &sent, &options, decoded)?;
+    let evaluated = app.flags.with_context(&project, evaluation, |set, context, selection| {
         envelope.with_config(config).of(&set.evaluate(context, selection))
     });
     match evaluated.await {

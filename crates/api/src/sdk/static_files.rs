@@ -41,8 +41,8 @@ async fn current(request: ScriptRequest) -> Result<ScriptResponse, PublicError> 
 
 async fn versioned(request: ScriptRequest) -> Result<ScriptResponse, PublicError> {
     // Another version's path gets this version's file, which must not be cached as immutable.
-    let own = request.version.as_deref() == Some(VERSION);
-    serve(request, if own { CACHE_IMMUTABLE } else { CACHE_FIVE_MINUTES })
+    let is_current = request.version.as_deref() == Some(VERSION);
+    serve(request, if is_current { CACHE_IMMUTABLE } else { CACHE_FIVE_MINUTES })
 }
 
 fn serve(request: ScriptRequest, cache: HeaderValue) -> Result<ScriptResponse, PublicError> {

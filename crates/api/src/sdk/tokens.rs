@@ -173,9 +173,9 @@ impl Inner {
 
     async fn look_up(&self, token: &str) -> Owner {
         let version = self.catalog.projects().version();
-        let found = self.catalog.projects().row_by_token(token).await;
-        self.log_availability(found.as_ref().err());
-        match found {
+        let row = self.catalog.projects().row_by_token(token).await;
+        self.log_availability(row.as_ref().err());
+        match row {
             Ok(Some(project)) => {
                 let project = Arc::new(project);
                 self.cache(token, &project, version);

@@ -124,8 +124,10 @@ async fn content(
 ) -> catalog::Result<Content> {
     Ok(match target {
         ShareTarget::Dashboard(id) => {
-            let found = app.catalog.dashboards().get(project, id, None, Deleted::Exclude).await?;
-            let view = app.catalog.dashboards().view(found, None, &Visibilities::default()).await?;
+            let dashboard =
+                app.catalog.dashboards().get(project, id, None, Deleted::Exclude).await?;
+            let view =
+                app.catalog.dashboards().view(dashboard, None, &Visibilities::default()).await?;
             Content::Dashboard(Box::new(DashboardResponse::public(view)))
         }
         ShareTarget::Insight(id) => {

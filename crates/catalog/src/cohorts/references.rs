@@ -236,8 +236,8 @@ async fn referencing(
         others.push((row.get("id")?, named));
         by_actions.push(actions(&tree));
     }
-    let asked = by_actions.iter().flatten().copied().collect();
-    for (action, cohorts) in actions_cohorts(tx, project, &asked).await? {
+    let action_ids = by_actions.iter().flatten().copied().collect();
+    for (action, cohorts) in actions_cohorts(tx, project, &action_ids).await? {
         for ((_, named), by) in others.iter_mut().zip(&by_actions) {
             if by.contains(&action) {
                 named.extend(&cohorts);
@@ -252,8 +252,8 @@ async fn referencing(
     let mut at = 0;
     while let Some(reached) = referencing.get(at).copied() {
         at += 1;
-        let found = asking.remove(&reached).unwrap_or_default();
-        referencing.extend(found.into_iter().filter(|found| visited.insert(*found)));
+        let direct = asking.remove(&reached).unwrap_or_default();
+        referencing.extend(direct.into_iter().filter(|direct| visited.insert(*direct)));
     }
     Ok(referencing.iter().map(|id| (*id).into()).collect())
 }

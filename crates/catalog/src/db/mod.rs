@@ -204,7 +204,7 @@ impl Db {
         // The broken connection released the lock, and another server may hold it now.
         *owner = None;
         let mut connection = sqlx::PgConnection::connect_with(options).await?;
-        let asked = Instant::now();
+        let begun = Instant::now();
         loop {
             let taken: bool = sqlx::query("SELECT pg_try_advisory_lock($1) AS taken")
                 .bind(OWNER_LOCK)
@@ -215,7 +215,7 @@ impl Db {
                 *owner = Some(connection);
                 return Ok(());
             }
-            if asked.elapsed() >= OWNER_WAIT {
+            if begun.elapsed() >= OWNER_WAIT {
                 return Err(Error::Owned);
             }
             tokio::time::sleep(OWNER_PAUSE).await;

@@ -271,15 +271,15 @@ mod tests {
     }
 
     fn all(letters: &[char], length: usize) -> Vec<Vec<char>> {
-        let mut found = vec![Vec::new()];
+        let mut groups = vec![Vec::new()];
         for from in 0..length {
-            let longer = found.iter().filter(|one: &&Vec<char>| one.len() == from);
+            let longer = groups.iter().filter(|one: &&Vec<char>| one.len() == from);
             let longer =
                 longer.flat_map(|one| letters.iter().map(|next| [&one[..], &[*next]].concat()));
             let longer: Vec<_> = longer.collect();
-            found.extend(longer);
+            groups.extend(longer);
         }
-        found
+        groups
     }
 
     #[test]

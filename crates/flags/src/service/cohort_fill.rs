@@ -36,16 +36,16 @@ impl Flags {
         let mut after = None;
         while let Some(part) = PersonBatch::after(catalog, &project, after, &[&flags.set]).await? {
             after = part.last();
-            let mut found: Vec<PersonNo> = Vec::new();
+            let mut matching: Vec<PersonNo> = Vec::new();
             part.each(catalog.clock().now(), |person, context| {
                 let results = flags.set.evaluate(context, &selection);
                 let result = results.results.iter().find(|result| result.flag.id == list.flag);
                 // A person without a distinct id cannot evaluate flags.
                 if result.is_some_and(|result| result.enabled) && !person.distinct_id.is_empty() {
-                    found.push(person.no);
+                    matching.push(person.no);
                 }
             });
-            catalog.cohorts().fill(list, &found).await?;
+            catalog.cohorts().fill(list, &matching).await?;
         }
         Ok(())
     }

@@ -123,11 +123,11 @@ impl PersonCache {
                 return Ok(known.clone());
             }
         }
-        let found = Box::pin(catalog.flags().persons(project, &[distinct_id])).await?;
-        let found = found.into_iter().next().map(Arc::new);
+        let loaded = Box::pin(catalog.flags().persons(project, &[distinct_id])).await?;
+        let loaded = loaded.into_iter().next().map(Arc::new);
         let mut cached = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        cached.insert(position, key, found.clone());
-        Ok(found)
+        cached.insert(position, key, loaded.clone());
+        Ok(loaded)
     }
 }
 

@@ -163,11 +163,11 @@ async fn hash_keys(
     persons: &[ScannedPerson],
 ) -> catalog::Result<HashMap<PersonNo, ByFlag>> {
     let numbers: Vec<PersonNo> = persons.iter().map(|person| person.no).collect();
-    let mut found: HashMap<PersonNo, ByFlag> = HashMap::new();
+    let mut keys_by_person: HashMap<PersonNo, ByFlag> = HashMap::new();
     for key in catalog.flags().hash_keys(project.id, &numbers).await? {
-        found.entry(key.person).or_default().insert(key.flag_key, key.hash_key);
+        keys_by_person.entry(key.person).or_default().insert(key.flag_key, key.hash_key);
     }
-    Ok(found)
+    Ok(keys_by_person)
 }
 
 async fn scan_groups(

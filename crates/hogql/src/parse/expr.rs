@@ -167,11 +167,11 @@ impl Parser {
             return Some(("is", false));
         }
         let negated = self.is_word("not");
-        let found = ["between", "in"]
+        let keyword = ["between", "in"]
             .into_iter()
             .find(|word| self.word_ahead(usize::from(negated), word))?;
         (0..=usize::from(negated)).for_each(|_| self.advance());
-        Some((found, negated))
+        Some((keyword, negated))
     }
 
     fn apply_word(&mut self, word: &str, left: Expr, negated: bool) -> Checked<ExprKind> {

@@ -35,8 +35,8 @@ impl FunnelsQuery {
             _ => steps.contains(&progress.level),
         };
         let actors = self.actor_source(&context)?;
-        let (found, _) = self.count(&context, &period, &rules, &actors, true)?;
-        let segments = found.segments.iter();
+        let (counted, _) = self.count(&context, &period, &rules, &actors, true)?;
+        let segments = counted.segments.iter();
         let segments = segments.filter(|(segment, _)| point.is_value(&shape::names(segment).1));
         let progress = segments.flat_map(|(_, counts)| &counts.actors).filter(fits);
         let progress: BTreeSet<u32> = progress.map(|progress| progress.actor).collect();

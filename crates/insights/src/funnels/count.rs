@@ -139,22 +139,22 @@ impl<'a> Counter<'a> {
         let limit = breakdown.limit.min(ranked.len());
         breakdown.sort(&mut ranked, limit);
         let rest = ranked.split_off(limit);
-        let mut found = FunnelResult { segments: Vec::new(), has_more: !rest.is_empty() };
+        let mut result = FunnelResult { segments: Vec::new(), has_more: !rest.is_empty() };
         for (value, _) in ranked {
             let segment = match value {
                 NO_VALUE => FunnelSegment::Null,
                 _ => FunnelSegment::Value(breakdown.texts(value).join("::")),
             };
-            found.segments.push((segment, by_value.remove(&value).unwrap_or_default()));
+            result.segments.push((segment, by_value.remove(&value).unwrap_or_default()));
         }
-        if found.has_more && !breakdown.hide_other {
+        if result.has_more && !breakdown.hide_other {
             let mut rest_counts = FunnelCounts::default();
             for (value, _) in rest {
                 rest_counts.merge(by_value.remove(&value).unwrap_or_default());
             }
-            found.segments.push((FunnelSegment::Other, rest_counts));
+            result.segments.push((FunnelSegment::Other, rest_counts));
         }
-        Ok(found)
+        Ok(result)
     }
 
     fn filter(&self, selection: &EventSelection) -> Filter {
@@ -305,14 +305,14 @@ impl<'a> Counter<'a> {
     fn touch(&self, events: &[ActorEvent]) -> Option<u32> {
         let Some(breakdown) = self.breakdown else { return Some(NO_VALUE) };
         let some = |event: &&ActorEvent| is_step(event) && value(event) != NO_VALUE;
-        let found = match self.attribution {
+        let breakdown_value = match self.attribution {
             Attribution::First | Attribution::Every => events.iter().find(some),
             Attribution::Last => events.iter().rev().find(some),
             Attribution::Step(_) => return None,
         };
-        let Some(found) = found else { return Some(NO_VALUE) };
-        let equal = at_time(events, found.time).iter().filter(some).map(value);
-        Some(first_by_text(breakdown, value(found), equal))
+        let Some(breakdown_value) = breakdown_value else { return Some(NO_VALUE) };
+        let equal = at_time(events, breakdown_value.time).iter().filter(some).map(value);
+        Some(first_by_text(breakdown, value(breakdown_value), equal))
     }
 
     fn value_at_step(&self, conversion: &Conversion, events: &[ActorEvent]) -> u32 {

@@ -155,8 +155,8 @@ impl<'a> StepMatcher<'a> {
                 };
                 let earliest = (0..at).map(earliest).max().unwrap_or(*start);
                 let times = &self.times[at];
-                let found = times.get(times.partition_point(|time| *time < earliest));
-                match found {
+                let first_after = times.get(times.partition_point(|time| *time < earliest));
+                match first_after {
                     Some(time) if time - start <= *window => conversion.times[at] = *time,
                     _ => break,
                 }

@@ -249,9 +249,12 @@ impl AggregateExpr {
             array(cells.iter().map(number), &data_type(&ty))
         };
         let inputs: Vec<ArrayRef> = (0..self.calls.len()).map(input).collect::<Result<_>>()?;
-        let found = self.program.run(&inputs, cells.len()).map_err(eval_error)?;
-        let found = numbers(&found)?;
-        Ok(found.into_iter().map(|number| if number.is_finite() { number } else { 0.0 }).collect())
+        let results = self.program.run(&inputs, cells.len()).map_err(eval_error)?;
+        let results = numbers(&results)?;
+        Ok(results
+            .into_iter()
+            .map(|number| if number.is_finite() { number } else { 0.0 })
+            .collect())
     }
 
     fn number(&self, at: usize, cell: &AggregateState) -> Option<f64> {

@@ -88,7 +88,7 @@ impl Inputs {
             via.iter().copied().filter(|link| *link != LazyJoin::DistinctId).collect();
         let group = name.strip_prefix("$group_").and_then(|index| index.parse().ok());
         let plain = |key: usize| Some(InputSource::Text { key, of: StringSource::Itself });
-        let found = match (via.as_slice(), name, path) {
+        let input_source = match (via.as_slice(), name, path) {
             ([], "timestamp", []) => Some(InputSource::Timestamp),
             ([], "event", []) => plain(self.key(ColumnKey::Event)),
             ([], "distinct_id", []) => plain(self.key(ColumnKey::DistinctId)),
@@ -118,10 +118,10 @@ impl Inputs {
             _ => None,
         };
         // If a property path is unsupported, the caller may still read the whole column.
-        if found.is_none() && path.is_empty() {
+        if input_source.is_none() && path.is_empty() {
             self.unknown.get_or_insert(name);
         }
-        found
+        input_source
     }
 
     pub fn arrays(&self, events: EventColumns<'_>) -> Result<Vec<ArrayRef>> {

@@ -62,7 +62,7 @@ impl PathsQuery {
         let period = context.dates.period(&self.base.date_range, Interval::Day)?;
         let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let new = || (HashMap::<u32, u64>::new(), limits.reserve());
-        let each = |(found, reservation): &mut (HashMap<u32, u64>, MemoryReservation<'_>),
+        let each = |(counts, reservation): &mut (HashMap<u32, u64>, MemoryReservation<'_>),
                     events: &[ActorEvent],
                     order: &[u32],
                     bounds: &PathBounds| {
@@ -71,12 +71,12 @@ impl PathsQuery {
             let matching =
                 (0..edges.len()).filter(|at| fits(&edges[*at], edges.get(at + 1))).count();
             if matching > 0 {
-                found.insert(events[0].actor, matching as u64);
+                counts.insert(events[0].actor, matching as u64);
             }
-            reservation.resize(found.allocation_size())
+            reservation.resize(counts.allocation_size())
         };
-        let found = self.fold_actors(&context, &period, &items, &actors, new, each)?;
-        let found = found.into_iter().flat_map(|(found, _)| found);
-        InsightActors::new(&actors, found.map(Actor::of).collect::<Vec<_>>())
+        let counts = self.fold_actors(&context, &period, &items, &actors, new, each)?;
+        let counts = counts.into_iter().flat_map(|(counts, _)| counts);
+        InsightActors::new(&actors, counts.map(Actor::of).collect::<Vec<_>>())
     }
 }

@@ -101,11 +101,11 @@ mod tests {
             |(minute, tag): &(i64, u32)| ActorEvent { actor: 0, time: minute * MINUTE, tag: *tag };
         let events: Vec<ActorEvent> = minutes.iter().map(event).collect();
         let order: Vec<u32> = (0..100).collect();
-        let mut found = Vec::new();
+        let mut edges = Vec::new();
         walk(&events, &order, bounds, |edge, micros| {
-            found.push((edge.step, edge.from, edge.to, micros / MINUTE));
+            edges.push((edge.step, edge.from, edge.to, micros / MINUTE));
         });
-        found
+        edges
     }
 
     fn bounds(start: Option<u32>, end: Option<u32>, steps: usize) -> PathBounds {

@@ -205,7 +205,7 @@ impl<'a> Counter<'a> {
         events.collect(&scan, |(), rows: &Rows<'_>| {
             Ok(rows.values.iter().copied().map(Some).collect())
         })?;
-        let found = events.fold(Vec::new, |starts: &mut Vec<Start>, events| {
+        let starts_by_thread = events.fold(Vec::new, |starts: &mut Vec<Start>, events| {
             let first = starts.len();
             let own = events.iter().filter_map(|event| {
                 Some((event.tag, self.rows.of(event.time)? as u32, event.actor))
@@ -222,7 +222,7 @@ impl<'a> Counter<'a> {
             starts.truncate(kept);
             Ok(())
         })?;
-        Ok(found.into_iter().flatten().collect())
+        Ok(starts_by_thread.into_iter().flatten().collect())
     }
 
     /// Tables by breakdown value, the largest first, and whether values beyond the limit exist; those

@@ -144,9 +144,9 @@ mod tests {
         let mut other = ActivityBitmap::new(130);
         other.set(5, 7);
         activity.merge(other);
-        let mut found = Vec::new();
-        activity.for_each(|actor, there| found.push((actor, there.to_vec())));
-        assert_eq!(found, [(0, vec![63]), (2, vec![0, 64, 129]), (5, vec![7])]);
+        let mut active = Vec::new();
+        activity.for_each(|actor, there| active.push((actor, there.to_vec())));
+        assert_eq!(active, [(0, vec![63]), (2, vec![0, 64, 129]), (5, vec![7])]);
         assert!(
             activity.has(2, 64)
                 && !activity.has(2, 65)

@@ -142,9 +142,9 @@ impl<'a> ActorEvents<'a> {
                 }
                 reservation.resize(partitions.iter().map(PackedEvents::bytes).sum())
             };
-        let found = scan.fold(new, each)?;
+        let states = scan.fold(new, each)?;
         self.parts.extend(
-            found.into_iter().map(|(partitions, _, reservation)| (partitions, reservation)),
+            states.into_iter().map(|(partitions, _, reservation)| (partitions, reservation)),
         );
         Ok(())
     }

@@ -109,8 +109,8 @@ impl SeriesQuery<'_> {
             let fits = |(_, time, value): &&(u32, i64, u32)| {
                 (from..=to).contains(time) && is_included(*value)
             };
-            let found = firsts.iter().filter(fits).map(|(actor, ..)| Actor::of((*actor, 1)));
-            return InsightActors::new(&actors, found.collect::<Vec<_>>());
+            let matching = firsts.iter().filter(fits).map(|(actor, ..)| Actor::of((*actor, 1)));
+            return InsightActors::new(&actors, matching.collect::<Vec<_>>());
         }
         let scan = self.scan_filter(selection.filter(from, to), breakdown);
         let counts = count(&Scan { actors: Some(&actors), ..scan }, is_included)?;

@@ -44,8 +44,8 @@ impl Formula {
 
     /// Division by zero gives 0, as does any result that is not finite.
     pub fn of(&self, series: &[f64]) -> f64 {
-        let found = self.0.of(series);
-        if found.is_finite() { found } else { 0.0 }
+        let values = self.0.of(series);
+        if values.is_finite() { values } else { 0.0 }
     }
 }
 

@@ -323,9 +323,9 @@ impl SeriesQuery<'_> {
         actors: &ActorSource,
     ) -> Result<Vec<(u32, i64, u32)>> {
         let scan = self.scan_filter(selection.filter(i64::MIN, self.period.to), breakdown);
-        let found = FirstEvents::scan(&Scan { actors: Some(actors), ..scan })?;
+        let firsts = FirstEvents::scan(&Scan { actors: Some(actors), ..scan })?;
         let mut reservation = self.context.limits.reserve();
-        reservation.resize(found.bytes())?;
+        reservation.resize(firsts.bytes())?;
         // `FirstTimeForUser` requires the actor's first event of this name to pass the filters; an
         // earlier one that fails them disqualifies the actor.
         let ever = match (self.node.math, self.context.unfiltered_selection(self.node)?) {
@@ -339,7 +339,7 @@ impl SeriesQuery<'_> {
             *time >= self.period.from
                 && ever.as_ref().is_none_or(|ever| ever.time(*actor) == Some(*time))
         };
-        Ok(found.iter().filter(is_first).collect())
+        Ok(firsts.iter().filter(is_first).collect())
     }
 
     fn firsts(
@@ -382,8 +382,8 @@ impl SeriesQuery<'_> {
                 }
                 reservation.resize(table.bytes())
             };
-        let found = scan.fold(new, each)?.into_iter().map(|(table, _)| table);
-        let table = AggregateTable::join(buckets.len(), found);
+        let tables = scan.fold(new, each)?.into_iter().map(|(table, _)| table);
+        let table = AggregateTable::join(buckets.len(), tables);
         let failed = FirstError::default();
         let lines = self.shape_rows(table, breakdown, |cells| {
             let mut data = failed.keep(aggregate_expr.finish(cells));
@@ -530,6 +530,6 @@ pub(crate) fn aggregate_by_bucket<C: Cell, X: Default + Send, T: Copy>(
         }
         reservation.resize(table.bytes() + scan.breakdown.map_or(0, Breakdown::bytes))
     };
-    let found = scan.fold(new, each)?;
-    Ok(AggregateTable::join(buckets.len(), found.into_iter().map(|(table, _, _)| table)))
+    let states = scan.fold(new, each)?;
+    Ok(AggregateTable::join(buckets.len(), states.into_iter().map(|(table, _, _)| table)))
 }

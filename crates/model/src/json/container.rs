@@ -21,7 +21,7 @@ pub fn container_end(bytes: &[u8], start: usize, outer: usize) -> Result<usize> 
     let (mut in_string, mut escapes) = (0, 0);
     let mut at = start;
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let found = match rest.first_chunk::<BLOCK>() {
+        let block_masks = match rest.first_chunk::<BLOCK>() {
             Some(block) => masks(block),
             None => {
                 let mut block = [b' '; BLOCK];
@@ -29,19 +29,20 @@ pub fn container_end(bytes: &[u8], start: usize, outer: usize) -> Result<usize> 
                 masks(&block)
             }
         };
-        let quotes = found.quotes & !escaped(found.backslashes, &mut escapes);
+        let quotes = block_masks.quotes & !escaped(block_masks.backslashes, &mut escapes);
         let strings = prefix_xor(quotes) ^ in_string;
         in_string = (strings.cast_signed() >> 63).cast_unsigned();
-        let mut outside = (found.opening | found.closing | found.backslashes) & !strings;
+        let mut outside =
+            (block_masks.opening | block_masks.closing | block_masks.backslashes) & !strings;
         while outside != 0 {
             let bit = outside & outside.wrapping_neg();
             outside ^= bit;
-            if found.opening & bit != 0 {
+            if block_masks.opening & bit != 0 {
                 depth += 1;
                 if depth > DEPTH_MAX {
                     return Err(JsonError::TooDeep);
                 }
-            } else if found.closing & bit != 0 {
+            } else if block_masks.closing & bit != 0 {
                 depth -= 1;
                 if depth == outer {
                     return Ok(at + bit.trailing_zeros() as usize + 1);
@@ -89,18 +90,18 @@ fn masks(block: &[u8; BLOCK]) -> Masks {
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn scalar_masks(block: &[u8; BLOCK]) -> Masks {
-    let mut found = Masks::default();
+    let mut masks = Masks::default();
     for (at, byte) in block.iter().enumerate() {
         let mask = match byte {
-            b'"' => &mut found.quotes,
-            b'\\' => &mut found.backslashes,
-            b'{' | b'[' => &mut found.opening,
-            b'}' | b']' => &mut found.closing,
+            b'"' => &mut masks.quotes,
+            b'\\' => &mut masks.backslashes,
+            b'{' | b'[' => &mut masks.opening,
+            b'}' | b']' => &mut masks.closing,
             _ => continue,
         };
         *mask |= 1 << at;
     }
-    found
+    masks
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -122,19 +123,19 @@ mod sse2 {
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(super) fn masks(block: &[u8; BLOCK]) -> Masks {
-        let mut found = Masks::default();
+        let mut expected = Masks::default();
         let (parts, _) = block.as_chunks::<16>();
         for (part, at) in parts.iter().zip((0..).step_by(16)) {
             let bytes = u128::from_le_bytes(*part);
             let bytes = _mm_set_epi64x((bytes >> 64) as i64, bytes as i64);
             // Setting bit 5 turns square brackets into curly ones.
             let curly = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
-            found.quotes |= equal(bytes, b'"') << at;
-            found.backslashes |= equal(bytes, b'\\') << at;
-            found.opening |= equal(curly, b'{') << at;
-            found.closing |= equal(curly, b'}') << at;
+            expected.quotes |= equal(bytes, b'"') << at;
+            expected.backslashes |= equal(bytes, b'\\') << at;
+            expected.opening |= equal(curly, b'{') << at;
+            expected.closing |= equal(curly, b'}') << at;
         }
-        found
+        expected
     }
 
     #[inline]

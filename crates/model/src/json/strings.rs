@@ -10,9 +10,9 @@ use swar::{BITS, BLOCK, special};
 #[inline]
 pub fn unescaped_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk::<BLOCK>) {
-        let found = special(*block);
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / BITS;
+        let specials = special(*block);
+        if specials != 0 {
+            return at + specials.trailing_zeros() as usize / BITS;
         }
         at += BLOCK;
     }
@@ -47,8 +47,8 @@ mod sse2 {
         let quotes = _mm_cmpeq_epi8(block, _mm_set1_epi8(b'"'.cast_signed()));
         let backslashes = _mm_cmpeq_epi8(block, _mm_set1_epi8(b'\\'.cast_signed()));
         let controls = _mm_cmpeq_epi8(_mm_min_epu8(block, _mm_set1_epi8(0x1f)), block);
-        let found = _mm_or_si128(_mm_or_si128(quotes, backslashes), controls);
-        _mm_movemask_epi8(found).cast_unsigned()
+        let specials = _mm_or_si128(_mm_or_si128(quotes, backslashes), controls);
+        _mm_movemask_epi8(specials).cast_unsigned()
     }
 }
 

@@ -165,9 +165,9 @@ impl Node {
     }
 
     pub fn has_behavioral_filters(&self) -> bool {
-        let mut found = Vec::new();
-        self.behavioral_filters(&mut found);
-        !found.is_empty()
+        let mut leaves = Vec::new();
+        self.behavioral_filters(&mut leaves);
+        !leaves.is_empty()
     }
 
     /// Adds the cohorts that the tree references directly.

@@ -48,8 +48,8 @@ impl Layout {
         members: &mut Members<'_>,
     ) -> Option<Result<(Key, MemberSpan)>> {
         let Expected { text, key } = self.expected.get(at).filter(|one| !one.text.is_empty())?;
-        let found = members.next_if(text)?;
-        Some(found.map(|next| (*key, next)))
+        let member = members.next_if(text)?;
+        Some(member.map(|next| (*key, next)))
     }
 
     /// The next member, and its unescaped name if it has escapes. Caches the name.

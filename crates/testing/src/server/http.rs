@@ -116,8 +116,8 @@ impl Response {
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str())
+        let matching = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        matching.map(|(_, value)| value.as_str())
     }
 
     pub fn text(&self) -> String {

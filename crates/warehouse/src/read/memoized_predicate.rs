@@ -118,7 +118,7 @@ impl SubstringSearch {
         lowercase.clear();
         lowercase.extend_from_slice(text.as_bytes());
         lowercase.make_ascii_lowercase();
-        let mut found = [false; SEARCH_ENTRIES];
+        let mut contains = [false; SEARCH_ENTRIES];
         for needle in &self.needles {
             let (mut from, mut entry) = (0, 0);
             while let Some(start) = needle.find(&lowercase[from..]) {
@@ -127,14 +127,14 @@ impl SubstringSearch {
                     entry += 1;
                 }
                 let matches = start + needle.needle().len() <= ends(entry);
-                found[entry] |= matches;
+                contains[entry] |= matches;
                 from = if matches { ends(entry) } else { start + 1 };
             }
         }
-        let searched = results[entries.clone()].iter().zip(found);
-        for ((results, found), is_text) in searched.zip(dictionary.are_strings(entries)) {
+        let searched = results[entries.clone()].iter().zip(contains);
+        for ((results, contains), is_text) in searched.zip(dictionary.are_strings(entries)) {
             if is_text {
-                let result = if found == self.pass_if_found { PASSES } else { FAILS };
+                let result = if contains == self.pass_if_found { PASSES } else { FAILS };
                 results.store(result, Ordering::Relaxed);
             }
         }
