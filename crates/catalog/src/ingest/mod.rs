@@ -144,6 +144,7 @@ impl Ingest<'_> {
         warnings::record(&mut tx, WARNINGS_SOURCE, &batch.warnings).await?;
         dead_letters::insert(&mut tx, &batch.dead_letters, now).await?;
         record_deletions(&mut tx, &batch.deletions, now).await?;
+        self.state.listeners.prepare(batch);
         if let Err(error) = tx.commit().await {
             self.state.listeners.notify(IngestOutcome::Unknown);
             return Err(error);
@@ -192,6 +193,12 @@ impl Ingest<'_> {
         )
         .await?;
         tx.commit().await
+    }
+
+    /// Calls `listener` for every batch, in order, when only the commit is left to do. The offset
+    /// from which the next batch starts tells whether the commit happened, if no outcome does.
+    pub fn on_prepare(self, listener: impl Fn(&IngestBatch) + Send + Sync + 'static) {
+        self.state.listeners.add_prepare(listener);
     }
 
     /// Calls `listener` for every batch, in order, before the batch's events become readable.

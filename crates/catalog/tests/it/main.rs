@@ -81,6 +81,7 @@ contract! {
         pruning_deletes_old_and_excess_warnings;
     ingest:
         a_batch_is_applied_once_at_the_stored_offset_only,
+        listeners_see_a_batch_before_and_after_its_commit,
         distinct_ids_follow_chains_of_merges,
         a_uuid_can_move_to_another_person_in_one_batch,
         bulk_updates_of_existing_persons_are_atomic,

@@ -1,11 +1,11 @@
 //! Batches of the pipeline: atomic, once, in order.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use catalog::{
-    Actor, DefinitionLimits, Error, EventDeletion, FlagChange, IngestBatch, NewDeadLetter,
-    ProjectChanges,
+    Actor, DefinitionLimits, Error, EventDeletion, FlagChange, IngestBatch, IngestOutcome,
+    NewDeadLetter, ProjectChanges,
 };
 use model::definition::{
     Day, FlagObservation, Observations, ObservedEvent, ObservedFlag, ObservedProperty,
@@ -160,6 +160,26 @@ pub async fn bulk_updates_of_existing_persons_are_atomic(database: TestDatabase)
         .collect();
     expected.sort_by_key(|person| person.no);
     assert_eq!(found, expected);
+}
+
+pub async fn listeners_see_a_batch_before_and_after_its_commit(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let ingest = fixture.catalog.ingest();
+    let note = seen.clone();
+    ingest.on_prepare(move |batch| {
+        note.lock().unwrap().push(format!("prepare {}..{}", batch.from, batch.reach));
+    });
+    let note = seen.clone();
+    ingest.on_apply(move |outcome| {
+        let IngestOutcome::Committed(projects) = outcome else { panic!("{outcome:?}") };
+        note.lock().unwrap().push(format!("committed {}", projects.len()));
+    });
+    people(&fixture, 1).await;
+    assert!(ingest.apply(&batch(1, 3)).await.is_err(), "the offset is 2");
+    ingest.apply(&batch(2, 5)).await.unwrap();
+    let seen = seen.lock().unwrap();
+    assert_eq!(*seen, ["prepare 1..2", "committed 1", "prepare 2..5", "committed 0"]);
 }
 
 pub async fn distinct_ids_follow_chains_of_merges(database: TestDatabase) {
