@@ -53,6 +53,13 @@ impl Groups {
         groups.map(|(key, group)| (&**key, group))
     }
 
+    /// All groups, with the index of their type.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, &str, &GroupFacts)> {
+        (0..GROUP_TYPES).flat_map(|index| {
+            self.of_type(index).map(move |(key, group)| (index as u8, key, group))
+        })
+    }
+
     pub fn set(&mut self, index: usize, key: &str, group: GroupFacts) {
         if let Some(groups) = self.by_type.get_mut(index) {
             self.bytes += group_bytes(key, &group);

@@ -6,7 +6,6 @@
 
 mod actions;
 mod channel_type;
-mod chunked_bytes;
 mod cohorts;
 mod elements;
 mod error;
@@ -16,7 +15,6 @@ mod id_set;
 mod matcher;
 mod path_cleaning;
 mod person_index;
-mod property_store;
 mod read_view;
 mod selectors;
 mod sessions;
@@ -32,7 +30,7 @@ pub use id_set::IdSet;
 pub use matcher::{Matcher, check_pattern};
 pub use model::{Zone, parse_timestamp};
 pub use path_cleaning::PathCleaning;
-pub use person_index::{PersonFacts, PersonIndex};
+pub use person_index::{Checkpoint, Checkpoints, PersonFacts, PersonIndex};
 pub use read_view::{ActionFacts, ConditionCompiler, Needs, ReadView};
 pub use selectors::Selector;
 pub use sessions::{SessionFacts, SessionField, SessionValue};

@@ -1,5 +1,15 @@
-//! Person index: resolves `distinct_no` to a person, and stores persons and their properties in
-//! memory.
+//! Person index: resolves `distinct_no` to a person, and holds persons and their properties.
+//!
+//! Persons and strings lie in a memory-mapped [checkpoint](Checkpoints); what changed since is in memory.
+//! A small project has no checkpoint, only changes.
+
+mod actors;
+mod checkpoint;
+mod chunked_bytes;
+mod columns;
+mod layered_bytes;
+mod mapped_file;
+mod property_store;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,15 +19,16 @@ use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 use warehouse::{ABSENT, Column, Interner, with_json_value};
 
-use crate::chunked_bytes::ChunkedBytes;
-use crate::property_store::PropertyStore;
+use self::actors::{NO_PERSON, PersonNos};
+pub use self::checkpoint::{Checkpoint, Checkpoints};
+use self::columns::ColumnFiles;
+use self::layered_bytes::LayeredBytes;
+use self::property_store::{FACTS_BYTES, PropertyStore};
 
 /// Approximate limit of all cached property columns.
 const COLUMNS_BYTES_MAX: usize = 48 << 20;
 /// Overhead of a cached column and its name.
 const SLOT_BYTES: usize = 256;
-/// In `person_nos`, a distinct id without a person.
-const NO_PERSON: u32 = u32::MAX;
 /// A cached column is evicted when its dictionary has more than twice as many values as there are
 /// persons, plus this: most of them are then unused.
 const UNUSED_VALUES_MAX: usize = 512;
@@ -25,11 +36,31 @@ const UNUSED_VALUES_MAX: usize = 512;
 const PRESENT: u8 = b'=';
 
 /// A person without its properties.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersonFacts {
     pub uuid: Uuid,
     pub created_at: Timestamp,
     pub is_identified: bool,
+}
+
+impl PersonFacts {
+    fn encode(&self) -> [u8; FACTS_BYTES] {
+        let mut encoded = [0; FACTS_BYTES];
+        encoded[..16].copy_from_slice(self.uuid.as_bytes());
+        encoded[16..24].copy_from_slice(&self.created_at.as_micros().to_le_bytes());
+        encoded[24] = u8::from(self.is_identified);
+        encoded
+    }
+
+    fn decode(encoded: &[u8; FACTS_BYTES]) -> Self {
+        let (uuid, rest) = encoded.split_first_chunk().unwrap_or((&[0; 16], &[]));
+        let (created_at, rest) = rest.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        Self {
+            uuid: Uuid::from_bytes(*uuid),
+            created_at: Timestamp::from_micros(i64::from_le_bytes(*created_at)),
+            is_identified: rest == [1],
+        }
+    }
 }
 
 /// All persons and distinct ids of a project. An *actor* is what distinct counts count: a person, by
@@ -38,12 +69,15 @@ pub struct PersonFacts {
 pub struct PersonIndex {
     project: ProjectId,
     /// `person_no` by `distinct_no`.
-    person_nos: Vec<u32>,
+    person_nos: PersonNos,
     /// Distinct ids by `distinct_no`.
-    distinct_ids: ChunkedBytes,
-    persons: Vec<Option<PersonFacts>>,
-    properties: PropertyStore,
+    distinct_ids: LayeredBytes,
+    /// Exclusive upper bound of all `person_no`s.
+    persons_len: usize,
+    persons: PropertyStore,
     columns: Mutex<HashMap<String, Slot>>,
+    /// Columns of the checkpoint.
+    column_files: Option<Arc<ColumnFiles>>,
 }
 
 /// One thread builds a column while others that need it wait; columns do not block each other.
@@ -60,17 +94,20 @@ struct CachedColumn {
 
 impl Clone for PersonIndex {
     fn clone(&self) -> Self {
-        let Self { project, person_nos, distinct_ids, persons, properties, columns: _ } = self;
-        let (person_nos, distinct_ids, persons) =
-            (person_nos.clone(), distinct_ids.clone(), persons.clone());
-        let properties = properties.clone();
         // Building a column takes long and the caller may hold a lock: skip columns in progress.
         let copy = |(name, slot): (&String, &Slot)| {
             let cached = slot.try_lock().ok()?.clone()?;
             Some((name.clone(), Arc::new(Mutex::new(Some(cached)))))
         };
-        let columns = Mutex::new(self.lock_columns().iter().filter_map(copy).collect());
-        Self { project: *project, person_nos, distinct_ids, persons, properties, columns }
+        Self {
+            project: self.project,
+            person_nos: self.person_nos.clone(),
+            distinct_ids: self.distinct_ids.clone(),
+            persons_len: self.persons_len,
+            persons: self.persons.clone(),
+            columns: Mutex::new(self.lock_columns().iter().filter_map(copy).collect()),
+            column_files: self.column_files.clone(),
+        }
     }
 }
 
@@ -78,48 +115,62 @@ impl PersonIndex {
     pub fn new(project: ProjectId) -> Self {
         Self {
             project,
-            person_nos: Vec::new(),
-            distinct_ids: ChunkedBytes::default(),
-            persons: Vec::new(),
-            properties: PropertyStore::default(),
+            person_nos: PersonNos::default(),
+            distinct_ids: LayeredBytes::default(),
+            persons_len: 0,
+            persons: PropertyStore::default(),
             columns: Mutex::default(),
+            column_files: None,
         }
     }
 
     /// The actor of a distinct id; always less than [`PersonIndex::actors_max`].
     pub fn actor(&self, distinct_no: u32) -> u32 {
         match self.person_nos.get(distinct_no as usize) {
-            Some(&NO_PERSON) => self.persons.len() as u32 + distinct_no,
-            Some(&person) => person,
+            Some(NO_PERSON) => self.persons_len as u32 + distinct_no,
+            Some(person) => person,
             // Unknown ids share one actor.
-            None => (self.persons.len() + self.person_nos.len()) as u32,
+            None => (self.persons_len + self.person_nos.len()) as u32,
         }
     }
 
-    /// Approximate memory.
+    /// Approximate memory. A checkpoint's files are not in it.
     pub fn bytes(&self) -> usize {
         let columns: Vec<Slot> = self.lock_columns().values().cloned().collect();
         let columns = columns.iter().map(|slot| match slot.try_lock() {
             Ok(cached) => SLOT_BYTES + cached.as_ref().map_or(0, CachedColumn::bytes),
             Err(_) => SLOT_BYTES,
         });
-        let persons = self.persons.capacity() * size_of::<Option<PersonFacts>>();
-        let person_nos = self.person_nos.capacity() * size_of::<u32>();
-        persons
-            + person_nos
+        self.person_nos.bytes()
             + self.distinct_ids.bytes()
-            + self.properties.bytes()
+            + self.persons.bytes()
             + columns.sum::<usize>()
+    }
+
+    /// Persons and distinct ids that differ from the checkpoint.
+    pub fn changes(&self) -> usize {
+        self.persons.changes() + self.distinct_ids.changes()
+    }
+
+    /// Persons and distinct ids, deleted ones included.
+    pub fn len(&self) -> usize {
+        self.persons_len + self.person_nos.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Exclusive upper bound of actors, for arrays indexed by actor.
     pub fn actors_max(&self) -> usize {
-        self.persons.len() + self.person_nos.len() + 1
+        self.persons_len + self.person_nos.len() + 1
     }
 
     /// None for an actor that is not a person.
-    pub fn person(&self, actor: u32) -> Option<&PersonFacts> {
-        self.persons.get(actor as usize)?.as_ref()
+    pub fn person(&self, actor: u32) -> Option<PersonFacts> {
+        // Distinct ids without a person are numbered after all persons.
+        let is_person = (actor as usize) < self.persons_len;
+        is_person.then(|| self.persons.facts(actor as usize).map(PersonFacts::decode))?
     }
 
     /// The person's UUID, or the one derived from the distinct id.
@@ -127,15 +178,14 @@ impl PersonIndex {
         if let Some(person) = self.person(actor) {
             return person.uuid;
         }
-        let id = (actor as usize).checked_sub(self.persons.len());
+        let id = (actor as usize).checked_sub(self.persons_len);
         let text = id.and_then(|id| self.text(id));
         person_uuid(self.project, text.unwrap_or_default())
     }
 
     /// All persons by `person_no`.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &PersonFacts)> {
-        let all = self.persons.iter().enumerate();
-        all.filter_map(|(no, person)| Some((no as u32, person.as_ref()?)))
+    pub fn iter(&self) -> impl Iterator<Item = (u32, PersonFacts)> {
+        (0..self.persons_len as u32).filter_map(|no| Some((no, self.person(no)?)))
     }
 
     /// All distinct ids: `distinct_no`, string and actor.
@@ -156,7 +206,7 @@ impl PersonIndex {
 
     /// Calls `each` with the properties of every actor as JSON; none for actors that are not persons.
     pub fn properties(&self, actors: &[u32], each: impl FnMut(Option<&str>)) {
-        self.properties.texts(actors, each);
+        self.persons.texts(actors, each);
     }
 
     /// A property of all persons, by `person_no`. Cached within [`COLUMNS_BYTES_MAX`].
@@ -179,10 +229,24 @@ impl PersonIndex {
         snapshot
     }
 
+    /// From the checkpoint if there is one, otherwise from the properties.
     fn read_column(&self, name: &str) -> CachedColumn {
-        let mut interner = Interner::default();
-        let codes = self.properties.column(name, self.persons.len(), &mut interner);
-        CachedColumn { codes, interner, snapshot: None }
+        let files = self.column_files.as_ref();
+        let Some((codes, dictionary)) = files.and_then(|files| files.column(name, self)) else {
+            let mut interner = Interner::default();
+            let codes = self.persons.column(name, self.persons_len, |value| interner.intern(value));
+            return CachedColumn { codes, interner, snapshot: None };
+        };
+        let interner = Interner::over(dictionary, columns::INTERNED_MAX);
+        let base_len = codes.len() as u32;
+        let mut column = CachedColumn { codes, interner, snapshot: None };
+        for at in self.persons.changed().chain(base_len..self.persons_len as u32) {
+            column.set(PersonNo(at), None);
+            self.persons.with_property(at as usize, name, |json| {
+                column.set(PersonNo(at), Some(json));
+            });
+        }
+        column
     }
 
     fn lock_columns(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
@@ -192,20 +256,14 @@ impl PersonIndex {
     /// `properties` is a JSON object.
     pub fn set_person(&mut self, no: PersonNo, facts: PersonFacts, properties: &str) {
         let at = no.0 as usize;
-        if self.persons.len() <= at {
-            self.persons.resize(at + 1, None);
-        }
-        self.persons[at] = Some(facts);
-        self.properties.set(at, properties);
+        self.persons_len = self.persons_len.max(at + 1);
+        self.persons.set(at, facts.encode(), properties);
         self.columns.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     pub fn set_distinct_id(&mut self, no: DistinctNo, text: &str, person: Option<PersonNo>) {
         let at = no.0 as usize;
-        if self.person_nos.len() <= at {
-            self.person_nos.resize(at + 1, NO_PERSON);
-        }
-        self.person_nos[at] = person.map_or(NO_PERSON, |person| person.0);
+        self.person_nos.set(at, person.map_or(NO_PERSON, |person| person.0));
         if self.text(at) != Some(text) {
             self.distinct_ids.set(at, &[&[PRESENT], text.as_bytes()].concat());
         }
@@ -213,50 +271,69 @@ impl PersonIndex {
 
     /// Applies the identity changes of an ingested batch. Idempotent.
     pub fn apply(&mut self, changes: &IdentityChanges) {
-        if !changes.merges.is_empty() {
-            let mut ends: HashMap<u32, u32> = HashMap::with_capacity(changes.merges.len());
-            // In reverse order, the target of a merge already has its final person.
+        self.apply_all(std::iter::once(changes));
+    }
+
+    /// Applies the identity changes of consecutive batches with one pass over the distinct ids.
+    pub fn apply_all<'c>(
+        &mut self,
+        batches: impl DoubleEndedIterator<Item = &'c IdentityChanges> + Clone,
+    ) {
+        // Survivors of all merges so far. In reverse order, the target of a merge already has its
+        // final person.
+        let mut survivors: HashMap<u32, u32> = HashMap::new();
+        // The persons of the distinct ids that batches write, as of the last batch.
+        let mut ids: Vec<Vec<Option<u32>>> = Vec::new();
+        let survivor =
+            |survivors: &HashMap<u32, u32>, no: u32| survivors.get(&no).copied().unwrap_or(no);
+        for changes in batches.clone().rev() {
+            let resolve = |id: &DistinctId| Some(survivor(&survivors, id.person?.0));
+            ids.push(changes.ids.iter().map(resolve).collect());
             for (from, to) in changes.merges.iter().rev() {
-                let end = ends.get(&to.0).copied().unwrap_or(to.0);
-                ends.insert(from.0, end);
-            }
-            for owner in &mut self.person_nos {
-                if let Some(to) = ends.get(owner) {
-                    *owner = *to;
-                }
+                survivors.insert(from.0, survivor(&survivors, to.0));
             }
         }
-        let moved = changes.merges.iter().map(|(gone, _)| gone);
-        for gone in moved.chain(&changes.deleted) {
-            if let Some(person) = self.persons.get_mut(gone.0 as usize) {
-                *person = None;
-                self.properties.remove(gone.0 as usize);
-            }
-        }
+        self.person_nos.replace(&survivors);
         let mut columns = std::mem::take(&mut *self.lock_columns());
+        for (changes, persons) in batches.zip(ids.into_iter().rev()) {
+            self.apply_rows(changes, &persons, &mut columns);
+        }
+        // Evict columns whose dictionary is mostly unused values.
+        let values_max = 2 * self.persons_len + UNUSED_VALUES_MAX;
+        columns.retain(|_, slot| {
+            lock(slot).as_ref().is_some_and(|column| column.interner.dictionary.len() <= values_max)
+        });
+        *self.lock_columns() = columns;
+    }
+
+    /// Applies a batch whose merges are applied to the distinct ids already. `persons` are those of the
+    /// batch's ids.
+    fn apply_rows(
+        &mut self,
+        changes: &IdentityChanges,
+        persons: &[Option<u32>],
+        columns: &mut HashMap<String, Slot>,
+    ) {
+        let merged = changes.merges.iter().map(|(gone, _)| *gone);
+        let gone: Vec<PersonNo> = merged.chain(changes.deleted.iter().copied()).collect();
+        for no in gone.iter().filter(|no| (no.0 as usize) < self.persons_len) {
+            self.persons.remove(no.0 as usize);
+        }
         for person in &changes.persons {
             let Person { no, uuid, created_at, is_identified, .. } = **person;
             let facts = PersonFacts { uuid, created_at, is_identified };
             self.set_person(no, facts, person.properties.text());
         }
-        for DistinctId { no, text, person, .. } in &changes.ids {
-            self.set_distinct_id(*no, text, *person);
+        for (DistinctId { no, text, .. }, person) in changes.ids.iter().zip(persons) {
+            self.set_distinct_id(*no, text, person.map(PersonNo));
         }
-        let gone =
-            changes.merges.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
-        let gone: Vec<PersonNo> = gone.collect();
-        columns.retain(|name, slot| {
+        for (name, slot) in columns {
             let mut cached = lock(slot);
-            let Some(cached) = cached.as_mut() else { return false };
+            let Some(cached) = cached.as_mut() else { continue };
             gone.iter().for_each(|no| cached.set(*no, None));
-            changes
-                .persons
-                .iter()
-                .for_each(|person| cached.set(person.no, person.properties.get(name)));
-            // Evict columns whose dictionary is mostly unused values.
-            cached.interner.dictionary.len() <= 2 * self.persons.len() + UNUSED_VALUES_MAX
-        });
-        *self.lock_columns() = columns;
+            let persons = changes.persons.iter();
+            persons.for_each(|person| cached.set(person.no, person.properties.get(name)));
+        }
     }
 }
 
@@ -288,9 +365,8 @@ impl CachedColumn {
 
     /// Includes the shared snapshot and the interner's hash table.
     fn bytes(&self) -> usize {
-        const TABLE: usize = 24;
         let dictionary = &self.interner.dictionary;
-        2 * (self.codes.len() * 4 + dictionary.memory_bytes()) + dictionary.len() * TABLE
+        2 * (self.codes.len() * 4 + dictionary.memory_bytes()) + self.interner.table_bytes()
     }
 }
 

@@ -96,7 +96,7 @@ mod segment;
 mod settings;
 mod write;
 
-pub use columns::dictionary::{ABSENT, Column, Dictionary, Interner, ValueHasher};
+pub use columns::dictionary::{ABSENT, Column, Dictionary, Interner, MappedEntries, ValueHasher};
 pub use columns::json::{for_each_json_member, with_json_value};
 pub use columns::row::{
     EventRow, GROUP_TYPES, NewRow, Property, PropertySource, WELL_KNOWN_PROPERTIES_MAX,

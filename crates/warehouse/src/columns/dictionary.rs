@@ -1,9 +1,11 @@
 //! Dictionary encoding: a column is codes into a dictionary of distinct values.
 
 use std::hash::{BuildHasher, Hasher};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::columns::{Tag, Value};
@@ -14,33 +16,97 @@ pub const ABSENT: u32 = u32::MAX;
 /// Values by code. Values may repeat: columns of mostly unique strings are stored without interning.
 #[derive(Clone, Debug, Default)]
 pub struct Dictionary {
+    /// The first entries, in a memory-mapped file.
+    mapped: MappedEntries,
     tags: Vec<Tag>,
     ends: Vec<u32>,
     text: String,
+}
+
+/// Dictionary entries outside of the process's own memory.
+#[derive(Clone, Debug, Default)]
+pub struct MappedEntries {
+    len: usize,
+    parts: Vec<MappedPart>,
+}
+
+#[derive(Clone, Debug)]
+struct MappedPart {
+    /// Code of the first entry.
+    first: usize,
+    /// A byte for each entry, then the end of each in `text` (u32, little-endian).
+    tags: Bytes,
+    ends: Bytes,
+    text: Bytes,
+}
+
+impl MappedEntries {
+    /// Appends entries that [`Dictionary::write_entries`] wrote; false if these bytes cannot be such.
+    pub fn push(&mut self, entries: usize, bytes: &Bytes) -> bool {
+        let Some(text) = entries.checked_mul(5).filter(|text| *text <= bytes.len()) else {
+            return false;
+        };
+        let (tags, ends) = (bytes.slice(..entries), bytes.slice(entries..text));
+        let known = tags.iter().all(|tag| Tag::from_u8(*tag).is_some());
+        let text = bytes.slice(text..);
+        self.parts.push(MappedPart { first: self.len, tags, ends, text });
+        self.len += entries;
+        known
+    }
+
+    fn get(&self, code: usize) -> Value<'_> {
+        let part = self.parts.partition_point(|part| part.first <= code) - 1;
+        let part = &self.parts[part];
+        let at = code - part.first;
+        let end_of = |at: usize| {
+            let end = part.ends[at * 4..].first_chunk().copied();
+            end.map_or(0, u32::from_le_bytes) as usize
+        };
+        let start = if at == 0 { 0 } else { end_of(at - 1) };
+        let text = part.text.get(start..end_of(at)).unwrap_or_default();
+        let tag = Tag::from_u8(part.tags[at]).unwrap_or(Tag::Null);
+        Value::new(tag, std::str::from_utf8(text).unwrap_or_default())
+    }
 }
 
 impl Dictionary {
     /// With exact capacities, so that a cached dictionary wastes no memory.
     pub(crate) fn with_capacity(entries: usize, text_bytes: usize) -> Self {
         Self {
+            mapped: MappedEntries::default(),
             tags: Vec::with_capacity(entries),
             ends: Vec::with_capacity(entries),
             text: String::with_capacity(text_bytes),
         }
     }
 
+    /// A dictionary that begins with mapped entries.
+    pub fn mapped(mapped: MappedEntries) -> Self {
+        Self { mapped, ..Self::default() }
+    }
+
+    /// Writes the entries in memory, for [`MappedEntries::push`].
+    pub fn write_entries(&self, out: &mut impl Write) -> io::Result<()> {
+        let tags: Vec<u8> = self.tags.iter().map(|tag| *tag as u8).collect();
+        out.write_all(&tags)?;
+        let ends: Vec<u8> = self.ends.iter().flat_map(|end| end.to_le_bytes()).collect();
+        out.write_all(&ends)?;
+        out.write_all(self.text.as_bytes())
+    }
+
     pub fn len(&self) -> usize {
-        self.tags.len()
+        self.mapped.len + self.tags.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.tags.is_empty()
+        self.len() == 0
     }
 
     /// # Panics
     /// If `code` is [`ABSENT`] or out of range.
     pub fn get(&self, code: u32) -> Value<'_> {
         let at = code as usize;
+        let Some(at) = at.checked_sub(self.mapped.len) else { return self.mapped.get(at) };
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         Value::new(self.tags[at], &self.text[start..self.ends[at] as usize])
     }
@@ -49,12 +115,15 @@ impl Dictionary {
     /// boundaries that slicing a string needs.
     pub(crate) fn is(&self, code: u32, value: Value<'_>) -> bool {
         let at = code as usize;
+        let Some(at) = at.checked_sub(self.mapped.len) else {
+            return self.mapped.get(at) == value;
+        };
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         let text = &self.text.as_bytes()[start..self.ends[at] as usize];
         text == value.text().as_bytes() && self.tags[at] == value.tag()
     }
 
-    /// The concatenated strings of a range of entries, and the end of the n-th of them.
+    /// The concatenated strings of a range of entries in memory, and the end of the n-th of them.
     pub(crate) fn concatenated(&self, entries: Range<usize>) -> (&str, impl Fn(usize) -> usize) {
         let start = if entries.start == 0 { 0 } else { self.ends[entries.start - 1] as usize };
         let ends = &self.ends[entries];
@@ -62,7 +131,7 @@ impl Dictionary {
         (text, move |at| ends[at] as usize - start)
     }
 
-    /// For each entry of a range, whether it is a non-empty string.
+    /// For each entry in memory of a range, whether it is a non-empty string.
     pub(crate) fn are_strings(&self, entries: Range<usize>) -> impl Iterator<Item = bool> {
         let mut start = if entries.start == 0 { 0 } else { self.ends[entries.start - 1] };
         self.tags[entries.clone()].iter().zip(&self.ends[entries]).map(move |(tag, end)| {
@@ -98,7 +167,7 @@ impl Dictionary {
     }
 
     pub fn push(&mut self, value: Value<'_>) -> u32 {
-        let code = self.tags.len() as u32;
+        let code = self.len() as u32;
         self.tags.push(value.tag());
         self.text.push_str(value.text());
         self.ends.push(self.text.len() as u32);
@@ -109,6 +178,7 @@ impl Dictionary {
         self.text.len()
     }
 
+    /// Of the process's own memory.
     pub fn memory_bytes(&self) -> usize {
         self.tags.capacity() * size_of::<Tag>() + self.ends.capacity() * 4 + self.text.capacity()
     }
@@ -166,6 +236,27 @@ impl ValueHasher {
 }
 
 impl Interner {
+    /// Continues a dictionary. Its values are found again if there are at most `interned_max`;
+    /// otherwise a value may get a second code.
+    pub fn over(dictionary: Dictionary, interned_max: usize) -> Self {
+        let mut interner = Self { dictionary, ..Self::default() };
+        if interner.dictionary.len() <= interned_max {
+            for code in 0..interner.dictionary.len() as u32 {
+                let half = interner.hasher.hash(interner.dictionary.get(code)) as u32;
+                let hash = ValueHasher::expand(half);
+                interner
+                    .table
+                    .insert_unique(hash, (half, code), |(half, _)| ValueHasher::expand(*half));
+            }
+        }
+        interner
+    }
+
+    /// Memory of the hash table.
+    pub fn table_bytes(&self) -> usize {
+        self.table.allocation_size()
+    }
+
     pub fn intern(&mut self, value: Value<'_>) -> u32 {
         self.intern_hashed(self.hasher.hash(value), value)
     }

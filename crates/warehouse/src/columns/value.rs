@@ -24,6 +24,13 @@ pub(crate) enum Tag {
     Json,
 }
 
+impl Tag {
+    pub fn from_u8(tag: u8) -> Option<Self> {
+        const ALL: [Tag; 6] = [Tag::Null, Tag::False, Tag::True, Tag::Number, Tag::Text, Tag::Json];
+        ALL.get(usize::from(tag)).copied()
+    }
+}
+
 impl<'a> Value<'a> {
     pub fn as_f64(self) -> Option<f64> {
         match self {

@@ -1,17 +1,20 @@
-//! Person properties in memory, dictionary-coded: persons of a project mostly share the same property
+//! Persons with their properties, dictionary-coded: persons of a project mostly share the same property
 //! names (a *shape*) and many values.
 //!
-//! A record starts with its kind as a varint (LEB128): [`RAW`], [`NAMED`], [`COMPRESSED`], or
+//! An entry is the person's facts, then a record. A record starts with its kind as a varint (LEB128): [`RAW`], [`NAMED`], [`COMPRESSED`], or
 //! [`SHAPED`] plus the id of a shape.
 
 use std::collections::HashMap;
+use std::io::{self, Write as _};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use model::json::Members;
 use warehouse::{ABSENT, Interner, Value, with_json_value};
 use zstd::bulk::{Compressor, Decompressor};
 
-use crate::chunked_bytes::{CHUNK_LEN, ChunkedBytes};
+use super::chunked_bytes::CHUNK_LEN;
+use super::layered_bytes::{LayeredBytes, Section};
+use super::mapped_file::{Cursor, FileWriter, write_text};
 
 /// Coded values per name, so that a code takes at most two bytes. Further values are stored inline.
 const VALUES_MAX: usize = (1 << 14) - 2;
@@ -37,28 +40,99 @@ const COMPRESSED: u32 = 2;
 /// Record tags from here on are this plus the id of a shape; one value for each of its names follows.
 const SHAPED: u32 = 3;
 
-/// Properties by `person_no`.
+/// Encoded size of a person's facts.
+pub(crate) const FACTS_BYTES: usize = 25;
+
+/// Facts and properties by `person_no`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PropertyStore {
     /// Shared by all clones: codes are never reassigned.
     code_book: Arc<RwLock<CodeBook>>,
-    records: ChunkedBytes,
+    entries: LayeredBytes,
 }
 
 impl PropertyStore {
     /// `json` is an object; reads return it byte for byte.
-    pub fn set(&mut self, at: usize, json: &str) {
+    pub fn set(&mut self, at: usize, facts: [u8; FACTS_BYTES], json: &str) {
         let record = self.code_book.write().unwrap_or_else(PoisonError::into_inner).record(json);
-        self.records.set(at, &record);
+        self.entries.set(at, &[&facts[..], &record].concat());
+    }
+
+    /// The facts of a person, if there is one.
+    pub fn facts(&self, at: usize) -> Option<&[u8; FACTS_BYTES]> {
+        self.entries.get(at).first_chunk()
+    }
+
+    fn record(&self, at: usize) -> &[u8] {
+        self.entries.get(at).get(FACTS_BYTES..).unwrap_or_default()
+    }
+
+    /// Persons that differ from the checkpoint.
+    pub fn changes(&self) -> usize {
+        self.entries.changes()
+    }
+
+    /// Indexes that may differ from the checkpoint, except those past its end.
+    pub fn changed(&self) -> impl Iterator<Item = u32> {
+        self.entries.changed()
+    }
+
+    /// The property of one person as JSON.
+    pub fn with_property<T>(
+        &self,
+        at: usize,
+        name: &str,
+        then: impl FnOnce(&str) -> T,
+    ) -> Option<T> {
+        let (code_book, mut reader) = (self.code_book(), RecordReader::default());
+        let name_id = code_book.names.get(name).copied();
+        let stored = code_book.value(reader.of(self.record(at))?, name, name_id)?;
+        Some(then(stored.json()))
+    }
+
+    /// Writes the first `len` persons; the code book must be written after them.
+    pub fn write(&self, len: usize, out: &mut FileWriter) -> io::Result<Section> {
+        self.entries.write(len, out)
+    }
+
+    /// Writes the code book: names with their values, then shapes.
+    pub fn write_code_book(&self, out: &mut FileWriter) -> io::Result<()> {
+        let code_book = self.code_book();
+        let count = |count: usize| (count as u32).to_le_bytes();
+        let mut names: Vec<(&Arc<str>, &u32)> = code_book.names.iter().collect();
+        names.sort_by_key(|(_, id)| **id);
+        out.write_all(&count(names.len()))?;
+        for ((name, _), entry) in names.into_iter().zip(&code_book.name_entries) {
+            write_text(out, name)?;
+            out.write_all(&count(entry.values.dictionary.len()))?;
+            for value in entry.values.dictionary.iter() {
+                match value {
+                    Value::Json(json) => write_text(out, json)?,
+                    _ => write_text(out, "null")?,
+                }
+            }
+        }
+        out.write_all(&count(code_book.shapes.len()))?;
+        for shape in &code_book.shapes {
+            out.write_all(&count(shape.len()))?;
+            shape.iter().try_for_each(|name| out.write_all(&name.to_le_bytes()))?;
+        }
+        Ok(())
+    }
+
+    /// Persons of a mapped file, and the code book that was written with them.
+    pub fn read(entries: LayeredBytes, code_book: &mut Cursor<'_>) -> Option<Self> {
+        let code_book = CodeBook::read(code_book)?;
+        Some(Self { code_book: Arc::new(RwLock::new(code_book)), entries })
     }
 
     /// Memory, including the shared code book.
     pub fn bytes(&self) -> usize {
-        self.records.bytes() + self.code_book().bytes
+        self.entries.bytes() + self.code_book().bytes
     }
 
     pub fn remove(&mut self, at: usize) {
-        self.records.set(at, &[]);
+        self.entries.set(at, &[]);
     }
 
     /// Calls `each` with the JSON of each person; none for a person without a record.
@@ -67,14 +141,19 @@ impl PropertyStore {
             (self.code_book(), RecordReader::default(), String::new());
         for person in persons {
             text.clear();
-            let record = self.records.get(*person as usize);
+            let record = self.record(*person as usize);
             let written = reader.of(record).and_then(|record| code_book.write(record, &mut text));
             each(written.map(|()| text.as_str()));
         }
     }
 
-    /// Codes of a property for the first `count` persons, interned into `interner`.
-    pub fn column(&self, name: &str, count: usize, interner: &mut Interner) -> Vec<u32> {
+    /// A property of the first `count` persons: the code that `intern` gives each value.
+    pub fn column(
+        &self,
+        name: &str,
+        count: usize,
+        mut intern: impl FnMut(Value<'_>) -> u32,
+    ) -> Vec<u32> {
         let mut codes = Vec::with_capacity(count);
         // Interned codes by code book code.
         let mut known: Vec<Option<u32>> = Vec::new();
@@ -84,9 +163,9 @@ impl PropertyStore {
             let code_book = self.code_book();
             let name_id = code_book.names.get(name).copied();
             for at in first..count.min(first + CHUNK_LEN) {
-                let record = reader.of(self.records.get(at));
+                let record = reader.of(self.record(at));
                 let stored = record.and_then(|record| code_book.value(record, name, name_id));
-                let mut intern = |json: &str| with_json_value(json, |value| interner.intern(value));
+                let mut intern = |json: &str| with_json_value(json, &mut intern);
                 codes.push(match stored {
                     None => ABSENT,
                     Some(Stored::Inline(json)) => intern(json).unwrap_or(ABSENT),
@@ -147,6 +226,30 @@ impl<'a> Stored<'a> {
 }
 
 impl CodeBook {
+    /// Reads what [`PropertyStore::write_code_book`] wrote. Ids and codes are assigned in the same order.
+    fn read(from: &mut Cursor<'_>) -> Option<Self> {
+        let mut code_book = Self::default();
+        for name in 0..from.u32()? {
+            if code_book.name(from.text()?)? != name {
+                return None;
+            }
+            for code in 0..from.u32()? {
+                if code_book.code(name, from.text()?)? != code {
+                    return None;
+                }
+            }
+        }
+        for shape in 0..from.u32()? {
+            let length = from.u32()? as usize;
+            let (names, _) = from.bytes(length.checked_mul(4)?)?.as_chunks();
+            let names: Vec<u32> = names.iter().map(|name| u32::from_le_bytes(*name)).collect();
+            if code_book.shape(&names)? != shape {
+                return None;
+            }
+        }
+        Some(code_book)
+    }
+
     fn record(&mut self, json: &str) -> Vec<u8> {
         let plain = || [&[RAW as u8], json.as_bytes()].concat();
         let record = self.coded(json).unwrap_or_else(plain);

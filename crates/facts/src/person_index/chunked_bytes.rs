@@ -26,6 +26,11 @@ impl ChunkedBytes {
         self.bytes
     }
 
+    /// Upper bound of the indexes that were set.
+    pub fn len(&self) -> usize {
+        self.chunks.len() * CHUNK_LEN
+    }
+
     /// Empty if it was never set.
     pub fn get(&self, at: usize) -> &[u8] {
         self.chunks.get(at / CHUNK_LEN).map_or(&[], |chunk| chunk.get(at % CHUNK_LEN))

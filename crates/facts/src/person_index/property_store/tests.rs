@@ -26,7 +26,7 @@ fn expected_column(texts: &[Option<String>], name: &str) -> Vec<Option<String>> 
 
 fn column(store: &PropertyStore, name: &str, count: usize) -> Vec<Option<String>> {
     let mut interner = Interner::default();
-    let codes = store.column(name, count, &mut interner);
+    let codes = store.column(name, count, |value| interner.intern(value));
     let value = |code: &u32| (*code != ABSENT).then(|| interner.dictionary.get(*code).to_json());
     codes.iter().map(value).collect()
 }
@@ -36,7 +36,7 @@ fn check(texts: &[Option<String>], names: &[&str]) -> PropertyStore {
     let mut store = PropertyStore::default();
     for (at, text) in texts.iter().enumerate() {
         match text {
-            Some(text) => store.set(at, text),
+            Some(text) => store.set(at, [0; FACTS_BYTES], text),
             None => store.remove(at),
         }
     }
@@ -105,11 +105,11 @@ fn random_persons_and_their_columns_round_trip() {
         let (at, from) = (rng.range(0..3_000), rng.range(0..3_000));
         changed[at].clone_from(&texts[from]);
         match &changed[at] {
-            Some(text) => store.set(at, text),
+            Some(text) => store.set(at, [0; FACTS_BYTES], text),
             None => store.remove(at),
         }
     }
-    store.set(3_000, r#"{"only here":"new","name 0":"new"}"#);
+    store.set(3_000, [0; FACTS_BYTES], r#"{"only here":"new","name 0":"new"}"#);
     changed.push(Some(r#"{"only here":"new","name 0":"new"}"#.into()));
     assert_eq!(all(&store, 3_001), changed);
     assert_eq!(all(&before, 3_000), texts, "a copy stays as it was");
@@ -138,7 +138,7 @@ fn names_shapes_and_values_beyond_the_limits_are_stored() {
         code_book.name_entries[code_book.names["email"] as usize].values.dictionary.len(),
         VALUES_MAX
     );
-    let last = store.records.get(texts.len() - 1);
+    let last = store.record(texts.len() - 1);
     assert_eq!(u32::from(last[0]), NAMED);
 }
 
@@ -146,7 +146,7 @@ fn names_shapes_and_values_beyond_the_limits_are_stored() {
 fn full_code_book_stops_growing() {
     let mut store = PropertyStore::default();
     store.code_book.write().unwrap().bytes = CODE_BOOK_BYTES_MAX;
-    store.set(0, r#"{"plan":"free"}"#);
+    store.set(0, [0; FACTS_BYTES], r#"{"plan":"free"}"#);
     assert_eq!(all(&store, 1), [Some(r#"{"plan":"free"}"#.to_owned())]);
     assert_eq!(column(&store, "plan", 1), [Some("\"free\"".to_owned())]);
     assert!(store.code_book().name_entries.is_empty());
@@ -170,9 +170,9 @@ fn similar_persons_take_a_fraction_of_their_json() {
         }
         object.insert("email".into(), format!("user{at}@example.com").into());
         let text = Json::Object(object).to_string();
-        store.set(at, &text);
+        store.set(at, [0; FACTS_BYTES], &text);
         plain += text.len();
-        cached += store.records.get(at).len();
+        cached += store.record(at).len();
     }
     assert!(cached < plain / 10, "{cached} of {plain}");
 }
