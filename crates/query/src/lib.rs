@@ -3,7 +3,7 @@
 //!
 //! On the read path between `api` and the stores. It joins a warehouse snapshot with the catalog's
 //! persons, groups and cohorts (`read_views`), has `insights` or `sql` compute the result within
-//! limits, and caches it. It never writes, and knows no HTTP.
+//! limits, and caches it. It writes nothing but its identity log, and knows no HTTP.
 
 mod actors_query;
 mod conditions;
@@ -12,6 +12,7 @@ mod event_json;
 mod events;
 mod events_query;
 mod hogql_query;
+pub mod identity_log;
 mod legacy;
 mod live;
 mod parse;
