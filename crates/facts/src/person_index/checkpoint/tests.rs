@@ -173,7 +173,7 @@ fn damaged_or_incomplete_checkpoint_files_never_change_answers() {
     for file in &files {
         let intact = fs::read(file).unwrap();
         let is_column = file.extension().is_some_and(|extension| extension == "column");
-        for _ in 0..40 {
+        for _ in 0..12 {
             let mut damaged = intact.clone();
             let bit = stream.random.random_range(0..damaged.len() * 8);
             damaged[bit / 8] ^= 1 << (bit % 8);
