@@ -39,7 +39,7 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     while merged.compact(CompactionKind::Minor)?.is_some() {}
     let project = stores.catalog.projects().get(ProjectId(1)).await?;
     let over = |warehouse: &Warehouse| {
-        Events::new(stores.catalog.clone(), warehouse.clone(), stores.clock.clone())
+        Events::new(stores.catalog.clone(), warehouse.clone(), stores.clock.clone(), None)
             .queries(Limits::default())
     };
     let (ours, reference) = (over(&stores.warehouse), over(&merged));

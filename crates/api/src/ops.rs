@@ -103,7 +103,7 @@ async fn ready(app: App, query: Query<ReadinessQuery>) -> Health {
     let replay = (left > 0).then(|| {
         format!("{left} records that the journal had at the start are still being replayed")
     });
-    let mut query_status = part("query", replay);
+    let mut query_status = part("query", replay.or_else(|| app.events.persons_progress()));
     if catalog == Some(Status::Unavailable) {
         query_status = Status::Unavailable;
     }

@@ -185,7 +185,29 @@ impl PersonIndex {
 
     /// All persons by `person_no`.
     pub fn iter(&self) -> impl Iterator<Item = (u32, PersonFacts)> {
-        (0..self.persons_len as u32).filter_map(|no| Some((no, self.person(no)?)))
+        self.from(0)
+    }
+
+    /// The persons from this `person_no` on.
+    pub fn from(&self, first: u32) -> impl Iterator<Item = (u32, PersonFacts)> {
+        (first..self.persons_len as u32).filter_map(|no| Some((no, self.person(no)?)))
+    }
+
+    /// The smallest `distinct_no` of each person; `u32::MAX` for a person without one.
+    pub fn first_distinct_nos(&self) -> Vec<u32> {
+        let mut first = vec![u32::MAX; self.persons_len];
+        for (distinct_no, person) in self.person_nos.iter().enumerate() {
+            if let Some(first) = first.get_mut(person as usize)
+                && *first == u32::MAX
+            {
+                *first = distinct_no as u32;
+            }
+        }
+        first
+    }
+
+    pub fn distinct_id(&self, distinct_no: u32) -> Option<&str> {
+        self.text(distinct_no as usize)
     }
 
     /// All distinct ids: `distinct_no`, string and actor.

@@ -16,7 +16,9 @@ use warehouse::{DenseIdSet, EventRow, Filter, Predicate, Warehouse};
 use crate::Result;
 use crate::event_json::Event;
 use crate::live::{Live, LiveFilter, LiveSubscription};
+use crate::people::People;
 use crate::permits::ReadPermits;
+use crate::person_scan::PersonScan;
 use crate::read_views::ReadViews;
 use crate::referenced_names::ReferencedNames;
 use crate::runner::{Limits, QueryRunner};
@@ -74,13 +76,34 @@ pub enum PersonDetails {
 }
 
 impl Events {
-    pub fn new(catalog: Catalog, warehouse: Warehouse, clock: Clock) -> Self {
+    /// Without `people`, identities are read from the catalog after every start.
+    pub fn new(
+        catalog: Catalog,
+        warehouse: Warehouse,
+        clock: Clock,
+        people: Option<People>,
+    ) -> Self {
         let live = Live::new();
         let publisher = live.clone();
         warehouse.on_append(move |rows| publisher.publish(rows));
-        let read_views = ReadViews::new(catalog.clone(), warehouse.clone());
+        let read_views = ReadViews::new(catalog.clone(), warehouse.clone(), people);
         let (reads, lists) = (ReadPermits::new(), OpenLists::new());
         Self { catalog, warehouse, reads, clock, live, read_views, lists }
+    }
+
+    /// Keeps the persons on disk current until it is cancelled.
+    pub fn maintain_persons(&self) -> impl Future<Output = ()> + use<> {
+        self.read_views.clone().maintain_persons()
+    }
+
+    /// All persons of a project as they are now.
+    pub async fn scan_persons(&self, project: ProjectId) -> Result<PersonScan> {
+        self.read_views.scan_persons(project).await
+    }
+
+    /// Why queries of some project wait for its persons.
+    pub fn persons_progress(&self) -> Option<String> {
+        self.read_views.persons_progress()
     }
 
     /// Subscribes to events that are ingested from now on.

@@ -30,7 +30,7 @@ use catalog::IngestBatch;
 use model::ProjectId;
 use uuid::Uuid;
 
-pub use reader::{Changes, LoggedChanges};
+pub use reader::Changes;
 
 use format::{NewEntry, SEGMENT_HEADER_BYTES, SegmentHeader};
 use segments::Segment;

@@ -12,11 +12,14 @@ mod event_json;
 mod events;
 mod events_query;
 mod hogql_query;
-pub mod identity_log;
+mod identities;
+mod identity_log;
 mod legacy;
 mod live;
 mod parse;
+mod people;
 mod permits;
+mod person_scan;
 mod read_views;
 mod referenced_names;
 mod runner;
@@ -32,6 +35,8 @@ pub use hogql_query::check_variables;
 pub use legacy::{LegacyInsightKind, convert_legacy_filters};
 pub use live::{LiveFilter, LiveSubscription, LiveUpdate};
 pub use parse::{check, check_filter_overrides, check_property_filter, check_test_account_filters};
+pub use people::People;
+pub use person_scan::PersonScan;
 pub use runner::{
     Limits, QueryRequest, QueryResponse, QueryResult, QueryRun, QueryRunner, QueryStatus, Refresh,
     check_behavioral_filter,

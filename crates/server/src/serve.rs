@@ -81,6 +81,8 @@ async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()
         (None, _) => {}
     }
     let write_path = WritePath::open(&data_dir, &catalog, settings).await?;
+    let checkpoint_changes = settings.person_checkpoint_changes.0 as usize;
+    let people = query::People::open(data_dir.path(), &catalog, checkpoint_changes).await?;
     let ingest =
         Ingest::open(&data_dir.warehouse(), &catalog, write_path.journal(), settings, background)
             .await?;
@@ -94,7 +96,9 @@ async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()
     let (tokens, capture) = (write_path.tokens.clone(), write_path.capture.clone());
     let connection_pool = capture.budget().pool(PoolKind::Connections).clone();
     let flags = Flags::new(catalog.clone(), ingest.geoip.clone());
-    let events = query::Events::new(catalog.clone(), ingest.warehouse(), clock.clone());
+    let events =
+        query::Events::new(catalog.clone(), ingest.warehouse(), clock.clone(), Some(people));
+    let maintaining_persons = tokio::spawn(events.maintain_persons());
     let http_settings =
         api::Settings { uses_db_ip: ingest.geoip.is_built_in(), ..http_settings(settings) };
     let app = AppState::new(
@@ -148,6 +152,7 @@ async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()
         );
     }
     refreshing_cohorts.abort();
+    maintaining_persons.abort();
     purging.abort();
     let closing = async {
         write_path.close().await;

@@ -132,6 +132,8 @@ settings! {
             "Memory of all running queries; a query that cannot get more gets 503";
         queries_at_once_max: Integer<1, 1_000> = Some("3"),
             "Concurrent queries of one project; more wait 30 seconds, then get 429";
+        person_checkpoint_changes: Integer<1, 1_000_000_000> = Some("65536"),
+            "Changed persons and distinct ids of a project, or an eighth of all if that is more, after which its person index is written to people/";
     }
     "Definitions" {
         event_definitions_max: Integer<1, 10_000_000> = Some("10000"),

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use catalog::FlagChange;
-use flags::{Cell, Comparison, Environment, FlagSet, ScanTarget, Selection};
+use catalog::{FlagChange, ScannedPerson};
+use flags::{Cell, Comparison, Environment, FlagSet, PersonSource, ScanTarget, Selection};
 use model::flag::filters::{self, Fields, Purpose};
 use model::flag::{FeatureFlag, FlagDefinition};
 use model::group::GROUP_TYPES_MAX;
+use model::person::PersonNo;
 use model::{FlagId, ObjectKind, ProjectId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,14 +53,10 @@ async fn user_blast_radius(
     body: Body<BlastRadiusFields>,
 ) -> Result<Json<BlastRadius>> {
     let fields = body.read()?;
-    let subjects = match fields.group_type_index {
-        None => ScanTarget::Persons,
-        Some(index) if index < GROUP_TYPES_MAX => ScanTarget::Groups(index),
-        Some(_) => {
-            let detail = "There is no such type of group.";
-            return Err(Error::invalid("group_type_index", "invalid_input", detail));
-        }
-    };
+    if fields.group_type_index.is_some_and(|index| index >= GROUP_TYPES_MAX) {
+        let detail = "There is no such type of group.";
+        return Err(Error::invalid("group_type_index", "invalid_input", detail));
+    }
     let groups = match (fields.condition, fields.filters) {
         (Some(condition), _) => vec![Value::Object(condition)],
         (None, Some(sent)) if sent.contains_key("groups") => filters::groups(&sent).to_vec(),
@@ -81,7 +78,9 @@ async fn user_blast_radius(
         affected += u64::from(answer.is_some_and(|answer| answer.enabled));
         failed |= answer.is_some_and(|answer| answer.failure.is_some());
     };
-    let complete = app.flags.scan(&caller.project, subjects, &[&set], COUNT_WAIT, count).await?;
+    let persons = persons_unless(&app, caller.project.id, fields.group_type_index).await?;
+    let target = target(persons.as_ref(), fields.group_type_index);
+    let complete = app.flags.scan(&caller.project, target, &[&set], COUNT_WAIT, count).await?;
     if failed {
         let detail = "The condition cannot be evaluated.";
         return Err(Error::invalid("filters", "invalid_input", detail));
@@ -90,6 +89,33 @@ async fn user_blast_radius(
         return Err(Error::timed_out());
     }
     Ok(Json(BlastRadius { affected, total, users_affected: affected, total_users: total }))
+}
+
+/// The persons to scan, unless groups are.
+async fn persons_unless(
+    app: &App,
+    project: ProjectId,
+    group_type_index: Option<u8>,
+) -> Result<Option<Persons>> {
+    match group_type_index {
+        Some(_) => Ok(None),
+        None => Ok(Some(Persons(app.events.scan_persons(project).await?))),
+    }
+}
+
+fn target(persons: Option<&Persons>, group_type_index: Option<u8>) -> ScanTarget<'_> {
+    match persons {
+        Some(persons) => ScanTarget::Persons(persons),
+        None => ScanTarget::Groups(group_type_index.unwrap_or_default()),
+    }
+}
+
+struct Persons(query::PersonScan);
+
+impl PersonSource for Persons {
+    fn read(&self, after: Option<PersonNo>, limit: usize) -> Vec<ScannedPerson> {
+        self.0.read(after, limit)
+    }
 }
 
 /// A flag that is enabled wherever one of the conditions matches.
@@ -164,10 +190,10 @@ async fn dry_run(
     let environment = flags.environment();
     let old = compile_with(flags.definitions(), &before, &environment);
     let new = compile_with(flags.definitions(), &after, &environment);
-    let subjects = match after.filters.get("aggregation_group_type_index").and_then(Value::as_u64) {
-        Some(index) => ScanTarget::Groups(index as u8),
-        None => ScanTarget::Persons,
-    };
+    let index = after.filters.get("aggregation_group_type_index").and_then(Value::as_u64);
+    let index = index.map(|index| index as u8);
+    let persons = persons_unless(&app, caller.project.id, index).await?;
+    let subjects = target(persons.as_ref(), index);
     let selection = |flag: &FeatureFlag| Selection {
         keys: Some(vec![flag.key.clone()]),
         ..Selection::default()

@@ -72,6 +72,14 @@ impl Persons<'_> {
         Ok(next)
     }
 
+    /// Projects with at least this many persons and distinct ids, largest first.
+    pub async fn large_projects(self, rows_min: i64) -> Result<Vec<ProjectId>> {
+        let sql = "SELECT project_id FROM project_numbers \
+                   WHERE next_distinct + next_person >= $1 ORDER BY next_distinct DESC";
+        let rows = self.core.db.all(sql, args![rows_min]).await?;
+        rows.iter().map(|row| row.get("project_id")).collect()
+    }
+
     /// The known ones of these distinct ids.
     pub async fn distinct_ids(self, project: ProjectId, texts: &[&str]) -> Result<Vec<DistinctId>> {
         let sql = format!(

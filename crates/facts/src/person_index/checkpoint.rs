@@ -1,4 +1,4 @@
-//! Checkpoints: a project's persons, distinct ids and groups at a journal position, in files that are
+//! Checkpoints: a project's persons, distinct ids and groups at a position of the identity log, in files that are
 //! memory-mapped when they are read.
 //!
 //! The catalog is the source of truth. A checkpoint only saves reading it: one that is missing, damaged
@@ -35,7 +35,7 @@ pub struct Checkpoints {
     dir: PathBuf,
 }
 
-/// A project's identities, up to a journal position.
+/// A project's identities, up to a log position.
 #[derive(Debug)]
 pub struct Checkpoint {
     pub persons: PersonIndex,
@@ -53,16 +53,16 @@ impl Checkpoints {
         self.dir.join(project.0.to_string())
     }
 
-    /// The newest intact checkpoint of this journal that is not ahead of `position`.
-    pub fn open(&self, project: ProjectId, journal: u128, position: u64) -> Option<Checkpoint> {
+    /// The newest intact checkpoint of this identity log that is not ahead of `position`.
+    pub fn open(&self, project: ProjectId, log: u128, position: u64) -> Option<Checkpoint> {
         let dir = self.project_dir(project);
         let mut names: Vec<(u64, String)> =
             own_files(&dir).ok()?.into_iter().filter_map(|file| file.checkpoint).collect();
         names.sort_unstable();
         let opened = names.iter().rev().filter(|(at, _)| *at <= position).find_map(|(_, name)| {
-            let opened = read(&dir, name, project, journal);
+            let opened = read(&dir, name, project, log);
             if opened.is_none() {
-                tracing::warn!(project.id = %project, file = %dir.join(name).display(), "ignored a checkpoint that is damaged or of another journal");
+                tracing::warn!(project.id = %project, file = %dir.join(name).display(), "ignored a checkpoint that is damaged or of another log");
             }
             opened
         });
@@ -82,13 +82,23 @@ impl Checkpoints {
         entries.filter_map(project).collect()
     }
 
-    /// Writes a checkpoint and removes older ones. `persons` must include all changes of `journal`
+    /// Removes a project's checkpoints. Files that this module did not name stay, with their directory.
+    pub fn remove(&self, project: ProjectId) -> io::Result<()> {
+        let dir = self.project_dir(project);
+        own_files(&dir)?.into_iter().try_for_each(|file| fs::remove_file(file.path))?;
+        match fs::read_dir(&dir)?.next() {
+            Some(_) => Ok(()),
+            None => fs::remove_dir(dir),
+        }
+    }
+
+    /// Writes a checkpoint and removes older ones. `persons` must include all changes of the log
     /// before `position`.
     pub fn write(
         &self,
         persons: &PersonIndex,
         groups: &Groups,
-        journal: u128,
+        log: u128,
         position: u64,
     ) -> io::Result<()> {
         let dir = self.project_dir(persons.project);
@@ -102,7 +112,7 @@ impl Checkpoints {
         for property in asked {
             files.write(&property, persons)?;
         }
-        write(&dir.join(format!("{name}.{EXTENSION}")), persons, groups, journal, position)?;
+        write(&dir.join(format!("{name}.{EXTENSION}")), persons, groups, log, position)?;
         for file in own_files(&dir)? {
             if file.belongs_to != name {
                 fs::remove_file(file.path)?;
@@ -156,7 +166,7 @@ fn write(
     path: &Path,
     persons: &PersonIndex,
     groups: &Groups,
-    journal: u128,
+    log: u128,
     position: u64,
 ) -> io::Result<()> {
     let mut out = FileWriter::create(path.to_owned())?;
@@ -184,7 +194,7 @@ fn write(
     let footer_start = out.position();
     out.write_all(&VERSION.to_le_bytes())?;
     out.write_all(&persons.project.0.to_le_bytes())?;
-    out.write_all(&journal.to_le_bytes())?;
+    out.write_all(&log.to_le_bytes())?;
     for number in [
         position,
         persons.persons_len as u64,
@@ -202,15 +212,15 @@ fn write(
     out.finish()
 }
 
-fn read(dir: &Path, name: &str, project: ProjectId, journal: u128) -> Option<Checkpoint> {
+fn read(dir: &Path, name: &str, project: ProjectId, log: u128) -> Option<Checkpoint> {
     let file = mapped_file::open(&dir.join(format!("{name}.{EXTENSION}"))).ok()?;
     let (rest, length) = file.split_last_chunk()?;
     let mut footer =
         Cursor(rest.get(rest.len().checked_sub(u32::from_le_bytes(*length) as usize)?..)?);
     let version = footer.u32()?;
-    let (of_project, of_journal) =
+    let (of_project, of_log) =
         (i64::from_le_bytes(footer.array()?), u128::from_le_bytes(footer.array()?));
-    if (version, of_project, of_journal) != (VERSION, project.0, journal) {
+    if (version, of_project, of_log) != (VERSION, project.0, log) {
         return None;
     }
     let position = footer.u64()?;

@@ -17,10 +17,15 @@ const BATCH: i64 = 1_000;
 /// Examples per cell of a comparison.
 pub const EXAMPLES_MAX: usize = 20;
 
+/// Reads persons in the order of their dense ids: at most so many after this one.
+pub trait PersonSource: Sync {
+    fn read(&self, after: Option<PersonNo>, limit: usize) -> Vec<ScannedPerson>;
+}
+
 /// What a scan iterates over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScanTarget {
-    Persons,
+#[derive(Clone, Copy)]
+pub enum ScanTarget<'a> {
+    Persons(&'a dyn PersonSource),
     /// Groups of the type with this index.
     Groups(u8),
 }
@@ -60,14 +65,16 @@ impl Flags {
     pub async fn scan(
         &self,
         project: &ProjectRow,
-        target: ScanTarget,
+        target: ScanTarget<'_>,
         sets: &[&FlagSet],
         max_duration: Duration,
         visit: impl FnMut(&str, &Context<'_>),
     ) -> catalog::Result<bool> {
         let until = Instant::now() + max_duration;
         match target {
-            ScanTarget::Persons => scan_persons(&self.0.catalog, project, sets, until, visit).await,
+            ScanTarget::Persons(source) => {
+                scan_persons(&self.0.catalog, project, source, sets, until, visit).await
+            }
             ScanTarget::Groups(index) => {
                 scan_groups(&self.0.catalog, project, index, until, visit).await
             }
@@ -78,7 +85,7 @@ impl Flags {
     pub async fn compare(
         &self,
         project: &ProjectRow,
-        target: ScanTarget,
+        target: ScanTarget<'_>,
         (old, new): (&FlagSet, &FlagSet),
         max_duration: Duration,
         value: impl Fn(&FlagSet, &Context<'_>) -> String,
@@ -100,7 +107,7 @@ pub(super) struct PersonBatch {
 }
 
 impl PersonBatch {
-    /// The next persons after `after`; `None` at the end.
+    /// The next persons of the catalog after `after`; `None` at the end.
     pub(super) async fn after(
         catalog: &Catalog,
         project: &ProjectRow,
@@ -108,6 +115,16 @@ impl PersonBatch {
         sets: &[&FlagSet],
     ) -> catalog::Result<Option<Self>> {
         let persons = catalog.flags().scan_persons(project.id, after, BATCH).await?;
+        Self::of(catalog, project, persons, sets).await
+    }
+
+    /// `None` if there are no persons.
+    async fn of(
+        catalog: &Catalog,
+        project: &ProjectRow,
+        persons: Vec<ScannedPerson>,
+        sets: &[&FlagSet],
+    ) -> catalog::Result<Option<Self>> {
         let (Some(first), Some(last)) = (persons.first(), persons.last()) else { return Ok(None) };
         let lists = match sets.iter().any(|set| set.needs_static_cohorts()) {
             true => catalog.cohorts().static_of_range(project.id, first.no, last.no).await?,
@@ -142,17 +159,22 @@ impl PersonBatch {
 async fn scan_persons(
     catalog: &Catalog,
     project: &ProjectRow,
+    source: &dyn PersonSource,
     sets: &[&FlagSet],
     until: Instant,
     mut visit: impl FnMut(&str, &Context<'_>),
 ) -> catalog::Result<bool> {
     let mut after = None;
-    while let Some(part) = PersonBatch::after(catalog, project, after, sets).await? {
+    loop {
+        let persons = source.read(after, BATCH as usize);
+        let Some(part) = PersonBatch::of(catalog, project, persons, sets).await? else { break };
         after = part.last();
         part.each(catalog.clock().now(), |person, context| visit(&person.distinct_id, context));
         if Instant::now() > until {
             return Ok(false);
         }
+        // Other requests get the thread, and a client that left ends the scan.
+        tokio::task::yield_now().await;
     }
     Ok(true)
 }

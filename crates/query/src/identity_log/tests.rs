@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
+use super::reader::LoggedChanges;
 use super::*;
 
 const JOURNAL: u128 = 7;
