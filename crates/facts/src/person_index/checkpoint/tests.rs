@@ -3,66 +3,60 @@ use std::sync::Arc;
 
 use model::json_object::JsonObject;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo};
-use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde_json::json;
+use testing::{Rng, Seed};
 
 use super::*;
 
 const PROJECT: ProjectId = ProjectId(7);
 const JOURNAL: u128 = 42;
-const SEED: u64 = 2026;
 const NAMES: [&str; 4] = ["plan", "email", "none", "list"];
 
 /// Draws batches as ingestion makes them: a person that was merged or deleted never comes back.
 struct Stream {
-    random: StdRng,
+    rng: Rng,
     persons: Vec<u32>,
     next_person: u32,
     next_id: u32,
 }
 
 impl Stream {
-    fn new() -> Self {
-        Self {
-            random: StdRng::seed_from_u64(SEED),
-            persons: Vec::new(),
-            next_person: 0,
-            next_id: 0,
-        }
+    fn new(seed: &Seed) -> Self {
+        Self { rng: seed.rng(), persons: Vec::new(), next_person: 0, next_id: 0 }
     }
 
     fn any_person(&mut self) -> Option<PersonNo> {
         let count = self.persons.len();
-        (count > 0).then(|| PersonNo(self.persons[self.random.random_range(0..count)]))
+        (count > 0).then(|| PersonNo(self.persons[self.rng.range(0..count)]))
     }
 
     fn remove(&mut self) -> Option<PersonNo> {
         let count = self.persons.len();
-        (count > 1).then(|| PersonNo(self.persons.swap_remove(self.random.random_range(0..count))))
+        (count > 1).then(|| PersonNo(self.persons.swap_remove(self.rng.range(0..count))))
     }
 
     fn person(&mut self, no: PersonNo) -> Arc<Person<JsonObject>> {
-        let plan = ["free", "pro", "scale"][self.random.random_range(0..3)];
-        let email = format!("user{}@example.com", self.random.random::<u32>());
+        let plan = self.rng.pick(&["free", "pro", "scale"]);
+        let email = format!("user{}@example.com", self.rng.next_u64());
         let properties = json!({ "plan": plan, "email": email, "list": [no.0, plan] });
         Arc::new(Person {
             no,
-            uuid: Uuid::from_u128(self.random.random()),
+            uuid: Uuid::from_bytes(self.rng.bytes()),
             properties: JsonObject::from(properties.as_object().unwrap()),
-            is_identified: self.random.random(),
+            is_identified: self.rng.chance(50),
             version: 0,
-            created_at: Timestamp::from_micros(self.random.random_range(0..1 << 50)),
+            created_at: Timestamp::from_micros(self.rng.range(0..1 << 50)),
         })
     }
 
     fn batch(&mut self) -> IdentityChanges {
         let mut changes = IdentityChanges::default();
-        for _ in 0..self.random.random_range(0..3) {
+        for _ in 0..self.rng.range(0..3) {
             changes.merges.extend(self.remove().zip(self.any_person()));
         }
-        changes.deleted.extend(self.remove().filter(|_| self.random.random_bool(0.3)));
-        for _ in 0..self.random.random_range(0..20) {
-            let no = match self.random.random_bool(0.4) {
+        changes.deleted.extend(self.remove().filter(|_| self.rng.chance(30)));
+        for _ in 0..self.rng.range(0..20) {
+            let no = match self.rng.chance(40) {
                 true => self.any_person(),
                 false => None,
             };
@@ -74,10 +68,10 @@ impl Stream {
             let person = self.person(no);
             changes.persons.push(person);
         }
-        for _ in 0..self.random.random_range(0..20) {
-            let no = self.random.random_range(0..=self.next_id);
+        for _ in 0..self.rng.range(0..20) {
+            let no = self.rng.range(0..=self.next_id);
             self.next_id = self.next_id.max(no + 1);
-            let person = self.any_person().filter(|_| self.random.random_bool(0.8));
+            let person = self.any_person().filter(|_| self.rng.chance(80));
             let (no, text) = (DistinctNo(no), format!("id {no}"));
             changes.ids.push(DistinctId { no, text, person, version: 0, version_floor: 0 });
         }
@@ -108,7 +102,8 @@ fn contents(persons: &PersonIndex) -> impl PartialEq + std::fmt::Debug + use<> {
 fn checkpoint_with_later_changes_equals_an_index_in_memory() {
     let dir = tempfile::tempdir().unwrap();
     let checkpoints = Checkpoints::new(dir.path().join("people"));
-    let mut stream = Stream::new();
+    let seed = testing::seed();
+    let mut stream = Stream::new(&seed);
     let mut memory = PersonIndex::new(PROJECT);
     let mut groups = Groups::default();
     groups.set(
@@ -129,7 +124,7 @@ fn checkpoint_with_later_changes_equals_an_index_in_memory() {
             if round % 3 == 0 {
                 mapped.persons.apply_all(batches.iter());
             }
-            assert!(contents(&mapped.persons) == contents(&memory), "seed {SEED}, round {round}");
+            assert!(contents(&mapped.persons) == contents(&memory), "round {round}");
         }
         if round % 7 == 0 {
             let source = mapped.as_ref().map_or(&memory, |mapped| &mapped.persons);
@@ -137,7 +132,7 @@ fn checkpoint_with_later_changes_equals_an_index_in_memory() {
             let opened = checkpoints.open(PROJECT, JOURNAL, round).unwrap();
             assert_eq!((opened.position, opened.persons.changes()), (round, 0));
             assert_eq!(opened.groups.get(1, "acme").unwrap().properties["size"], 12);
-            assert!(contents(&opened.persons) == contents(&memory), "seed {SEED}, round {round}");
+            assert!(contents(&opened.persons) == contents(&memory), "round {round}");
             mapped = Some(opened);
         }
     }
@@ -160,7 +155,8 @@ fn checkpoint_of_another_journal_or_ahead_of_the_catalog_is_ignored() {
 fn damaged_or_incomplete_checkpoint_files_never_change_answers() {
     let dir = tempfile::tempdir().unwrap();
     let checkpoints = Checkpoints::new(dir.path().to_owned());
-    let mut stream = Stream::new();
+    let seed = testing::seed();
+    let mut stream = Stream::new(&seed);
     let mut persons = PersonIndex::new(PROJECT);
     (0..20).for_each(|_| persons.apply(&stream.batch()));
     let expected = contents(&persons);
@@ -175,7 +171,7 @@ fn damaged_or_incomplete_checkpoint_files_never_change_answers() {
         let is_column = file.extension().is_some_and(|extension| extension == "column");
         for _ in 0..12 {
             let mut damaged = intact.clone();
-            let bit = stream.random.random_range(0..damaged.len() * 8);
+            let bit = stream.rng.range(0..damaged.len() * 8);
             damaged[bit / 8] ^= 1 << (bit % 8);
             // Columns are built again from the persons; persons are the catalog's to give.
             fs::write(file, damaged).unwrap();
