@@ -4,6 +4,7 @@ pub mod backup;
 pub mod dead_letters;
 pub mod disk_faults;
 pub mod kill;
+pub mod person_checkpoints;
 pub mod reference_stream;
 pub mod repair;
 pub mod segment_files;
