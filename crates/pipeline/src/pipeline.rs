@@ -33,6 +33,8 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(50);
 const RULES_MAX: usize = 10_000;
 /// Rows per append to the warehouse: few enough to stay in the CPU cache.
 const ROWS_AT_ONCE: usize = 256;
+/// Rows per append while most are stored already: one search of the segments finds all of them.
+const STORED_ROWS_AT_ONCE: usize = 8_000;
 
 /// The stores and lookups that a pipeline uses.
 pub struct Parts {
@@ -337,11 +339,14 @@ impl Pipeline {
 
     /// Appends rows to the warehouse, which advances to the end of `part`.
     fn append(&self, rows: &[ResolvedEvent<'_, '_>], part: &[PreparedRecord<'_>]) -> Result<()> {
-        for (at, some) in rows.chunks(ROWS_AT_ONCE).enumerate() {
-            let next = rows.get((at + 1) * ROWS_AT_ONCE);
+        let (mut rest, mut at_once) = (rows, ROWS_AT_ONCE);
+        while !rest.is_empty() {
+            let (some, later) = rest.split_at(at_once.min(rest.len()));
+            rest = later;
             let new_rows: Vec<NewRow<'_>> = some.iter().map(ResolvedEvent::row).collect();
-            self.warehouse
-                .append(&new_rows, next.map_or_else(|| end_position(part), |next| next.position))?;
+            let reach = later.first().map_or_else(|| end_position(part), |next| next.position);
+            let stored = self.warehouse.append(&new_rows, reach)?;
+            at_once = if stored * 2 > some.len() { STORED_ROWS_AT_ONCE } else { ROWS_AT_ONCE };
         }
         if rows.is_empty() {
             self.warehouse.append(&[], end_position(part))?;

@@ -4,6 +4,7 @@ pub(crate) mod backoff;
 pub(crate) mod compact;
 pub(crate) mod dedup;
 pub(crate) mod delete;
+pub(crate) mod duplicates;
 pub(crate) mod flush;
 pub(crate) mod manifest_edit;
 pub(crate) mod state;

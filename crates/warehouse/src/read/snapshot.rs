@@ -98,7 +98,7 @@ impl Snapshot {
                 if !live.segment.filter(*group)?.check(bytes.as_slice()) {
                     continue;
                 }
-                for page in live.segment.uuid_pages(*group, &[bytes])? {
+                for page in live.segment.uuid_pages(*group, 0..row_set.rows(), &[bytes])? {
                     let uuids = live.segment.uuids(*group, page.clone())?;
                     let rows = uuids.iter().enumerate().filter(|(_, uuid)| **uuid == bytes);
                     let rows = rows.map(|(at, _)| page.start + at);

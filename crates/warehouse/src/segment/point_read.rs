@@ -15,13 +15,15 @@ use crate::segment::chunk::PAGE_ROWS;
 use crate::segment::decode;
 use crate::segment::kind::Kind;
 use crate::segment::read::{Segment, skip_dictionary};
-use crate::segment::rle;
+use crate::segment::rle::{Cursor, RankCursor};
 
 /// A decompressed page.
 #[derive(Debug)]
 pub(crate) struct CachedPage {
     pub bytes: Bytes,
     first_row: usize,
+    /// The first row of the next page.
+    end_row: usize,
     encoding: Encoding,
 }
 
@@ -30,14 +32,38 @@ impl Segment {
     pub fn column_at(&self, group: usize, field: &Field, rows: &[usize]) -> Result<Option<Column>> {
         let Some((column, kind)) = self.column_number(&field.name())? else { return Ok(None) };
         let mut plain_values = Dictionary::default();
-        let mut codes = Vec::with_capacity(rows.len());
-        for row in rows {
-            let page = self.page_at(group, column, *row)?;
-            let code = page.code(*row, kind, field.required(), &mut plain_values);
-            codes.push(code.ok_or_else(|| self.undecodable())?);
-        }
+        let codes =
+            self.codes_at(group, column, kind, field.required(), rows, &mut plain_values)?;
         let dictionary = self.dictionary_of(group, column, kind, plain_values)?;
         Ok(Some(Column { codes, dictionary }))
+    }
+
+    /// The codes of some rows. Reads each page once, from its start to the last of the rows in it.
+    fn codes_at(
+        &self,
+        group: usize,
+        column: usize,
+        kind: Kind,
+        required: bool,
+        rows: &[usize],
+        plain_values: &mut Dictionary,
+    ) -> Result<Vec<u32>> {
+        let mut by_row: Vec<usize> = (0..rows.len()).collect();
+        by_row.sort_unstable_by_key(|at| rows[*at]);
+        let mut codes = vec![ABSENT; rows.len()];
+        let mut left = &by_row[..];
+        while let Some(first) = left.first() {
+            let page = self.page_at(group, column, rows[*first])?;
+            let mut reader =
+                page.reader(kind, required, plain_values).ok_or_else(|| self.undecodable())?;
+            let end = left.partition_point(|at| rows[*at] < page.end_row);
+            let (in_page, later) = left.split_at(end.max(1));
+            for at in in_page {
+                codes[*at] = reader.code(rows[*at]).ok_or_else(|| self.undecodable())?;
+            }
+            left = later;
+        }
+        Ok(codes)
     }
 
     pub fn uuids_at(&self, group: usize, rows: &[usize]) -> Result<Vec<[u8; 16]>> {
@@ -70,14 +96,7 @@ impl Segment {
         rows: &[usize],
     ) -> Result<Vec<u32>> {
         let (column, _) = self.column_number(name)?.ok_or_else(|| self.undecodable())?;
-        let mut plain_values = Dictionary::default();
-        let mut codes = Vec::with_capacity(rows.len());
-        for row in rows {
-            let page = self.page_at(group, column, *row)?;
-            let code = page.code(*row, kind, true, &mut plain_values);
-            codes.push(code.ok_or_else(|| self.undecodable())?);
-        }
-        Ok(codes)
+        self.codes_at(group, column, kind, true, rows, &mut Dictionary::default())
     }
 
     pub fn ints_at(&self, group: usize, number: IntColumn, rows: &[usize]) -> Result<Vec<i64>> {
@@ -97,13 +116,15 @@ impl Segment {
         Ok(values)
     }
 
-    fn page_at(&self, group: usize, column: usize, row: usize) -> Result<Arc<CachedPage>> {
+    pub fn page_at(&self, group: usize, column: usize, row: usize) -> Result<Arc<CachedPage>> {
         let locations = self.locations(group, column)?;
         let next_page = locations.partition_point(|page| page.first_row_index as usize <= row);
         let index = next_page.checked_sub(1).ok_or_else(|| self.undecodable())?;
         let load = || {
             let location = locations[index].clone();
             let first_row = location.first_row_index as usize;
+            let next = locations.get(next_page).map(|page| page.first_row_index as usize);
+            let end_row = next.unwrap_or(usize::MAX);
             let mut pages = self.page_reader(group, column, vec![location])?;
             let mut next = || {
                 skip_dictionary(&mut pages)?;
@@ -111,7 +132,12 @@ impl Segment {
             };
             match next().map_err(|error| self.read_error(error))? {
                 Some(Page::DataPage { buf, encoding, .. }) => {
-                    Ok(Cached::Page(Arc::new(CachedPage { bytes: buf, first_row, encoding })))
+                    Ok(Cached::Page(Arc::new(CachedPage {
+                        bytes: buf,
+                        first_row,
+                        end_row,
+                        encoding,
+                    })))
                 }
                 _ => Err(self.undecodable()),
             }
@@ -124,47 +150,90 @@ impl Segment {
 }
 
 impl CachedPage {
-    fn code(
-        &self,
-        row: usize,
+    /// The uuids of a page of that column, and the row of the first.
+    pub fn uuids(&self) -> (&[[u8; 16]], usize) {
+        (self.bytes.as_chunks().0, self.first_row)
+    }
+
+    fn reader<'p>(
+        &'p self,
         kind: Kind,
         required: bool,
-        plain_values: &mut Dictionary,
-    ) -> Option<u32> {
-        let row = row.checked_sub(self.first_row)?;
-        let (values, index) = match required {
-            true => (&self.bytes[..], row),
+        plain_values: &'p mut Dictionary,
+    ) -> Option<PageCodes<'p>> {
+        let (levels, values) = match required {
+            true => (None, &self.bytes[..]),
             false => {
                 let length = u32::from_le_bytes(self.bytes.get(..4)?.try_into().ok()?) as usize;
-                let (present, before) = rle::rank(self.bytes.get(4..4 + length)?, row)?;
-                if !present {
-                    return Some(ABSENT);
-                }
-                (&self.bytes[4 + length..], before)
+                let levels = RankCursor::new(self.bytes.get(4..4 + length)?);
+                (Some(levels), &self.bytes[4 + length..])
             }
         };
-        match (self.encoding, kind) {
-            (Encoding::RLE_DICTIONARY, _) => {
-                let (&width, packed) = values.split_first()?;
-                rle::get(packed, u32::from(width).min(32), index)
-            }
-            (Encoding::PLAIN, Kind::Bool) => {
-                Some(u32::from(values.get(index / 8)? >> (index % 8) & 1))
-            }
+        let values = match (self.encoding, kind) {
+            // Without a value there is no width either.
+            (Encoding::RLE_DICTIONARY, _) => PageValues::Codes(match values.split_first() {
+                Some((&width, packed)) => Cursor::new(packed, u32::from(width).min(32)),
+                None => Cursor::new(&[], 0),
+            }),
+            (Encoding::PLAIN, Kind::Bool) => PageValues::Bits(values),
             (Encoding::PLAIN, Kind::Text | Kind::Json) => {
-                let mut rest = values;
-                for _ in 0..index {
+                PageValues::Texts { rest: values, next: 0 }
+            }
+            (Encoding::PLAIN, _) => PageValues::Numbers(values),
+            _ => return None,
+        };
+        Some(PageCodes { first_row: self.first_row, levels, values, kind, plain_values })
+    }
+}
+
+/// Reads codes of a page at ascending rows.
+struct PageCodes<'p> {
+    first_row: usize,
+    /// Which rows have a value; `None` if all have.
+    levels: Option<RankCursor<'p>>,
+    values: PageValues<'p>,
+    kind: Kind,
+    plain_values: &'p mut Dictionary,
+}
+
+enum PageValues<'p> {
+    Codes(Cursor<'p>),
+    Bits(&'p [u8]),
+    /// Strings after their lengths, from the one with index `next` on.
+    Texts {
+        rest: &'p [u8],
+        next: usize,
+    },
+    /// Eight bytes each.
+    Numbers(&'p [u8]),
+}
+
+impl PageCodes<'_> {
+    fn code(&mut self, row: usize) -> Option<u32> {
+        let row = row.checked_sub(self.first_row)?;
+        let index = match &mut self.levels {
+            None => row,
+            Some(levels) => match levels.get(row)? {
+                (false, _) => return Some(ABSENT),
+                (true, before) => before,
+            },
+        };
+        let plain_value = match &mut self.values {
+            PageValues::Codes(codes) => return codes.get(index),
+            PageValues::Bits(bits) => {
+                return Some(u32::from(bits.get(index / 8)? >> (index % 8) & 1));
+            }
+            PageValues::Texts { rest, next } => {
+                while *next < index {
                     let length = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?) as usize;
-                    rest = rest.get(4 + length..)?;
+                    *rest = rest.get(4 + length..)?;
+                    *next += 1;
                 }
-                decode::entries(rest, 1, kind, plain_values)?;
-                Some(plain_values.len() as u32 - 1)
+                *rest
             }
-            (Encoding::PLAIN, _) => {
-                decode::entries(values.get(index * 8..)?, 1, kind, plain_values)?;
-                Some(plain_values.len() as u32 - 1)
-            }
-            _ => None,
-        }
+            PageValues::Numbers(numbers) => numbers.get(index * 8..)?,
+        };
+        decode::entries(plain_value, 1, self.kind, self.plain_values)?;
+        Some(self.plain_values.len() as u32 - 1)
     }
 }

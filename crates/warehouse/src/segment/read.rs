@@ -170,8 +170,13 @@ impl Segment {
         Ok(uuids)
     }
 
-    /// Row ranges of the pages whose uuid bounds include one of `sorted`.
-    pub fn uuid_pages(&self, group: usize, sorted: &[[u8; 16]]) -> Result<Vec<Range<usize>>> {
+    /// The parts of `rows` in pages whose uuid bounds include one of `sorted`.
+    pub fn uuid_pages(
+        &self,
+        group: usize,
+        rows: Range<usize>,
+        sorted: &[[u8; 16]],
+    ) -> Result<Vec<Range<usize>>> {
         let opened = self.opened()?;
         let column = opened.column_index("uuid").ok_or_else(|| self.undecodable())?;
         let index = opened.metadata.column_index().map(|index| &index[group][column]);
@@ -187,12 +192,12 @@ impl Segment {
             }
             _ => true,
         };
-        let locations = opened.locations(group, column);
-        let end = opened.group_size(group);
-        let starts = locations.iter().map(|page| page.first_row_index as usize);
-        let ends = starts.clone().skip(1).chain([end]);
-        let pages = starts.zip(ends).map(|(start, end)| start..end).enumerate();
-        Ok(pages.filter(|(page, _)| may_hold(*page)).map(|(_, rows)| rows).collect())
+        let starts =
+            opened.locations(group, column).iter().map(|page| page.first_row_index as usize);
+        let ends = starts.clone().skip(1).chain([opened.group_size(group)]);
+        let parts = starts.zip(ends).map(|(start, end)| start.max(rows.start)..end.min(rows.end));
+        let parts = parts.enumerate().filter(|(_, part)| !part.is_empty());
+        Ok(parts.filter(|(page, _)| may_hold(*page)).map(|(_, part)| part).collect())
     }
 
     /// The bloom filter over the row group's uuids.

@@ -3,6 +3,8 @@
 //! A run is a varint header and then either one value (`header = length << 1`) or groups of eight
 //! bit-packed values (`header = groups << 1 | 1`), least significant bits first.
 
+use std::ops::Range;
+
 /// Shorter runs are smaller bit-packed.
 const RUN_MIN: usize = 8;
 
@@ -70,8 +72,7 @@ pub(crate) fn decode(mut bytes: &[u8], width: u32, count: usize) -> Option<Vec<u
     let mut out = Vec::with_capacity(count);
     while out.len() < count {
         let left = count - out.len();
-        match Run::take(&mut bytes, width)? {
-            Run::Same { length: 0, .. } | Run::Packed { values: 0, .. } => return None,
+        match Run::take_some(&mut bytes, width)? {
             Run::Same { length, value } => out.resize(out.len() + length.min(left), value),
             Run::Packed { values, packed } => {
                 let taken = values.min(left);
@@ -83,53 +84,57 @@ pub(crate) fn decode(mut bytes: &[u8], width: u32, count: usize) -> Option<Vec<u
     Some(out)
 }
 
-/// The value at `index`, without decoding the ones before.
-pub(crate) fn get(mut bytes: &[u8], width: u32, mut index: usize) -> Option<u32> {
-    loop {
-        let run = Run::take(&mut bytes, width)?;
-        match run {
-            Run::Same { length, value } if index < length => return Some(value),
-            Run::Packed { values, packed } if index < values => {
-                let bit = index * width as usize;
-                let from = bit / 8;
-                let mut window = [0; 8];
-                let size = packed.len().saturating_sub(from).min(8);
-                window[..size].copy_from_slice(packed.get(from..from + size)?);
-                let mask = (1u64 << width) - 1;
-                return Some(((u64::from_le_bytes(window) >> (bit % 8)) & mask) as u32);
-            }
-            Run::Same { length: 0, .. } | Run::Packed { values: 0, .. } => return None,
-            Run::Same { length, .. } => index -= length,
-            Run::Packed { values, .. } => index -= values,
+/// Reads single values at ascending indexes, without decoding the others.
+pub(crate) struct Cursor<'a> {
+    rest: &'a [u8],
+    width: u32,
+    run: Run<'a>,
+    /// Index of the current run's first value.
+    start: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8], width: u32) -> Self {
+        Self { rest: bytes, width, run: Run::Same { length: 0, value: 0 }, start: 0 }
+    }
+
+    /// The value at `index`, which is not below that of the call before.
+    pub fn get(&mut self, index: usize) -> Option<u32> {
+        while self.run.len() <= index.checked_sub(self.start)? {
+            self.start += self.run.len();
+            self.run = Run::take_some(&mut self.rest, self.width)?;
+        }
+        match self.run {
+            Run::Same { value, .. } => Some(value),
+            Run::Packed { packed, .. } => unpack_one(packed, self.width, index - self.start),
         }
     }
 }
 
-/// For width 1: the bit at `index`, and the number of set bits before it.
-pub(crate) fn rank(mut bytes: &[u8], mut index: usize) -> Option<(bool, usize)> {
-    let mut before = 0;
-    loop {
-        match Run::take(&mut bytes, 1)? {
-            Run::Same { length, value } if index < length => {
-                return Some((value == 1, before + index * value as usize));
-            }
-            Run::Packed { values, packed } if index < values => {
-                let whole = packed.get(..index / 8)?.iter();
-                before += whole.map(|byte| byte.count_ones() as usize).sum::<usize>();
-                let byte = *packed.get(index / 8)?;
-                let below = byte & ((1u8 << (index % 8)) - 1);
-                return Some((byte >> (index % 8) & 1 == 1, before + below.count_ones() as usize));
-            }
-            Run::Same { length: 0, .. } | Run::Packed { values: 0, .. } => return None,
-            Run::Same { length, value } => {
-                before += length * value as usize;
-                index -= length;
-            }
-            Run::Packed { values, packed } => {
-                before += packed.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
-                index -= values;
-            }
+/// For width 1: counts set bits up to ascending indexes.
+pub(crate) struct RankCursor<'a> {
+    bits: Cursor<'a>,
+    /// The next index, and the number of set bits before it.
+    next: usize,
+    before: usize,
+}
+
+impl<'a> RankCursor<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bits: Cursor::new(bytes, 1), next: 0, before: 0 }
+    }
+
+    /// The bit at `index`, which is not below that of the call before, and the number of set bits
+    /// before it.
+    pub fn get(&mut self, index: usize) -> Option<(bool, usize)> {
+        while self.next < index {
+            self.bits.get(self.next)?;
+            let Cursor { run, start, .. } = &self.bits;
+            let end = index.min(start + run.len());
+            self.before += run.ones(self.next - start..end - start)?;
+            self.next = end;
         }
+        Some((self.bits.get(index)? == 1, self.before))
     }
 }
 
@@ -146,6 +151,33 @@ enum Run<'a> {
 }
 
 impl<'a> Run<'a> {
+    const fn len(&self) -> usize {
+        match self {
+            Run::Same { length, .. } => *length,
+            Run::Packed { values, .. } => *values,
+        }
+    }
+
+    /// For width 1: the number of set bits in a range.
+    fn ones(&self, range: Range<usize>) -> Option<usize> {
+        let packed = match self {
+            Run::Same { value, .. } => return Some(range.len() * *value as usize),
+            Run::Packed { packed, .. } => *packed,
+        };
+        let below = |index: usize| {
+            let byte = packed.get(index / 8).copied().unwrap_or_default();
+            (byte & ((1u8 << (index % 8)) - 1)).count_ones() as usize
+        };
+        let whole = packed.get(range.start / 8..range.end / 8)?;
+        let whole: usize = whole.iter().map(|byte| byte.count_ones() as usize).sum();
+        Some(whole + below(range.end) - below(range.start))
+    }
+
+    /// The next run; `None` if it is empty, or the bytes end.
+    fn take_some(bytes: &mut &'a [u8], width: u32) -> Option<Run<'a>> {
+        Run::take(bytes, width).filter(|run| run.len() > 0)
+    }
+
     fn take(bytes: &mut &'a [u8], width: u32) -> Option<Run<'a>> {
         let header = take_varint(bytes)?;
         let count = usize::try_from(header >> 1).ok()?;
@@ -161,6 +193,16 @@ impl<'a> Run<'a> {
         *bytes = rest;
         Some(Run::Packed { values: count.checked_mul(8)?, packed })
     }
+}
+
+fn unpack_one(packed: &[u8], width: u32, index: usize) -> Option<u32> {
+    let bit = index * width as usize;
+    let from = bit / 8;
+    let mut window = [0; 8];
+    let size = packed.len().saturating_sub(from).min(8);
+    window[..size].copy_from_slice(packed.get(from..from + size)?);
+    let mask = (1u64 << width) - 1;
+    Some(((u64::from_le_bytes(window) >> (bit % 8)) & mask) as u32)
 }
 
 fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) {
@@ -216,11 +258,16 @@ mod tests {
         fn rle_round_trips((width, values) in runs()) {
             let mut bytes = Vec::new();
             encode(&values, width, &mut bytes);
-            for (index, value) in values.iter().enumerate() {
-                prop_assert_eq!(get(&bytes, width, index), Some(*value));
-                if width == 1 {
-                    let before = values[..index].iter().sum::<u32>() as usize;
-                    prop_assert_eq!(rank(&bytes, index), Some((*value == 1, before)));
+            for step in [1, 3, 50] {
+                let mut cursor = Cursor::new(&bytes, width);
+                let mut rank = RankCursor::new(&bytes);
+                for (index, value) in values.iter().enumerate().step_by(step) {
+                    prop_assert_eq!(cursor.get(index), Some(*value));
+                    prop_assert_eq!(cursor.get(index), Some(*value));
+                    if width == 1 {
+                        let before = values[..index].iter().sum::<u32>() as usize;
+                        prop_assert_eq!(rank.get(index), Some((*value == 1, before)));
+                    }
                 }
             }
             prop_assert_eq!(decode(&bytes, width, values.len()), Some(values));
@@ -230,9 +277,10 @@ mod tests {
         fn rle_decodes_arbitrary_bytes_without_panic(bytes: Vec<u8>, width in 0u32..=32) {
             if let Some(values) = decode(&bytes, width, 100) {
                 prop_assert_eq!(values.len(), 100);
-                prop_assert_eq!(get(&bytes, width, 99), Some(values[99]));
+                prop_assert_eq!(Cursor::new(&bytes, width).get(99), Some(values[99]));
             }
-            let _ = rank(&bytes, 99);
+            let mut rank = RankCursor::new(&bytes);
+            let _ = (rank.get(50), rank.get(99));
         }
     }
 }

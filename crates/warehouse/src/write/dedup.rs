@@ -2,12 +2,14 @@
 //!
 //! The manifest rules out most segments: new v7 uuids are beyond the uuid range of every older one.
 //! For the rest, the cached bloom filter of each row group is checked. Only a hit reads uuids, and
-//! only pages whose bounds include them.
+//! only those of its event's rows in pages whose bounds include it.
 
-use std::collections::HashMap;
+use std::ops::Range;
+
+use hashbrown::HashMap;
 
 use crate::Result;
-use crate::columns::{Field, Identity};
+use crate::columns::{Field, Identity, Value};
 use crate::segment::LiveSegment;
 use crate::write::warehouse::unless_corrupt;
 
@@ -82,44 +84,88 @@ fn verify(
     group: usize,
     identities: &[Identity],
     hits: &[usize],
-) -> Result<Vec<(usize, u32)>> {
+) -> Result<FoundRows> {
     let segment = &live.segment;
-    let mut by_uuid: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
-    for index in hits {
-        by_uuid.entry(identities[*index].uuid.into_bytes()).or_default().push(*index);
-    }
-    let mut sorted: Vec<[u8; 16]> = by_uuid.keys().copied().collect();
-    sorted.sort_unstable();
-    let first = segment.group_rows(group)?.start;
-    let mut true_hits = Vec::new();
-    for page in segment.uuid_pages(group, &sorted)? {
-        let uuids = segment.uuids(group, page.clone())?;
-        let few = sorted.len() <= LINEAR_SEARCH_MAX;
-        let mut rest_of_identity = None;
-        for (at, uuid) in uuids.iter().enumerate() {
-            if few && !sorted.contains(uuid) {
-                continue;
+    let (uuid_column, _) = segment.column_number("uuid")?.ok_or_else(|| segment.undecodable())?;
+    let rows = segment.group_rows(group)?;
+    let (mut found, mut rows_found) = (Vec::new(), Vec::new());
+    let mut collect = |wanted: &Wanted, range: Range<usize>| -> Result<()> {
+        for part in segment.uuid_pages(group, range, &wanted.sorted)? {
+            let page = segment.page_at(group, uuid_column, part.start)?;
+            let (uuids, first) = page.uuids();
+            let uuids = uuids.get(part.start - first..part.end - first);
+            for (row, uuid) in part.zip(uuids.ok_or_else(|| segment.undecodable())?) {
+                let indexes = wanted.indexes(uuid);
+                if !indexes.is_empty() && !live.dead.contains((rows.start + row) as u32) {
+                    found.extend_from_slice(indexes);
+                    rows_found.resize(found.len(), row);
+                }
             }
-            let Some(indexes) = by_uuid.get(uuid) else { continue };
-            let row = (first + page.start + at) as u32;
-            if live.dead.contains(row) {
-                continue;
+        }
+        Ok(())
+    };
+    let runs = segment.runs(group)?;
+    if runs.is_empty() {
+        collect(&Wanted::new(identities, hits.iter().copied()), 0..rows.len())?;
+    } else {
+        let mut by_event: HashMap<&str, Vec<usize>> = HashMap::new();
+        for index in hits {
+            by_event.entry(&identities[*index].event).or_default().push(*index);
+        }
+        let wanted: HashMap<&str, Wanted> = by_event
+            .into_iter()
+            .map(|(event, indexes)| (event, Wanted::new(identities, indexes.into_iter())))
+            .collect();
+        let mut start = 0;
+        for run in runs {
+            let range = start..start + run.rows as usize;
+            start = range.end;
+            if let Some(wanted) = wanted.get(&*run.event) {
+                collect(wanted, range)?;
             }
-            let (events, distinct_nos) = match &mut rest_of_identity {
-                Some(columns) => columns,
-                unknown => unknown.insert((
-                    segment.column(group, &Field::Event, page.clone())?,
-                    segment.distinct_nos(group, page.clone())?,
-                )),
-            };
-            let event = events.as_ref().and_then(|events| events.value(at));
-            let event = event.ok_or_else(|| segment.undecodable())?.text();
-            let same = |index: &&usize| {
-                let identity = &identities[**index];
-                *identity.event == *event && identity.distinct_no == distinct_nos[at]
-            };
-            true_hits.extend(indexes.iter().filter(same).map(|index| (*index, row)));
         }
     }
-    Ok(true_hits)
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    // A run names its event.
+    let events = match runs.is_empty() {
+        true => segment.column_at(group, &Field::Event, &rows_found)?,
+        false => None,
+    };
+    let distinct_nos = segment.distinct_nos_at(group, &rows_found)?;
+    let is_same = |at: &usize| {
+        let identity = &identities[found[*at]];
+        let event = events.as_ref().map(|events| events.value(*at).map(Value::text));
+        identity.distinct_no == distinct_nos[*at]
+            && event.is_none_or(|event| event == Some(&*identity.event))
+    };
+    let location = |at: usize| (found[at], (rows.start + rows_found[at]) as u32);
+    Ok((0..found.len()).filter(is_same).map(location).collect())
+}
+
+/// Events to find, by uuid.
+struct Wanted {
+    sorted: Vec<[u8; 16]>,
+    by_uuid: HashMap<[u8; 16], Vec<usize>>,
+}
+
+impl Wanted {
+    fn new(identities: &[Identity], indexes: impl Iterator<Item = usize>) -> Self {
+        let mut by_uuid: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
+        for index in indexes {
+            by_uuid.entry(identities[index].uuid.into_bytes()).or_default().push(index);
+        }
+        let mut sorted: Vec<[u8; 16]> = by_uuid.keys().copied().collect();
+        sorted.sort_unstable();
+        Self { sorted, by_uuid }
+    }
+
+    /// The events with this uuid.
+    fn indexes(&self, uuid: &[u8; 16]) -> &[usize] {
+        if self.sorted.len() <= LINEAR_SEARCH_MAX && !self.sorted.contains(uuid) {
+            return &[];
+        }
+        self.by_uuid.get(uuid).map_or(&[], Vec::as_slice)
+    }
 }

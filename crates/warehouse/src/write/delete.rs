@@ -184,7 +184,8 @@ fn select_in_group(
             if candidates.is_empty() {
                 return Ok(matching);
             }
-            for page in live.segment.uuid_pages(group, &candidates)? {
+            let rows = 0..live.segment.group_rows(group)?.len();
+            for page in live.segment.uuid_pages(group, rows, &candidates)? {
                 let page_uuids = live.segment.uuids(group, page.clone())?;
                 let is_match =
                     |(_, uuid): &(usize, &[u8; 16])| candidates.binary_search(uuid).is_ok();

@@ -1,6 +1,6 @@
 //! The warehouse handle: open, append, positions, snapshots.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -12,7 +12,6 @@ use crate::columns::{Identity, NewRow};
 use crate::manifest::store_dir::{self, StoreDir};
 use crate::manifest::{DeleteMask, FILE, Manifest};
 use crate::memtable::block::BLOCK_ROWS_MAX;
-use crate::read::row_set::RowSet;
 use crate::read::snapshot::Snapshot;
 use crate::segment::LiveSegment;
 use crate::segment::Segment;
@@ -22,12 +21,9 @@ use crate::write::backoff::ProjectBackoff;
 use crate::write::compact::Rotation;
 use crate::write::dedup;
 use crate::write::delete::matches_row;
+use crate::write::duplicates;
 use crate::write::state::{State, Writer};
 use crate::{Error, Result};
-
-/// Bound of duplicates in one batch that are compared with their stored rows. Beyond it a duplicate
-/// replaces the stored row, which gives the same result at a later cost.
-const COMPARE_MAX: usize = 256;
 
 /// Bytes appended between two checks of the memtables' size: they may exceed their bound by as much.
 const APPEND_BYTES_MAX: usize = 16 << 20;
@@ -170,8 +166,9 @@ impl Warehouse {
     /// them. Idempotent: rows at positions that were applied before are skipped, and a duplicate of a
     /// stored event is dropped if its content is equal, and replaces the stored row otherwise.
     ///
-    /// Flushes first if the memtables are full (backpressure).
-    pub fn append(&self, rows: &[NewRow<'_>], reach: u64) -> Result<()> {
+    /// Flushes first if the memtables are full (backpressure). Returns how many of the rows were in
+    /// segments already.
+    pub fn append(&self, rows: &[NewRow<'_>], reach: u64) -> Result<usize> {
         for pair in rows.windows(2) {
             if pair[0].position > pair[1].position {
                 let why = "it follows a row with a later position";
@@ -182,20 +179,20 @@ impl Warehouse {
             let why = "its position is not before the one the batch reaches";
             return Err(Error::Invalid { position: row.position, why });
         }
-        let mut rest = rows;
+        let (mut rest, mut stored) = (rows, 0);
         while !rest.is_empty() {
             let (part, later) = rest.split_at(part_rows(rest));
             rest = later;
             // `reached` must not pass a record whose rows are split between two parts.
             let reached = later.first().map_or(reach, |next| next.position);
             self.flush_if_full()?;
-            self.append_part(part, reached)?;
+            stored += self.append_part(part, reached)?;
         }
         if rows.is_empty() {
             let writer = lock(&self.inner.writer);
             self.advance_applied(&writer, reach);
         }
-        Ok(())
+        Ok(stored)
     }
 
     fn advance_applied(&self, _writer: &Writer, reach: u64) {
@@ -227,42 +224,43 @@ impl Warehouse {
         Ok(())
     }
 
-    fn append_part(&self, rows: &[NewRow<'_>], reach: u64) -> Result<()> {
+    fn append_part(&self, rows: &[NewRow<'_>], reach: u64) -> Result<usize> {
         let writer = lock(&self.inner.writer);
         let applied = lock(&self.inner.state).applied;
         let mut projects: BTreeMap<ProjectId, Vec<&NewRow<'_>>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.position >= applied) {
             projects.entry(row.project).or_default().push(row);
         }
-        let mut new = Vec::new();
+        let (mut new, mut stored) = (Vec::new(), 0);
         for (project, rows) in projects {
-            new.extend(self.append_to(project, &rows, &writer.manifest.masks)?);
+            stored += self.append_to(project, &rows, &writer.manifest.masks, &mut new)?;
         }
         self.advance_applied(&writer, reach);
         drop(writer);
         if let Some(listener) = self.inner.listener.get().filter(|_| !new.is_empty()) {
             (listener.0)(&new);
         }
-        Ok(())
+        Ok(stored)
     }
 
-    /// The caller holds the writer lock, so nothing else changes the project. Returns the rows that
-    /// are new or changed.
+    /// The caller holds the writer lock, so nothing else changes the project. Adds the rows that are
+    /// new or changed to `new`, and returns how many were in segments already.
     fn append_to<'r, 'a>(
         &self,
         project: ProjectId,
         rows: &[&'r NewRow<'a>],
         masks: &[DeleteMask],
-    ) -> Result<Vec<&'r NewRow<'a>>> {
+        new: &mut Vec<&'r NewRow<'a>>,
+    ) -> Result<usize> {
         let identities = identities(rows);
         let segments = lock(&self.inner.state).segments(project);
         let stored = dedup::find_in_readable(&segments, &identities)?;
-        let equal = equal_copies(&segments, rows, &stored)?;
+        let equal = duplicates::unchanged(&segments, rows, &stored)?;
         drop(segments);
         // Set before the append, so that rows before a rejected one are flushed in time too.
         self.inner.waiting_since.fetch_min(self.now().as_micros(), Ordering::Relaxed);
         let mut state = lock(&self.inner.state);
-        let mut new = Vec::with_capacity(rows.len());
+        new.reserve(rows.len());
         for (at, (row, identity)) in rows.iter().zip(&identities).enumerate() {
             let deleted = masks.iter().any(|mask| matches_row(mask, row));
             let unchanged = match state.find(project, identity) {
@@ -282,7 +280,7 @@ impl Warehouse {
                 state.project(project).memtable.remove_event(identity);
             }
         }
-        Ok(new)
+        Ok(stored.iter().flatten().count())
     }
 
     /// For callers that free much memory themselves; see [`Settings::purge`].
@@ -365,39 +363,4 @@ pub(crate) fn unless_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
         Err(error) if error.is_media_error() => Ok(None),
         other => other.map(Some),
     }
-}
-
-/// The rows whose content equals their stored rows.
-fn equal_copies(
-    segments: &[LiveSegment],
-    rows: &[&NewRow<'_>],
-    stored: &[Option<dedup::RowLocation>],
-) -> Result<HashSet<usize>> {
-    let duplicates = || stored.iter().enumerate().filter_map(|(at, row)| Some((at, (*row)?)));
-    let mut equal = HashSet::new();
-    if duplicates().count() > COMPARE_MAX {
-        return Ok(equal);
-    }
-    let mut by_group: BTreeMap<(usize, usize), Vec<(usize, usize)>> = BTreeMap::new();
-    for (at, (index, row)) in duplicates() {
-        let segment = &segments[index].segment;
-        let group = segment.group_of(row as usize)?;
-        let row = row as usize - segment.group_rows(group)?.start;
-        by_group.entry((index, group)).or_default().push((row, at));
-    }
-    for ((index, group), duplicates) in by_group {
-        let live = segments[index].clone();
-        let range = live.segment.group_rows(group)?;
-        let row_set = RowSet::RowGroup { live, group, rows: range };
-        let rows_in_group: Vec<usize> = duplicates.iter().map(|(row, _)| *row).collect();
-        let copies =
-            segments[index].segment.catch_decoder_panics(|| row_set.event_rows(&rows_in_group));
-        let Some(copies) = unless_corrupt(copies)? else { continue };
-        for (stored, (_, at)) in copies.iter().zip(&duplicates) {
-            if stored.has_same_content(rows[*at]) {
-                equal.insert(*at);
-            }
-        }
-    }
-    Ok(equal)
 }

@@ -3,6 +3,7 @@
 mod crash;
 mod damage;
 mod deletes;
+mod duplicates;
 mod fidelity;
 mod isolation;
 mod lifecycle;
