@@ -1,12 +1,17 @@
 //! Bulk statements: many rows per INSERT or UPDATE, long IN lists in chunks.
 
+use sqlx::postgres::PgArguments;
+use sqlx::{Arguments as _, AssertSqlSafe};
+
 use super::dialect::placeholders;
-use super::{Db, Row, Tx, Value};
+use super::{Db, Row, Tx, TxInner, Value};
 use crate::{Error, Result};
 
-/// Rows per statement, largest first. With a few fixed sizes an engine prepares a handful of
-/// statements, and any number of rows takes few round trips. 256 rows of 17 values are far below
-/// SQLite's limit of 32,766 parameters.
+/// Rows per statement and bytes of their strings on PostgreSQL, which takes each column as one array.
+const ARRAY_ROWS_MAX: usize = 8_192;
+const ARRAY_BYTES_MAX: usize = 16 << 20;
+/// Rows per statement on SQLite, largest first. With a few fixed sizes it prepares a handful of
+/// statements. 256 rows of 17 values are far below its limit of 32,766 parameters.
 const ROWS_PER_STATEMENT: [usize; 9] = [256, 128, 64, 32, 16, 8, 4, 2, 1];
 /// Values per IN list. Shorter lists are padded to a power of two by repeating the last value, so
 /// that few distinct statements are prepared.
@@ -50,6 +55,18 @@ impl Tx {
         let row = self.dialect().row_placeholders(1, width);
         if let Some(inline) = self.inline().await? {
             return inline.run(&format!("{head} VALUES {row} {tail}"), values.chunks(width));
+        }
+        if let TxInner::Postgres(tx) = &mut self.inner {
+            values.iter().try_for_each(Value::check)?;
+            let mut changed = 0;
+            let mut left = values.into_iter();
+            while left.len() > 0 {
+                let columns = Arrays::take(&mut left, width);
+                let sql = format!("{head} SELECT * FROM {} {tail}", columns.table());
+                let query = sqlx::query_with(AssertSqlSafe(sql), columns.arguments()?);
+                changed += query.execute(&mut **tx).await?.rows_affected();
+            }
+            return Ok(changed);
         }
         let (mut left, mut changed) = (values.len() / width, 0);
         let mut values = values.into_iter();
@@ -98,6 +115,86 @@ impl Tx {
             self.write_counted(&head, rows, &tail).await?
         };
         if changed == expected { Ok(()) } else { Err(Error::OutOfSync) }
+    }
+}
+
+/// Some rows as one array per column, for PostgreSQL: one prepared statement for any number of rows.
+struct Arrays(Vec<Array>);
+
+/// The values of a column, which have one type.
+enum Array {
+    Int(Vec<Option<i64>>),
+    Text(Vec<Option<String>>),
+    Bool(Vec<Option<bool>>),
+    Bytes(Vec<Option<Vec<u8>>>),
+}
+
+impl Array {
+    fn of(value: Value) -> Self {
+        match value {
+            Value::Int(int) => Self::Int(vec![int]),
+            Value::Text(text) => Self::Text(vec![text]),
+            Value::Bool(bool) => Self::Bool(vec![bool]),
+            Value::Bytes(bytes) => Self::Bytes(vec![bytes]),
+        }
+    }
+
+    fn push(&mut self, value: Value) {
+        match (self, value) {
+            (Self::Int(all), Value::Int(int)) => all.push(int),
+            (Self::Text(all), Value::Text(text)) => all.push(text),
+            (Self::Bool(all), Value::Bool(bool)) => all.push(bool),
+            (Self::Bytes(all), Value::Bytes(bytes)) => all.push(bytes),
+            _ => unreachable!("a column's values are made from one type"),
+        }
+    }
+}
+
+impl Arrays {
+    /// Takes rows up to one of the bounds, but at least one.
+    fn take(values: &mut std::vec::IntoIter<Value>, width: usize) -> Self {
+        let (mut columns, mut rows, mut bytes) = (Vec::with_capacity(width), 0, 0);
+        while values.len() > 0 && rows < ARRAY_ROWS_MAX && bytes < ARRAY_BYTES_MAX {
+            for (at, value) in values.take(width).enumerate() {
+                bytes += value.bytes();
+                match columns.get_mut(at) {
+                    None => columns.push(Array::of(value)),
+                    Some(column) => column.push(value),
+                }
+            }
+            rows += 1;
+        }
+        Self(columns)
+    }
+
+    /// The arrays as a table, whose columns have the names of those of a `VALUES` list.
+    fn table(&self) -> String {
+        let parameter = |(at, column): (usize, &Array)| {
+            let of = match column {
+                Array::Int(_) => "BIGINT",
+                Array::Text(_) => "TEXT",
+                Array::Bool(_) => "BOOLEAN",
+                Array::Bytes(_) => "BYTEA",
+            };
+            format!("CAST(${} AS {of}[])", at + 1)
+        };
+        let parameters: Vec<String> = self.0.iter().enumerate().map(parameter).collect();
+        let names: Vec<String> = (1..=self.0.len()).map(|at| format!("column{at}")).collect();
+        format!("UNNEST({}) AS listed ({})", parameters.join(", "), names.join(", "))
+    }
+
+    fn arguments(self) -> Result<PgArguments> {
+        let mut arguments = PgArguments::default();
+        for column in self.0 {
+            match column {
+                Array::Int(all) => arguments.add(all),
+                Array::Text(all) => arguments.add(all),
+                Array::Bool(all) => arguments.add(all),
+                Array::Bytes(all) => arguments.add(all),
+            }
+            .map_err(sqlx::Error::Encode)?;
+        }
+        Ok(arguments)
     }
 }
 

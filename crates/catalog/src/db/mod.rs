@@ -109,6 +109,15 @@ impl Value {
             _ => Ok(()),
         }
     }
+
+    /// Bytes of a string or blob.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(Some(text)) => text.len(),
+            Self::Bytes(Some(bytes)) => bytes.len(),
+            _ => 0,
+        }
+    }
 }
 
 macro_rules! args {

@@ -64,7 +64,11 @@ async fn write_persons(tx: &mut Tx, project: ProjectId, changes: &IdentityChange
     const CHANGING: &[&str] = &["properties", "is_identified", "version"];
     let (mut same, mut renewed, mut new) = (Rows::new(5), Rows::new(7), Rows::new(7));
     let is_renewed: HashSet<PersonNo> = changes.rekeyed.iter().copied().collect();
-    for person in &changes.persons {
+    // In the order of the one index whose keys are random: each of its pages is then read and
+    // changed once per batch. New entries of the others share a few pages in any order.
+    let mut persons: Vec<_> = changes.persons.iter().collect();
+    persons.sort_unstable_by_key(|person| person.uuid);
+    for person in persons {
         let properties = person.properties.text();
         let (identified, version) = (person.is_identified, person.version);
         let mut row = args![project, person.no, properties, identified, version];
@@ -90,6 +94,9 @@ async fn write_persons(tx: &mut Tx, project: ProjectId, changes: &IdentityChange
 
 async fn write_ids(tx: &mut Tx, project: ProjectId, ids: &[DistinctId]) -> Result<()> {
     let mut rows = Rows::new(6);
+    // As persons: texts are the random keys.
+    let mut ids: Vec<_> = ids.iter().collect();
+    ids.sort_unstable_by_key(|id| id.text.as_str());
     for id in ids {
         let text = id.text.as_str();
         rows.push(args![project, id.no, text, id.person, id.version, id.version_floor]);

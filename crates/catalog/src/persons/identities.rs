@@ -159,7 +159,10 @@ impl Persons<'_> {
         texts: &[&str],
     ) -> Result<(Vec<DistinctId>, Vec<Person<JsonObject>>)> {
         let (sql, fixed) = (identities_sql(), args![project]);
-        let rows = self.core.db.all_in_inline(&sql, fixed, &id_values(texts)).await?;
+        // In the order of the index: lookups of neighbours, and the inserts that follow, share pages.
+        let mut texts = texts.to_vec();
+        texts.sort_unstable();
+        let rows = self.core.db.all_in_inline(&sql, fixed, &id_values(&texts)).await?;
         read_identities(&rows, read_person_raw)
     }
 }

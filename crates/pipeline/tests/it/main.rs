@@ -44,5 +44,6 @@ contract! {
         killed_process_recovers_to_the_uninterrupted_state;
     random_streams:
         random_event_streams_agree_with_the_reference_model,
-        random_streams_with_crashes_agree_with_uninterrupted_runs;
+        random_streams_with_crashes_agree_with_uninterrupted_runs,
+        new_persons_in_one_batch_equal_those_in_many;
 }

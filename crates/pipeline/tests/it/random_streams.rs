@@ -12,6 +12,8 @@ use crate::reference_model::{MergeKind, ReferenceModel, Step};
 const STEPS: usize = 160;
 const IDS: usize = 8;
 const SEEDS: std::ops::Range<u64> = 1..5;
+/// More new persons than one bulk statement inserts.
+const NEW_PERSONS: usize = 8_400;
 /// More polls than applying the largest batch takes.
 const POLLS_MAX: usize = 80;
 
@@ -184,4 +186,35 @@ pub async fn random_streams_with_crashes_agree_with_uninterrupted_runs(database:
         assert_eq!(&found[what], expected, "{what} after {crashes} crashes");
     }
     assert!(!expected["rows"].is_empty() && !expected["persons"].is_empty());
+}
+
+pub async fn new_persons_in_one_batch_equal_those_in_many(database: Database) {
+    let mut small_batches = Harness::new(database.another().await).await;
+    let mut one_batch = Harness::new(database).await;
+    let mut dice = Dice(15_485_863);
+    let mut records = Vec::new();
+    for number in 0..NEW_PERSONS {
+        // Their order is not that of their ids.
+        let id = format!("{:04x}-{number}", dice.roll(1 << 16));
+        let email = format!("{number}@example.com");
+        records.push(event("e", &id, json!({ "$set": { "email": email, "plan": "free" } })));
+        match dice.roll(40) {
+            0 => records.push(event("e", &id, json!({ "$set": { "plan": "pro" } }))),
+            1 => {
+                let anonymous = format!("anonymous {number}");
+                records.push(event("$identify", &id, json!({ "$anon_distinct_id": anonymous })));
+            }
+            _ => {}
+        }
+    }
+    for harness in [&small_batches, &one_batch] {
+        harness.send(&records).await;
+    }
+    small_batches.catch_up(700).await;
+    one_batch.catch_up(2 * NEW_PERSONS).await;
+    let (expected, found) = (small_batches.facts().await, one_batch.facts().await);
+    for (what, expected) in &expected {
+        assert_eq!(&found[what], expected, "{what}");
+    }
+    assert_eq!(expected["persons"].len(), NEW_PERSONS);
 }
