@@ -41,6 +41,7 @@ fuzz:
 	FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
 # Some sections only: make bench SECTIONS="start flags". BENCH_EVENTS=10000000 is the full set.
+# SECTIONS=people, with BENCH_PERSONS persons, runs only if named.
 bench: assets test-deps
 	cargo build --release --locked -p server
 	cargo build --release --locked -p bench --bins

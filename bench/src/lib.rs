@@ -6,6 +6,7 @@ pub mod clickhouse;
 pub mod client;
 pub mod flags;
 pub mod load;
+pub mod people;
 pub mod pipeline;
 pub mod queries;
 pub mod reference;

@@ -8,11 +8,13 @@ use bench::clickhouse::ClickHouse;
 use bench::reference::{Reference, uuid_text};
 use bench::report::Report;
 use bench::server_process::{ServerProcess, hedgerow};
-use bench::{capture, flags, pipeline, queries, segments, startup};
+use bench::{capture, flags, people, pipeline, queries, segments, startup};
 
 /// The default takes about 15 minutes; `BENCH_EVENTS=10000000` is the full set.
 const EVENTS: u64 = 1_000_000;
-const SECTIONS: [&str; 6] = ["start", "capture", "flags", "pipeline", "queries", "segments"];
+/// `people` runs only if it is named: it takes minutes for a million persons (`BENCH_PERSONS`).
+const SECTIONS: [&str; 7] =
+    ["start", "capture", "flags", "pipeline", "queries", "segments", "people"];
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -28,10 +30,12 @@ async fn run() -> Result<ExitCode> {
         anyhow::bail!("there is no section {unknown}; there are {}", SECTIONS.join(", "));
     }
     let wanted = |section: &str| named.is_empty() || named.iter().any(|name| name == section);
-    let events = match std::env::var("BENCH_EVENTS") {
-        Ok(events) => events.parse().context("BENCH_EVENTS is not a number")?,
-        Err(_) => EVENTS,
+    let number = |name: &str, default: u64| match std::env::var(name) {
+        Ok(text) => text.parse().with_context(|| format!("{name} is not a number")),
+        Err(_) => Ok(default),
     };
+    let events = number("BENCH_EVENTS", EVENTS)?;
+    let persons = number("BENCH_PERSONS", people::PERSONS)?;
     let mut report = Report::default();
     if wanted("start") {
         startup::run(&mut report)?;
@@ -48,9 +52,14 @@ async fn run() -> Result<ExitCode> {
     if wanted("segments") {
         segments::run(&mut report, events.min(EVENTS)).await?;
     }
+    if named.iter().any(|name| name == "people") {
+        let data = tempfile::tempdir()?;
+        people::run(&mut report, data.path(), persons).await?;
+    }
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
     let name = if named.is_empty() { "all".to_owned() } else { named.join("-") };
-    report.write(&dir, &format!("{name}-{events}"), events)?;
+    let size = if named == ["people"] { persons } else { events };
+    report.write(&dir, &format!("{name}-{size}"), events)?;
     Ok(if report.all_hold() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

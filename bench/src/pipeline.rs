@@ -81,7 +81,7 @@ impl Calibration {
 pub async fn fill(data: &Path, events: u64) -> Result<()> {
     let server = ServerProcess::start(&mut hedgerow(data)?)?;
     send(&server, events).await?;
-    wait_until_applied(&server, events, || Ok(())).await?;
+    wait_until_applied(&server, events as f64, || Ok(())).await?;
     wait_until_idle(&server).await?;
     server.stop().map(drop)
 }
@@ -95,7 +95,8 @@ pub async fn run(report: &mut Report, data: &Path, events: u64) -> Result<()> {
     let started = Instant::now();
     send(&server, events).await?;
     let sent = started.elapsed();
-    wait_until_applied(&server, events, || server.while_stopped(|| calibration.sample())).await?;
+    wait_until_applied(&server, events as f64, || server.while_stopped(|| calibration.sample()))
+        .await?;
     let applied = started.elapsed();
     wait_until_idle(&server).await?;
     let (threads, peak) = (server.cpu_by_thread()?, server.peak_megabytes()?);
@@ -241,20 +242,49 @@ async fn send_background_load(
 }
 
 async fn send(server: &ServerProcess, events: u64) -> Result<()> {
+    send_batches(server, reference_batches(events)).await
+}
+
+/// The reference set as bodies of `/batch/`.
+pub(crate) fn reference_batches(events: u64) -> impl Iterator<Item = String> + Send {
+    let mut set = Reference::new(events);
+    let each = std::iter::from_fn(move || {
+        let event = set.next_event()?;
+        let mut json = String::new();
+        set.json(&event, &mut json);
+        Some(json)
+    });
+    batches(PROJECT_KEY, each)
+}
+
+/// Bodies of `/batch/` with the events given as JSON.
+pub(crate) fn batches<I>(
+    api_key: &str,
+    mut events: I,
+) -> impl Iterator<Item = String> + Send + use<I>
+where
+    I: Iterator<Item = String> + Send,
+{
+    let head = format!(r#"{{"api_key":"{api_key}","batch":["#);
+    std::iter::from_fn(move || {
+        let mut body = head.clone();
+        for event in events.by_ref().take(BATCH_EVENTS) {
+            body.push_str(&event);
+            body.push(',');
+        }
+        // Without an event the head's bracket is the last character.
+        (body.pop() == Some(',')).then(|| body + "]}")
+    })
+}
+
+/// Sends bodies to `/batch/` over a few connections; a thread makes them meanwhile.
+pub(crate) async fn send_batches(
+    server: &ServerProcess,
+    bodies: impl Iterator<Item = String> + Send + 'static,
+) -> Result<()> {
     let (give, take) = mpsc::channel::<Vec<u8>>(WAITING_BATCHES_MAX);
     let making = std::thread::spawn(move || {
-        let mut set = Reference::new(events);
-        let mut next = set.next_event();
-        while next.is_some() {
-            let mut body = format!(r#"{{"api_key":"{PROJECT_KEY}","batch":["#);
-            for _ in 0..BATCH_EVENTS {
-                let Some(event) = next.take() else { break };
-                set.json(&event, &mut body);
-                body.push(',');
-                next = set.next_event();
-            }
-            body.pop();
-            body.push_str("]}");
+        for body in bodies {
             if give.blocking_send(post("/batch/", "", body.as_bytes())).is_err() {
                 return;
             }
@@ -278,25 +308,35 @@ async fn send(server: &ServerProcess, events: u64) -> Result<()> {
     making.join().ok().context("the generator failed")
 }
 
-/// Waits until every event is in the warehouse, calling `meanwhile` periodically.
-async fn wait_until_applied(
+/// How many events the pipeline has applied since the server started.
+pub(crate) async fn applied_events(client: &mut Client) -> Result<f64> {
+    let text = String::from_utf8(client.get("/metrics").await?.to_vec())?;
+    let applied = text
+        .lines()
+        .find_map(|line| line.strip_prefix("hedgerow_pipeline_events_total "))
+        .context("the pipeline does not say how far it is")?;
+    Ok(applied.trim().parse()?)
+}
+
+/// Waits until the pipeline has applied this many events, calling `meanwhile` periodically. Gives up
+/// when nothing was applied for a while.
+pub(crate) async fn wait_until_applied(
     server: &ServerProcess,
-    events: u64,
+    events: f64,
     mut meanwhile: impl FnMut() -> Result<()>,
 ) -> Result<()> {
-    let started = Instant::now();
-    let mut last = started;
+    let mut last = Instant::now();
+    let (mut applied, mut progress) = (0.0, last);
     let mut client = Client::new(server).await?;
     loop {
-        let text = String::from_utf8(client.get("/metrics").await?.to_vec())?;
-        let applied = text
-            .lines()
-            .find_map(|line| line.strip_prefix("hedgerow_pipeline_events_total "))
-            .context("the pipeline does not say how far it is")?;
-        if applied.trim().parse::<f64>()? >= events as f64 {
+        let now = applied_events(&mut client).await?;
+        if now >= events {
             return Ok(());
         }
-        ensure!(started.elapsed() < TIMEOUT, "the pipeline is stuck at {applied}");
+        if now > applied {
+            (applied, progress) = (now, Instant::now());
+        }
+        ensure!(progress.elapsed() < TIMEOUT, "the pipeline is stuck at {applied}");
         if last.elapsed() >= CALIBRATION_INTERVAL {
             meanwhile()?;
             last = Instant::now();
@@ -306,7 +346,7 @@ async fn wait_until_applied(
 }
 
 /// Waits until flush and compaction are idle.
-async fn wait_until_idle(server: &ServerProcess) -> Result<()> {
+pub(crate) async fn wait_until_idle(server: &ServerProcess) -> Result<()> {
     let spent = || -> Result<f64> {
         Ok(server.cpu_by_thread()?.get("upkeep").copied().unwrap_or_default())
     };
@@ -322,7 +362,7 @@ async fn wait_until_idle(server: &ServerProcess) -> Result<()> {
     Ok(())
 }
 
-fn stored_bytes(data: &Path) -> Result<u64> {
+pub(crate) fn stored_bytes(data: &Path) -> Result<u64> {
     let printed =
         Command::new(sibling("hedgerow")?).arg("files").arg("--data-dir").arg(data).output()?;
     let mut bytes = 0;

@@ -338,7 +338,7 @@ pub fn uuid_text(uuid: u128) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-fn time_text(micros: i64) -> String {
+pub(crate) fn time_text(micros: i64) -> String {
     let seconds = micros.div_euclid(1_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // All timestamps are in the first months of 2026.

@@ -37,6 +37,14 @@ pub fn hedgerow(data: &Path) -> Result<Command> {
     Ok(command)
 }
 
+/// Resident memory of a process.
+pub struct MemoryBytes {
+    /// Not backed by a file, so it cannot be evicted.
+    pub anonymous: u64,
+    /// All of it, with mapped files.
+    pub resident: u64,
+}
+
 /// A server process, Hedgerow or the baseline; killed when dropped.
 pub struct ServerProcess {
     process: Child,
@@ -108,6 +116,17 @@ impl ServerProcess {
         let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kilobytes = line.and_then(|line| line.split_whitespace().next()).context("no size")?;
         Ok(kilobytes.parse::<f64>()? * 1_024.0 / 1e6)
+    }
+
+    /// The process's memory now. Freed pages that the allocator keeps count as resident.
+    pub fn memory_bytes(&self) -> Result<MemoryBytes> {
+        let sums = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.process.id()))?;
+        let bytes = |field: &str| -> Result<u64> {
+            let line = sums.lines().find_map(|line| line.strip_prefix(field));
+            let size = line.and_then(|line| line.split_whitespace().next()).context("no size")?;
+            Ok(size.parse::<u64>()? * 1_024)
+        };
+        Ok(MemoryBytes { anonymous: bytes("Anonymous:")?, resident: bytes("Rss:")? })
     }
 
     /// User and system CPU time so far.
