@@ -1,6 +1,6 @@
 //! Bulk statements: many rows per INSERT or UPDATE, long IN lists in chunks.
 
-use sqlx::postgres::PgArguments;
+use sqlx::postgres::{PgArguments, PgPool};
 use sqlx::{Arguments as _, AssertSqlSafe};
 
 use super::dialect::placeholders;
@@ -62,8 +62,10 @@ impl Tx {
             let mut left = values.into_iter();
             while left.len() > 0 {
                 let columns = Arrays::take(&mut left, width);
-                let sql = format!("{head} SELECT * FROM {} {tail}", columns.table());
-                let query = sqlx::query_with(AssertSqlSafe(sql), columns.arguments()?);
+                let sql = format!("{head} SELECT * FROM {} {tail}", columns.table(1));
+                let mut arguments = PgArguments::default();
+                columns.add_to(&mut arguments)?;
+                let query = sqlx::query_with(AssertSqlSafe(sql), arguments);
                 changed += query.execute(&mut **tx).await?.rows_affected();
             }
             return Ok(changed);
@@ -150,12 +152,36 @@ impl Array {
     }
 }
 
+/// Like [`Db::all_in`] on PostgreSQL, with the list as one array. Without statistics, as while a new
+/// catalog is filled, the plan of an IN list of parameters compares every row of the table with
+/// every value; a list that is a table is joined.
+pub(super) async fn all_in_array(
+    pool: &PgPool,
+    sql: &str,
+    fixed: Vec<Value>,
+    wanted: &[Value],
+) -> Result<Vec<Row>> {
+    wanted.iter().try_for_each(Value::check)?;
+    let mut rows = Vec::new();
+    let mut left = wanted.iter().cloned();
+    while left.len() > 0 {
+        let list = Arrays::take(&mut left, 1);
+        let first = fixed.len() + 1;
+        let sql = sql.replace("{list}", &format!("(SELECT * FROM {})", list.table(first)));
+        let mut arguments = super::arguments::<PgArguments>(fixed.clone())?;
+        list.add_to(&mut arguments)?;
+        let query = sqlx::query_with(AssertSqlSafe(sql), arguments);
+        rows.extend(query.fetch_all(pool).await?.into_iter().map(Row::Postgres));
+    }
+    Ok(rows)
+}
+
 impl Arrays {
     /// Takes rows up to one of the bounds, but at least one.
-    fn take(values: &mut std::vec::IntoIter<Value>, width: usize) -> Self {
+    fn take(values: &mut impl ExactSizeIterator<Item = Value>, width: usize) -> Self {
         let (mut columns, mut rows, mut bytes) = (Vec::with_capacity(width), 0, 0);
         while values.len() > 0 && rows < ARRAY_ROWS_MAX && bytes < ARRAY_BYTES_MAX {
-            for (at, value) in values.take(width).enumerate() {
+            for (at, value) in values.by_ref().take(width).enumerate() {
                 bytes += value.bytes();
                 match columns.get_mut(at) {
                     None => columns.push(Array::of(value)),
@@ -167,8 +193,9 @@ impl Arrays {
         Self(columns)
     }
 
-    /// The arrays as a table, whose columns have the names of those of a `VALUES` list.
-    fn table(&self) -> String {
+    /// The arrays as a table, whose columns have the names of those of a `VALUES` list. The first is
+    /// the parameter `$first`.
+    fn table(&self, first: usize) -> String {
         let parameter = |(at, column): (usize, &Array)| {
             let of = match column {
                 Array::Int(_) => "BIGINT",
@@ -176,15 +203,14 @@ impl Arrays {
                 Array::Bool(_) => "BOOLEAN",
                 Array::Bytes(_) => "BYTEA",
             };
-            format!("CAST(${} AS {of}[])", at + 1)
+            format!("CAST(${} AS {of}[])", first + at)
         };
         let parameters: Vec<String> = self.0.iter().enumerate().map(parameter).collect();
         let names: Vec<String> = (1..=self.0.len()).map(|at| format!("column{at}")).collect();
         format!("UNNEST({}) AS listed ({})", parameters.join(", "), names.join(", "))
     }
 
-    fn arguments(self) -> Result<PgArguments> {
-        let mut arguments = PgArguments::default();
+    fn add_to(self, arguments: &mut PgArguments) -> Result<()> {
         for column in self.0 {
             match column {
                 Array::Int(all) => arguments.add(all),
@@ -194,7 +220,7 @@ impl Arrays {
             }
             .map_err(sqlx::Error::Encode)?;
         }
-        Ok(arguments)
+        Ok(())
     }
 }
 

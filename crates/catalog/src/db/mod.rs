@@ -252,10 +252,13 @@ impl Db {
         fixed: Vec<Value>,
         wanted: &[Value],
     ) -> Result<Vec<Row>> {
-        let Engine::Sqlite { writer, .. } = &self.engine else {
-            return self.all_in(sql, fixed, wanted).await;
-        };
         self.statements.fetch_add(1, Ordering::Relaxed);
+        let writer = match &self.engine {
+            Engine::Sqlite { writer, .. } => writer,
+            Engine::Postgres { pool, .. } => {
+                return bulk::all_in_array(pool, sql, fixed, wanted).await;
+            }
+        };
         let mut writer = writer.acquire().await?;
         let rows = InlineSqlite::of(&mut writer).await?.find(
             &sql.replace("{list}", "(?)"),
