@@ -196,10 +196,12 @@ async fn search(report: &mut Report, client: &mut Client, persons: u64) -> Resul
 
 /// Blast radius and dry run of a condition on a person property.
 async fn flags(report: &mut Report, client: &mut Client, project: u64, persons: u64) -> Result<()> {
-    let bound = match persons {
-        ..=FEW_PERSONS => Bound::AtMost(1.0),
-        ..=MILLION => Bound::AtMost(5.0),
-        _ => Bound::None,
+    let bound = if persons <= FEW_PERSONS {
+        Bound::AtMost(1.0)
+    } else if persons <= MILLION {
+        Bound::AtMost(5.0)
+    } else {
+        Bound::None
     };
     let properties =
         json!([{ "key": "plan", "type": "person", "operator": "exact", "value": "team" }]);

@@ -16,7 +16,7 @@ fn properties(number: u128) -> Map<String, Value> {
     let mut all = json!({
         "url": format!("https://example.com/{number}"),
         "n": number as u64 % 7,
-        "ok": number % 2 == 0,
+        "ok": number.is_multiple_of(2),
         "list": [number as u64 % 3, { "a": "\u{e9}\"" }],
     });
     if number.is_multiple_of(3) {
@@ -32,7 +32,7 @@ fn properties(number: u128) -> Map<String, Value> {
 }
 
 fn stored(number: u128) -> EventRow {
-    let mut row = at(number << 64 | number * 0x9e37_79b9 % 1_009, number as i64 * 1_000);
+    let mut row = at((number << 64) | (number * 0x9e37_79b9 % 1_009), number as i64 * 1_000);
     row.event = ["a", "b", "c", "d", "e"][number as usize % 5].into();
     row.distinct_no = 1 + number as u32 % 11;
     row.groups[1] = number.is_multiple_of(4).then(|| format!("group {}", number % 8));
