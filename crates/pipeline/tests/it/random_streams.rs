@@ -189,16 +189,17 @@ pub async fn random_streams_with_crashes_agree_with_uninterrupted_runs(database:
 }
 
 pub async fn new_persons_in_one_batch_equal_those_in_many(database: Database) {
-    let mut small_batches = Harness::new(database.another().await).await;
+    let mut small_batches = Harness::new(database.another()).await;
     let mut one_batch = Harness::new(database).await;
-    let mut dice = Dice(15_485_863);
+    let seed = testing::seed_or(15_485_863);
+    let mut rng = seed.rng();
     let mut records = Vec::new();
     for number in 0..NEW_PERSONS {
         // Their order is not that of their ids.
-        let id = format!("{:04x}-{number}", dice.roll(1 << 16));
+        let id = format!("{:04x}-{number}", rng.range(0..1 << 16));
         let email = format!("{number}@example.com");
         records.push(event("e", &id, json!({ "$set": { "email": email, "plan": "free" } })));
-        match dice.roll(40) {
+        match rng.range(0..40) {
             0 => records.push(event("e", &id, json!({ "$set": { "plan": "pro" } }))),
             1 => {
                 let anonymous = format!("anonymous {number}");

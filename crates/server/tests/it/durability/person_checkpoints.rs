@@ -119,7 +119,8 @@ fn person_answers_survive_kills_and_damaged_checkpoints(store: Store) {
         assert!(answers(&server) == before, "round {round}: the restart changed answers");
     }
     let (people, before) = (server.file("people"), answers(&server));
-    let checkpoint = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "persons");
+    let checkpoint =
+        |file: &PathBuf| file.extension().is_some_and(|extension| extension == "persons");
     assert!(files(&people).iter().any(checkpoint), "no checkpoint was written");
     let (_, _, stopped) = server.stop();
     fs::remove_dir_all(&people).unwrap();
