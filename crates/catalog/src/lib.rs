@@ -75,7 +75,7 @@ pub use definitions::quota::DefinitionLimits;
 pub use definitions::{Actions, Definitions, EventDefinitions, PropertyDefinitions};
 pub use flags::{
     ExpectedVersion, FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, Flags, HashKey,
-    RoleGrant, ScannedPerson, Staleness, UpdatedFlag,
+    RoleGrant, Staleness, UpdatedFlag,
 };
 pub use ingest::dead_letters::{DeadLetter, NewDeadLetter};
 pub use ingest::listeners::IngestOutcome;
@@ -90,7 +90,7 @@ pub use objects::search::{SearchFilter, SearchHit, SearchKind};
 pub use objects::tags::{TAG_CHARS_MAX, TAGS_MAX, normalize_tags};
 pub use persons::groups::{GroupActivity, GroupFilter, GroupType, GroupTypeChange};
 pub use persons::identities::NextDenseIds;
-pub use persons::scans::StoredPerson;
+pub use persons::scans::{PersonProperties, PersonSource, ScannedPerson, StoredPerson};
 pub use persons::{Groups, PersonActivity, PersonFilter, PersonKey, PersonWithIds, Persons};
 pub use projects::tokens::TokenOwner;
 pub use projects::{AccessRules, NewProject, ProjectChange, ProjectRow, Projects};

@@ -231,6 +231,11 @@ impl PersonIndex {
         self.persons.texts(actors, each);
     }
 
+    /// Calls `each` with the JSON of these properties of every actor; none for one that is absent.
+    pub fn values(&self, actors: &[u32], names: &[&str], each: impl FnMut(&[Option<&str>])) {
+        self.persons.values(actors, names, each);
+    }
+
     /// A property of all persons, by `person_no`. Cached within [`COLUMNS_BYTES_MAX`].
     pub fn column(&self, name: &str) -> Arc<Column> {
         let slot = self.lock_columns().entry(name.to_owned()).or_default().clone();
@@ -430,6 +435,12 @@ mod tests {
         persons.properties(&[7, 1_999, 2_000], |text| seen.push(text.map(str::to_owned)));
         let text = |no| Some(person(no, "free").properties.text().to_owned());
         assert_eq!(seen, [text(7), text(1_999), None]);
+        let mut values = Vec::new();
+        persons.values(&[7, 2_000], &["no", "absent", "plan"], |found| {
+            values.push(found.iter().map(|json| json.map(str::to_owned)).collect::<Vec<_>>());
+        });
+        let json = |text: &str| Some(text.to_owned());
+        assert_eq!(values, [vec![json("7"), None, json("\"free\"")], vec![None; 3]]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use result::{Failure, FlagResult, FlagResults, Reason, ReasonCode};
 pub use selection::{RequestRuntime, Selection};
 #[cfg(feature = "service")]
 pub use service::{
-    Cell, Comparison, EXAMPLES_MAX, EvaluationRequest, Flags, LocalEvaluation, PersonSource,
-    ProjectFlags, ScanTarget, Unavailable,
+    Cell, Comparison, EXAMPLES_MAX, EvaluationRequest, Flags, LocalEvaluation, ProjectFlags,
+    ScanTarget, Unavailable,
 };
 pub use trace::{NoTrace, RecordedSteps, Step, Trace};

@@ -23,7 +23,7 @@ pub use definitions::LocalEvaluation;
 use person_cache::{PersonCache, StoredPerson};
 pub use projects::ProjectFlags;
 use projects::Projects;
-pub use scan::{Cell, Comparison, EXAMPLES_MAX, PersonSource, ScanTarget};
+pub use scan::{Cell, Comparison, EXAMPLES_MAX, ScanTarget};
 
 /// Timeout for loading persons and groups; then flags evaluate without them.
 const STORED_TIMEOUT: Duration = Duration::from_secs(2);

@@ -24,7 +24,7 @@ use patterns::Pattern;
 pub use patterns::{PatternQuota, Patterns, REGEX_CHARS_MAX};
 use semver::Range;
 pub use semver::{Identifier, Range as VersionRange, Version};
-pub use tree::{DEPTH_MAX, ExternalCondition, Node, Prefilter};
+pub use tree::{DEPTH_MAX, ExternalCondition, Node};
 
 /// How `exact` and `is_not` treat "true" and "false" in a project (`property_matching_version`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,12 +112,6 @@ enum Test {
 }
 
 impl PropertyFilter {
-    /// The property that must exist for the filter to match, if any.
-    fn required_property(&self) -> Option<&str> {
-        let missing_fits = self.operator.is_negative() || self.counterpart.is_some();
-        (!missing_fits).then_some(self.key.as_str())
-    }
-
     /// Never fails: an invalid filter matches nothing, as stored filters may predate the rules.
     /// [`check`] validates a filter before it is stored.
     pub fn compile(key: &str, operator: Operator, value: &Value, dialect: &Dialect) -> Self {
@@ -126,12 +120,16 @@ impl PropertyFilter {
         Self { key: key.to_owned(), operator, test, counterpart }
     }
 
+    /// The properties that it reads, in the order of [`PropertyFilter::find`].
+    fn properties(&self) -> impl Iterator<Item = &str> {
+        let current = self.counterpart.as_deref();
+        let without_dollar = current.map(|current| &current[1..]);
+        std::iter::once(self.key.as_str()).chain(current).chain(without_dollar)
+    }
+
     /// The property that this filter tests.
     pub fn find<'p>(&self, properties: &'p (impl Properties + ?Sized)) -> Option<&'p Value> {
-        properties.property(&self.key).or_else(|| {
-            let current = self.counterpart.as_deref()?;
-            properties.property(current).or_else(|| properties.property(&current[1..]))
-        })
+        self.properties().find_map(|name| properties.property(name))
     }
 
     pub fn matches(&self, properties: &(impl Properties + ?Sized), now: Timestamp) -> bool {

@@ -97,7 +97,7 @@ impl Events {
     }
 
     /// All persons of a project as they are now.
-    pub async fn scan_persons(&self, project: ProjectId) -> Result<PersonScan> {
+    pub async fn scan_persons(&self, project: ProjectId) -> catalog::Result<PersonScan> {
         self.read_views.scan_persons(project).await
     }
 

@@ -13,7 +13,6 @@ use model::ProjectId;
 use model::group::{GROUP_TYPES_MAX, Group};
 use model::person::IdentityChanges;
 
-use crate::Result;
 use crate::identity_log::LogPosition;
 use crate::people::{LoadedIdentities, People, set_group};
 
@@ -177,7 +176,7 @@ impl IdentityCache {
     }
 
     /// The project's persons and groups, from the cache or loaded into it.
-    pub async fn get(&self, project: ProjectId) -> Result<Identities> {
+    pub async fn get(&self, project: ProjectId) -> catalog::Result<Identities> {
         loop {
             let mut evicted_identities = None;
             let (cached, evicted) = {
@@ -216,7 +215,11 @@ impl IdentityCache {
     }
 
     /// Loads the project unless another task has done so meanwhile.
-    async fn load_once(&self, project: ProjectId, loading: &tokio::sync::Mutex<()>) -> Result<()> {
+    async fn load_once(
+        &self,
+        project: ProjectId,
+        loading: &tokio::sync::Mutex<()>,
+    ) -> catalog::Result<()> {
         let _exclusive = loading.lock().await;
         let version = match lock(&self.cached).projects.get(&project) {
             Some(entry) if entry.loaded.is_none() => entry.version(),
@@ -294,7 +297,7 @@ impl IdentityCache {
     }
 
     /// Reads all persons and groups from the catalog.
-    async fn build(&self, project: ProjectId) -> Result<LoadedIdentities> {
+    async fn build(&self, project: ProjectId) -> catalog::Result<LoadedIdentities> {
         // Before the first row: later changes are in the log.
         let position = self.people.as_ref().and_then(People::position);
         let next = self.catalog.persons().next_dense_ids(&[project]).await?;
@@ -361,7 +364,7 @@ impl IdentityCache {
         }
     }
 
-    async fn load_large(&self, people: &People) -> Result<()> {
+    async fn load_large(&self, people: &People) -> catalog::Result<()> {
         let checkpointed = people.checkpointed();
         let existing = self.catalog.ingest().rules(&checkpointed).await?;
         people.remove_others(|project| existing.contains_key(&project));

@@ -1,33 +1,41 @@
-//! Scans all persons of a project in memory: blast radius and dry run evaluate flags for each.
+//! Scans all persons of a project in memory: cohorts, lists of persons, blast radius and dry run
+//! evaluate conditions for each.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use catalog::ScannedPerson;
-use facts::PersonIndex;
+use catalog::{PersonProperties, PersonSource, ScannedPerson};
+use facts::{PersonFacts, PersonIndex};
 use model::person::PersonNo;
 
-/// The persons of a project at one position, in the order of their dense ids.
+/// The persons of a project at one position.
 #[derive(Debug)]
 pub struct PersonScan {
     persons: Arc<PersonIndex>,
-    first_distinct_nos: Vec<u32>,
+    /// By `person_no`.
+    first_distinct_nos: OnceLock<Vec<u32>>,
 }
 
 impl PersonScan {
     pub(crate) fn new(persons: Arc<PersonIndex>) -> Self {
-        let first_distinct_nos = persons.first_distinct_nos();
-        Self { persons, first_distinct_nos }
+        Self { persons, first_distinct_nos: OnceLock::new() }
     }
 
-    /// Persons after this one. A person that lost all distinct ids has an empty one.
-    pub fn read(&self, after: Option<PersonNo>, limit: usize) -> Vec<ScannedPerson> {
+    fn after(&self, after: Option<PersonNo>, limit: usize) -> (Vec<u32>, Vec<PersonFacts>) {
         let first = after.map_or(0, |no| no.0 + 1);
-        let persons: Vec<_> = self.persons.from(first).take(limit).collect();
-        let numbers: Vec<u32> = persons.iter().map(|(no, _)| *no).collect();
-        let (mut scanned, mut facts) = (Vec::with_capacity(numbers.len()), persons.iter());
+        self.persons.from(first).take(limit).unzip()
+    }
+}
+
+impl PersonSource for PersonScan {
+    fn read(&self, after: Option<PersonNo>, limit: usize) -> Vec<ScannedPerson> {
+        let first_distinct_nos =
+            self.first_distinct_nos.get_or_init(|| self.persons.first_distinct_nos());
+        let (numbers, facts) = self.after(after, limit);
+        let (mut scanned, mut persons) =
+            (Vec::with_capacity(numbers.len()), numbers.iter().zip(facts));
         self.persons.properties(&numbers, |json| {
-            let Some((no, facts)) = facts.next() else { return };
-            let distinct_no = self.first_distinct_nos.get(*no as usize);
+            let Some((no, facts)) = persons.next() else { return };
+            let distinct_no = first_distinct_nos.get(*no as usize);
             let distinct_id = distinct_no.and_then(|no| self.persons.distinct_id(*no));
             scanned.push(ScannedPerson {
                 no: PersonNo(*no),
@@ -39,5 +47,28 @@ impl PersonScan {
             });
         });
         scanned
+    }
+
+    fn read_properties(
+        &self,
+        after: Option<PersonNo>,
+        limit: usize,
+        names: &[&str],
+    ) -> Vec<PersonProperties> {
+        let (numbers, facts) = self.after(after, limit);
+        let (mut read, mut persons) =
+            (Vec::with_capacity(numbers.len()), numbers.iter().zip(facts));
+        self.persons.values(&numbers, names, |values| {
+            let Some((no, facts)) = persons.next() else { return };
+            let member = |(name, json): (&&str, &Option<&str>)| {
+                Some(((*name).to_owned(), serde_json::from_str((*json)?).ok()?))
+            };
+            read.push(PersonProperties {
+                no: PersonNo(*no),
+                created_at: facts.created_at,
+                properties: names.iter().zip(values).filter_map(member).collect(),
+            });
+        });
+        read
     }
 }

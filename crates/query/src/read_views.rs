@@ -44,7 +44,7 @@ impl ReadViews {
         self.identities.progress()
     }
 
-    pub async fn scan_persons(&self, project: ProjectId) -> Result<PersonScan> {
+    pub async fn scan_persons(&self, project: ProjectId) -> catalog::Result<PersonScan> {
         Ok(PersonScan::new(self.identities.get(project).await?.0))
     }
 

@@ -169,8 +169,10 @@ async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()
 /// Recalculates cohorts: immediately after a change, and when their membership is stale.
 async fn refresh_cohorts(catalog: Catalog, flags: Flags, queries: QueryRunner) {
     loop {
-        let refreshed =
-            async { Ok(flags.fill_due_cohort().await? || queries.calculate_due_cohort().await?) };
+        let persons_of = async |project| queries.scan_persons(project).await;
+        let refreshed = async {
+            Ok(flags.fill_due_cohort(persons_of).await? || queries.calculate_due_cohort().await?)
+        };
         match refreshed.await {
             Ok(true) => continue,
             Ok(false) => {}

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use catalog::{FlagChange, ScannedPerson};
-use flags::{Cell, Comparison, Environment, FlagSet, PersonSource, ScanTarget, Selection};
+use catalog::FlagChange;
+use flags::{Cell, Comparison, Environment, FlagSet, ScanTarget, Selection};
 use model::flag::filters::{self, Fields, Purpose};
 use model::flag::{FeatureFlag, FlagDefinition};
 use model::group::GROUP_TYPES_MAX;
-use model::person::PersonNo;
 use model::{FlagId, ObjectKind, ProjectId};
+use query::PersonScan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -96,25 +96,17 @@ async fn persons_unless(
     app: &App,
     project: ProjectId,
     group_type_index: Option<u8>,
-) -> Result<Option<Persons>> {
+) -> Result<Option<PersonScan>> {
     match group_type_index {
         Some(_) => Ok(None),
-        None => Ok(Some(Persons(app.events.scan_persons(project).await?))),
+        None => Ok(Some(app.events.scan_persons(project).await?)),
     }
 }
 
-fn target(persons: Option<&Persons>, group_type_index: Option<u8>) -> ScanTarget<'_> {
+fn target(persons: Option<&PersonScan>, group_type_index: Option<u8>) -> ScanTarget<'_> {
     match persons {
         Some(persons) => ScanTarget::Persons(persons),
         None => ScanTarget::Groups(group_type_index.unwrap_or_default()),
-    }
-}
-
-struct Persons(query::PersonScan);
-
-impl PersonSource for Persons {
-    fn read(&self, after: Option<PersonNo>, limit: usize) -> Vec<ScannedPerson> {
-        self.0.read(after, limit)
     }
 }
 

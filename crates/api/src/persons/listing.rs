@@ -63,7 +63,14 @@ pub(super) async fn list(
 ) -> Result<JsonOrCsv<PersonListing>> {
     let filter = query.filter()?;
     let (project, window) = (caller.project.id, page.window);
-    let mut persons = app.catalog.persons().list(project, &filter, window).await?;
+    let (mut persons, total) = if filter.reads_properties() {
+        let source = app.events.scan_persons(project).await?;
+        let (persons, total) =
+            app.catalog.persons().search(project, &filter, window, &source).await?;
+        (persons, Some(total))
+    } else {
+        (app.catalog.persons().list(project, &filter, window).await?, None)
+    };
     let more = persons.len() as i64 > window.limit;
     persons.truncate(usize::try_from(window.limit).unwrap_or(0));
     let display = display_names(&caller);
@@ -77,9 +84,10 @@ pub(super) async fn list(
     if format == Format::Csv {
         return Ok(JsonOrCsv::CsvPage(table(&results)?, Link(next)));
     }
-    let count = match query.include_total {
-        Some(_) => Some(app.catalog.persons().count(project, &filter).await?),
-        None => None,
+    let count = match (&query.include_total, total) {
+        (None, _) => None,
+        (Some(_), Some(total)) => Some(total),
+        (Some(_), None) => Some(app.catalog.persons().count(project, &filter).await?),
     };
     Ok(JsonOrCsv::Json(PersonListing {
         next,

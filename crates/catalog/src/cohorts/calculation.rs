@@ -17,7 +17,7 @@ use super::Cohorts;
 use super::members::{BATCH_PERSONS, STATIC_VERSION, write_members};
 use super::references::referenced;
 use crate::db::{Row, Value, args};
-use crate::persons::Persons;
+use crate::persons::scans::{PersonProperties, PersonSource};
 use crate::{Error, Result};
 
 /// A cohort is recalculated after this time, since persons and their properties change.
@@ -174,14 +174,15 @@ impl Cohorts<'_> {
         self.mark_failed(id, version, "The cohort could not be calculated.").await
     }
 
-    /// Calculates the members; `matches_behavior` evaluates the behavioral filters.
+    /// Calculates the members among `persons`; `matches_behavior` evaluates the behavioral filters.
     pub async fn calculate(
         self,
         due: DueCohort,
+        persons: &dyn PersonSource,
         matches_behavior: &BehaviorTest<'_>,
     ) -> Result<()> {
         let (id, next) = (due.id, due.next);
-        match self.write_version(due, matches_behavior).await {
+        match self.write_version(due, persons, matches_behavior).await {
             Err(error @ Error::Unavailable(_)) => Err(error),
             Err(error) => self.record_unexpected_failure(id, next, &error).await,
             Ok(()) => Ok(()),
@@ -191,6 +192,7 @@ impl Cohorts<'_> {
     async fn write_version(
         self,
         mut due: DueCohort,
+        source: &dyn PersonSource,
         matches_behavior: &BehaviorTest<'_>,
     ) -> Result<()> {
         let DueCohort { id, project, next, .. } = due;
@@ -199,17 +201,19 @@ impl Cohorts<'_> {
         let sql = "DELETE FROM cohort_people WHERE cohort_id = $1 AND version = $2";
         tx.run(sql, args![id, next]).await?;
         tx.commit().await?;
+        let mut names = Vec::new();
+        due.trees.values().for_each(|tree| tree.properties(&mut names));
+        let names: BTreeSet<String> = names.into_iter().map(str::to_owned).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (mut after, mut count) = (None, 0);
         loop {
-            let persons =
-                Persons::new(self.core).scan_properties(project, after, BATCH_PERSONS).await?;
+            let persons = source.read_properties(after, BATCH_PERSONS, &names);
             let (Some(first), Some(last)) = (persons.first(), persons.last()) else { break };
-            let range = (first.0, last.0);
-            after = Some(last.0);
-            self.load_static_members(&mut due, range).await?;
+            after = Some(last.no);
+            self.load_static_members(&mut due, (first.no, last.no)).await?;
             let now = self.core.clock.now();
             let mut matches: Vec<PersonNo> = Vec::new();
-            for (no, properties) in &persons {
+            for PersonProperties { no, properties, .. } in &persons {
                 if due.contains(
                     id,
                     &PersonEvaluation::new(*no, properties, now, matches_behavior),

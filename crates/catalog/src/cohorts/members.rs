@@ -20,7 +20,7 @@ use crate::persons::{PersonWithIds, Persons};
 use crate::{Error, Result};
 
 /// Persons per batch of a scan.
-pub(crate) const BATCH_PERSONS: i64 = 1_000;
+pub(crate) const BATCH_PERSONS: usize = 1_000;
 /// The version of all members of static cohorts.
 pub(crate) const STATIC_VERSION: i64 = 0;
 
@@ -169,20 +169,19 @@ impl Cohorts<'_> {
         project: ProjectId,
         names: &[String],
     ) -> Result<Vec<PersonNo>> {
-        let emails: HashSet<&str> = names.iter().map(String::as_str).collect();
+        let emails: HashSet<String> = names.iter().cloned().collect();
         let (mut after, mut matches) = (None, Vec::new());
         loop {
-            let persons =
-                Persons::new(self.core).scan_properties(project, after, BATCH_PERSONS).await?;
-            let Some((last, _)) = persons.last() else { return Ok(matches) };
-            after = Some(*last);
-            let matching = persons.iter().filter(|(_, fields)| {
-                fields
-                    .get("email")
-                    .and_then(Json::as_str)
-                    .is_some_and(|email| emails.contains(email))
+            let persons = Persons::new(self.core);
+            let limit = BATCH_PERSONS as i64;
+            let persons = persons.candidates_with_property(project, "email", after, limit).await?;
+            let Some(last) = persons.last() else { return Ok(matches) };
+            after = Some(last.no);
+            let matching = persons.iter().filter(|person| {
+                let email = person.properties.get("email").map(serde_json::from_str::<String>);
+                email.is_some_and(|email| email.is_ok_and(|email| emails.contains(&email)))
             });
-            matches.extend(matching.map(|(no, _)| *no));
+            matches.extend(matching.map(|person| person.no));
         }
     }
 

@@ -70,11 +70,3 @@ async fn apply(tx: &mut Tx, clock: &Clock, version: i64, script: &str) -> Result
 pub(crate) async fn version(db: &Db) -> Result<i64> {
     db.one(VERSION, args![]).await?.get("version")
 }
-
-/// Creates the whole schema, for tests that count a statement's VM steps.
-#[cfg(test)]
-pub(crate) fn apply_all(file: &rusqlite::Connection) -> rusqlite::Result<()> {
-    let scripts =
-        MIGRATIONS.iter().map(|script| crate::db::dialect::Dialect::Sqlite.expand(script));
-    scripts.into_iter().try_for_each(|script| file.execute_batch(&script))
-}

@@ -98,17 +98,6 @@ impl Condition {
         self.and_in(&sql, tags.iter().map(String::as_str).collect());
     }
 
-    /// ANDs a substring search over several columns, or the condition `other`, in which `?` stands
-    /// for the whole needle.
-    pub(crate) fn and_search_or(&mut self, columns: &[&str], needle: &str, other: &str) {
-        self.values.extend(args![pattern(&needle.to_lowercase()), pattern(needle), needle]);
-        let whole = self.values.len();
-        let (written, lowered) = (whole - 1, whole - 2);
-        let mut ways = found_in(columns, lowered, written);
-        ways.push(other.replace('?', &format!("${whole}")));
-        self.sql += &format!(" AND ({})", ways.join(" OR "));
-    }
-
     /// ANDs a keyset condition: the row precedes the given one in the order of both columns.
     pub(crate) fn and_before(&mut self, first: (&str, Value), second: (&str, Value)) {
         self.values.extend([first.1, second.1]);

@@ -24,7 +24,6 @@ pub use hash_keys::{FlagPerson, HashKey};
 pub use lists::{FlagFilter, FlagOrder, Staleness};
 pub use role_access::RoleGrant;
 pub use rules::FLAGS_MAX;
-pub use scan::ScannedPerson;
 
 handle! {
     /// Feature flags.

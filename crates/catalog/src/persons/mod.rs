@@ -5,23 +5,24 @@ pub(crate) mod identities;
 pub(crate) mod scans;
 mod values;
 
-use std::collections::HashSet;
-use std::ops::ControlFlow;
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
 
 use model::json_object::JsonObject;
 use model::person::{Person, PersonNo};
-use model::property::{ExternalCondition, Node};
+use model::property::{ExternalCondition, Node, text};
 use model::{CohortId, ProjectId, Timestamp, Window};
 use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::activity::{Actor, Change, ChangeAction, Logged};
-use crate::db::dialect::{Dialect, placeholders};
 use crate::db::select::Condition;
 use crate::db::{Value, args, handle};
 use crate::{Error, Result};
 use identities::{PERSON_COLUMNS, read_person, read_person_raw};
+use scans::{PersonProperties, PersonSource};
 
 handle! {
     /// Persons and their distinct ids.
@@ -33,11 +34,7 @@ handle! {
 }
 
 /// Persons per batch of a scan.
-const SCAN_ROWS: i64 = 1_000;
-/// Persons that one list may scan.
-const SCANNED_MAX: usize = 1_000_000;
-/// Longer property names get no LIKE prefilter: SQLite limits patterns.
-const PREFILTER_BYTES_MAX: usize = 1_000;
+const SCAN_ROWS: usize = 1_000;
 /// Cohorts that one list may filter by; each batch of a scan looks all of them up.
 const COHORTS_MAX: usize = 20;
 
@@ -87,27 +84,32 @@ const HAS_DISTINCT_ID: &str = "p.no IN (SELECT i.person_no FROM distinct_ids i \
      WHERE i.project_id = $1 AND i.distinct_id = ?)";
 
 impl PersonFilter {
-    fn condition(&self, project: ProjectId, dialect: Dialect) -> Condition {
+    fn condition(&self, project: ProjectId) -> Condition {
         let mut condition = Condition::new("p.project_id = $1", args![project]);
-        let property = |name| dialect.json_text("p.properties", name);
         if let Some(id) = &self.distinct_id {
             condition.and(HAS_DISTINCT_ID, id.as_str());
         }
-        if let Some(email) = &self.email {
-            condition.and(&format!("{} = ?", property("email")), email.as_str());
-        }
-        if let Some(search) = &self.search {
-            let columns = [property("email"), property("name")];
-            condition.and_search_or(&[&columns[0], &columns[1]], search, HAS_DISTINCT_ID);
-        }
-        let needs = self.properties.as_ref().map(Node::prefilter).unwrap_or_default();
-        for cohort in self.cohort.into_iter().chain(needs.cohorts) {
+        if let Some(cohort) = self.cohort {
             condition.and(IN_COHORT, cohort);
         }
-        for name in needs.properties.into_iter().filter(|name| name.len() <= PREFILTER_BYTES_MAX) {
-            condition.and_may_have_member("p.properties", name);
-        }
         condition
+    }
+
+    /// Whether it reads properties, which have no database index: [`Persons::search`] evaluates it.
+    pub fn reads_properties(&self) -> bool {
+        self.email.is_some() || self.search.is_some() || self.properties.is_some()
+    }
+
+    /// The properties that it reads.
+    fn properties(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.properties.iter().for_each(|node| node.properties(&mut names));
+        if self.email.is_some() || self.search.is_some() {
+            names.extend(["email", "name"]);
+        }
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// The cohorts that the property filters reference.
@@ -117,6 +119,37 @@ impl PersonFilter {
         named.sort_unstable();
         named.dedup();
         named
+    }
+
+    /// Everything but distinct ids and the cohort of the list.
+    fn matches(
+        &self,
+        person: &PersonProperties,
+        searched: Option<PersonNo>,
+        members: &HashSet<(CohortId, PersonNo)>,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let property = |name: &str| person.properties.get(name).map(text);
+        if self.email.as_deref().is_some_and(|email| property("email").as_deref() != Some(email)) {
+            return Ok(false);
+        }
+        if let Some(search) = self.search.as_ref().filter(|_| searched != Some(person.no)) {
+            let lowered = search.to_lowercase();
+            let contains = |value: Cow<'_, str>| value.to_lowercase().contains(&lowered);
+            if !["email", "name"].into_iter().filter_map(property).any(contains) {
+                return Ok(false);
+            }
+        }
+        let Some(node) = &self.properties else { return Ok(true) };
+        let ask = &mut |asked: ExternalCondition<'_>| match asked {
+            ExternalCondition::Cohort(id) => Ok(members.contains(&(id, person.no))),
+            ExternalCondition::Behavioral(_) => {
+                let detail =
+                    "Persons cannot be filtered by behavioral filters; create a cohort with them.";
+                Err(Error::refused(Some("properties"), detail))
+            }
+        };
+        node.matches(&person.properties, now, ask)
     }
 }
 
@@ -138,7 +171,7 @@ impl Logged for LoggedPerson {
 
 impl Persons<'_> {
     /// Newest first. Returns up to `window.limit + 1` persons, so that the caller knows whether
-    /// more follow.
+    /// more follow. For filters that do not read properties.
     pub async fn list(
         self,
         project: ProjectId,
@@ -146,90 +179,83 @@ impl Persons<'_> {
         window: Window,
     ) -> Result<Vec<PersonWithIds>> {
         self.check_cohorts(project, filter).await?;
-        let Some(node) = &filter.properties else {
-            let more = Window { limit: window.limit + 1, ..window };
-            let condition = filter.condition(project, self.core.db.dialect());
-            let rows = self.core.db.slice(PERSON_COLUMNS, FROM, condition, ORDER, more).await?;
-            let persons = rows.iter().map(read_person).collect::<Result<_>>()?;
-            return self.with_ids(project, persons).await;
-        };
-        let limit = usize::try_from(window.limit + 1).unwrap_or(0);
-        let (mut skip, mut persons) = (window.offset, Vec::new());
-        self.scan_matching(project, filter, node, |person| {
-            if skip > 0 {
-                skip -= 1;
-            } else {
-                persons.push(person);
-            }
-            if persons.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
-        .await?;
+        let more = Window { limit: window.limit + 1, ..window };
+        let condition = filter.condition(project);
+        let rows = self.core.db.slice(PERSON_COLUMNS, FROM, condition, ORDER, more).await?;
+        let persons = rows.iter().map(read_person).collect::<Result<_>>()?;
         self.with_ids(project, persons).await
     }
 
-    /// The number of matching persons, regardless of the window.
+    /// The number of persons that [`Persons::list`] would return without a window.
     pub async fn count(self, project: ProjectId, filter: &PersonFilter) -> Result<i64> {
         self.check_cohorts(project, filter).await?;
-        let Some(node) = &filter.properties else {
-            return self
-                .core
-                .db
-                .count(FROM, filter.condition(project, self.core.db.dialect()))
-                .await;
-        };
-        let mut count = 0;
-        self.scan_matching(project, filter, node, |_| {
-            count += 1;
-            ControlFlow::Continue(())
-        })
-        .await?;
-        Ok(count)
+        self.core.db.count(FROM, filter.condition(project)).await
     }
 
-    /// Evaluates the filters on all persons in list order, and passes matches to `visit` until it
-    /// breaks.
-    async fn scan_matching(
+    /// Evaluates the filter for all persons of `source`. Returns the window of [`Persons::list`], and
+    /// the number of all matching persons.
+    pub async fn search(
         self,
         project: ProjectId,
         filter: &PersonFilter,
-        node: &Node,
-        mut visit: impl FnMut(Person) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let (cohorts, now) = (filter.cohorts(), self.core.clock.now());
-        let mut last: Option<(Timestamp, PersonNo)> = None;
-        let mut scanned = 0;
+        window: Window,
+        source: &dyn PersonSource,
+    ) -> Result<(Vec<PersonWithIds>, i64)> {
+        self.check_cohorts(project, filter).await?;
+        let only = match &filter.distinct_id {
+            None => None,
+            Some(id) => match self.no_by_distinct_id(project, id).await? {
+                Some(no) => Some(no),
+                None => return Ok((Vec::new(), 0)),
+            },
+        };
+        let searched = match &filter.search {
+            Some(search) => self.no_by_distinct_id(project, search).await?,
+            None => None,
+        };
+        let (names, now) = (filter.properties(), self.core.clock.now());
+        let mut cohorts = filter.cohorts();
+        cohorts.extend(filter.cohort.filter(|cohort| !cohorts.contains(cohort)));
+        let offset = usize::try_from(window.offset).unwrap_or(0);
+        let last = offset.saturating_add(usize::try_from(window.limit).unwrap_or(0));
+        // The newest so far, up to the last of the window and one more.
+        let mut newest: BinaryHeap<Reverse<(Timestamp, PersonNo)>> = BinaryHeap::new();
+        let (mut total, batch_len) = (0, if only.is_some() { 1 } else { SCAN_ROWS });
+        let mut after = only.and_then(|no| no.0.checked_sub(1)).map(PersonNo);
         loop {
-            let mut condition = filter.condition(project, self.core.db.dialect());
-            if let Some((at, no)) = last {
-                condition.and_before(("p.created_at", at.into()), ("p.no", no.into()));
-            }
-            let slice = Window { limit: SCAN_ROWS, offset: 0 };
-            let rows = self.core.db.slice(PERSON_COLUMNS, FROM, condition, ORDER, slice).await?;
-            let persons = rows.iter().map(read_person).collect::<Result<Vec<_>>>()?;
-            last = persons.last().map(|person| (person.created_at, person.no));
-            let members = self.members_among(project, &cohorts, &persons).await?;
-            for person in persons {
-                let ask = &mut |asked: ExternalCondition<'_>| match asked {
-                    ExternalCondition::Cohort(id) => Ok(members.contains(&(id, person.no))),
-                    ExternalCondition::Behavioral(_) => {
-                        let detail = "Persons cannot be filtered by behavioral filters; create a cohort with them.";
-                        Err(Error::refused(Some("properties"), detail))
+            let persons = source.read_properties(after, batch_len, &names);
+            let (Some(first), Some(end)) = (persons.first(), persons.last()) else { break };
+            after = Some(end.no);
+            let members = self.members_within(project, &cohorts, first.no, end.no).await?;
+            for person in &persons {
+                let is_listed = only.is_none_or(|only| only == person.no)
+                    && filter.cohort.is_none_or(|id| members.contains(&(id, person.no)));
+                if is_listed && filter.matches(person, searched, &members, now)? {
+                    total += 1;
+                    newest.push(Reverse((person.created_at, person.no)));
+                    if newest.len() > last.saturating_add(1) {
+                        newest.pop();
                     }
-                };
-                let fits = node.matches(&person.properties, now, ask);
-                if fits? && visit(person).is_break() {
-                    return Ok(());
                 }
             }
-            scanned += rows.len();
-            if (rows.len() as i64) < SCAN_ROWS {
-                return Ok(());
+            if only.is_some() {
+                break;
             }
-            if scanned >= SCANNED_MAX {
-                let detail = "Too many persons to scan; narrow the list by another filter.";
-                return Err(Error::refused(Some("properties"), detail));
-            }
+            // Other requests get the thread, and a client that left ends the scan.
+            tokio::task::yield_now().await;
         }
+        let newest = newest.into_sorted_vec().into_iter().skip(offset);
+        let numbers: Vec<PersonNo> = newest.map(|Reverse((_, no))| no).collect();
+        let mut persons = self.by_no(project, &numbers).await?;
+        persons.sort_by_key(|person| Reverse((person.created_at, person.no)));
+        Ok((self.with_ids(project, persons).await?, total))
+    }
+
+    async fn no_by_distinct_id(self, project: ProjectId, id: &str) -> Result<Option<PersonNo>> {
+        let sql = "SELECT person_no FROM distinct_ids \
+                   WHERE project_id = $1 AND distinct_id = $2 AND person_no IS NOT NULL";
+        let row = self.core.db.optional(sql, args![project, id]).await?;
+        row.map(|row| row.get("person_no")).transpose()
     }
 
     /// Refuses filters by missing cohorts, which would silently match nobody.
@@ -257,25 +283,22 @@ impl Persons<'_> {
     }
 
     /// Which persons are members of which cohorts, as last calculated.
-    async fn members_among(
+    async fn members_within(
         self,
         project: ProjectId,
         cohorts: &[CohortId],
-        persons: &[Person],
+        first: PersonNo,
+        last: PersonNo,
     ) -> Result<HashSet<(CohortId, PersonNo)>> {
         if cohorts.is_empty() {
             return Ok(HashSet::new());
         }
-        let mut fixed = args![project];
-        let marks = placeholders(fixed.len() + 1, cohorts.len());
-        fixed.extend(cohorts.iter().map(|id| Value::from(*id)));
-        let sql = format!(
-            "SELECT m.cohort_id, m.person_no FROM cohort_people m JOIN cohorts h \
-             ON h.id = m.cohort_id AND m.version = COALESCE(h.version, 0) \
-             WHERE m.project_id = $1 AND m.cohort_id IN {marks} AND m.person_no IN {{list}}"
-        );
-        let numbers: Vec<Value> = persons.iter().map(|person| person.no.into()).collect();
-        let rows = self.core.db.all_in(&sql, fixed, &numbers).await?;
+        let sql = "SELECT m.cohort_id, m.person_no FROM cohort_people m JOIN cohorts h \
+                   ON h.id = m.cohort_id AND m.version = COALESCE(h.version, 0) \
+                   WHERE m.project_id = $1 AND m.person_no BETWEEN $2 AND $3 \
+                   AND m.cohort_id IN {list}";
+        let ids: Vec<Value> = cohorts.iter().map(|id| (*id).into()).collect();
+        let rows = self.core.db.all_in(sql, args![project, first, last], &ids).await?;
         rows.iter().map(|row| Ok((row.get("cohort_id")?, row.get("person_no")?))).collect()
     }
 

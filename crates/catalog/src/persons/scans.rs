@@ -10,7 +10,37 @@ use super::identities::PERSON_COLUMNS;
 use crate::Result;
 use crate::db::{Row, args};
 
-type Properties = Map<String, Value>;
+/// The persons of a project at one position, in the order of their dense ids. They are in memory or in
+/// mapped files: a read returns soon.
+pub trait PersonSource: Send + Sync {
+    /// At most `limit` persons after this one.
+    fn read(&self, after: Option<PersonNo>, limit: usize) -> Vec<ScannedPerson>;
+
+    /// At most `limit` persons after this one, with no other properties than those named.
+    fn read_properties(
+        &self,
+        after: Option<PersonNo>,
+        limit: usize,
+        names: &[&str],
+    ) -> Vec<PersonProperties>;
+}
+
+/// A person with all properties and its first distinct id, which is empty if it lost all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScannedPerson {
+    pub no: PersonNo,
+    pub distinct_id: String,
+    pub properties: Map<String, Value>,
+    pub created_at: Timestamp,
+}
+
+/// A person with some of its properties.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PersonProperties {
+    pub no: PersonNo,
+    pub created_at: Timestamp,
+    pub properties: Map<String, Value>,
+}
 
 /// A person with its properties as stored JSON.
 #[derive(Clone, Debug)]
@@ -28,20 +58,6 @@ impl Persons<'_> {
         let sql = "SELECT no FROM persons WHERE project_id = $1 AND uuid = $2";
         let row = self.core.db.optional(sql, args![project, uuid]).await?;
         row.map(|row| row.get("no")).transpose()
-    }
-
-    /// Properties of the persons after `after`, by dense id.
-    pub async fn scan_properties(
-        self,
-        project: ProjectId,
-        after: Option<PersonNo>,
-        limit: i64,
-    ) -> Result<Vec<(PersonNo, Properties)>> {
-        let sql = "SELECT no, properties FROM persons \
-                   WHERE project_id = $1 AND no > $2 ORDER BY no LIMIT $3";
-        let after = after.map_or(-1, |no| i64::from(no.0));
-        let rows = self.core.db.all(sql, args![project, after, limit]).await?;
-        rows.iter().map(|row| Ok((row.get("no")?, row.json("properties")?))).collect()
     }
 
     /// Persons after `after`, by dense id, with unparsed properties.

@@ -147,6 +147,22 @@ impl PropertyStore {
         }
     }
 
+    /// Calls `each` with the JSON of these properties of each person; none for one that is absent.
+    pub fn values(&self, persons: &[u32], names: &[&str], mut each: impl FnMut(&[Option<&str>])) {
+        let (code_book, mut reader) = (self.code_book(), RecordReader::default());
+        let named: Vec<(&str, Option<u32>)> =
+            names.iter().map(|name| (*name, code_book.names.get(*name).copied())).collect();
+        for person in persons {
+            let record = reader.of(self.record(*person as usize));
+            let value = |(name, id): &(&str, Option<u32>)| {
+                record.and_then(|record| code_book.value(record, name, *id))
+            };
+            let stored: Vec<Option<Stored<'_>>> = named.iter().map(value).collect();
+            let json = stored.iter().map(|stored| stored.as_ref().map(Stored::json));
+            each(&json.collect::<Vec<Option<&str>>>());
+        }
+    }
+
     /// A property of the first `count` persons: the code that `intern` gives each value.
     pub fn column(
         &self,

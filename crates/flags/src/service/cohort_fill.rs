@@ -1,6 +1,7 @@
 //! Fills static cohorts with the persons that a flag is enabled for.
 
-use catalog::CohortFromFlag;
+use catalog::{CohortFromFlag, PersonSource};
+use model::ProjectId;
 use model::person::PersonNo;
 
 use super::scan::PersonBatch;
@@ -8,11 +9,16 @@ use super::{Flags, projects};
 use crate::Selection;
 
 impl Flags {
-    /// Fills the next queued cohort; false if the queue is empty.
-    pub async fn fill_due_cohort(&self) -> catalog::Result<bool> {
+    /// Fills the next queued cohort; false if the queue is empty. `persons_of` reads a project's
+    /// persons.
+    pub async fn fill_due_cohort<S: PersonSource>(
+        &self,
+        persons_of: impl AsyncFnOnce(ProjectId) -> catalog::Result<S>,
+    ) -> catalog::Result<bool> {
         let catalog = &self.0.catalog;
         let Some(list) = catalog.cohorts().next_to_fill().await? else { return Ok(false) };
-        match self.fill(&list).await {
+        let persons = persons_of(list.project).await?;
+        match self.fill(&list, &persons).await {
             Ok(()) => catalog.cohorts().finish_fill(&list).await?,
             Err(error @ catalog::Error::Unavailable(_)) => return Err(error),
             // A cohort that cannot be filled must not block the queue.
@@ -25,7 +31,7 @@ impl Flags {
     }
 
     /// A flag that is disabled, deleted or on groups adds no persons.
-    async fn fill(&self, list: &CohortFromFlag) -> catalog::Result<()> {
+    async fn fill(&self, list: &CohortFromFlag, persons: &dyn PersonSource) -> catalog::Result<()> {
         let catalog = &self.0.catalog;
         let project = catalog.projects().get(list.project).await?;
         let flags = projects::load(catalog, &project).await?;
@@ -34,7 +40,8 @@ impl Flags {
         };
         let selection = Selection { keys: Some(vec![flag.key.clone()]), ..Selection::default() };
         let mut after = None;
-        while let Some(part) = PersonBatch::after(catalog, &project, after, &[&flags.set]).await? {
+        let sets = [&flags.set];
+        while let Some(part) = PersonBatch::after(catalog, &project, persons, after, &sets).await? {
             after = part.last();
             let mut matching: Vec<PersonNo> = Vec::new();
             part.each(catalog.clock().now(), |person, context| {

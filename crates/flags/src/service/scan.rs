@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, ProjectRow, ScannedPerson};
+use catalog::{Catalog, PersonSource, ProjectRow, ScannedPerson};
 use model::group::Group;
 use model::person::PersonNo;
 use model::{CohortId, Timestamp};
@@ -16,11 +16,6 @@ use crate::{Context, FlagSet, GroupSubject, HashKeys, Membership, Stored, Subjec
 const BATCH: i64 = 1_000;
 /// Examples per cell of a comparison.
 pub const EXAMPLES_MAX: usize = 20;
-
-/// Reads persons in the order of their dense ids: at most so many after this one.
-pub trait PersonSource: Sync {
-    fn read(&self, after: Option<PersonNo>, limit: usize) -> Vec<ScannedPerson>;
-}
 
 /// What a scan iterates over.
 #[derive(Clone, Copy)]
@@ -107,24 +102,15 @@ pub(super) struct PersonBatch {
 }
 
 impl PersonBatch {
-    /// The next persons of the catalog after `after`; `None` at the end.
+    /// The next persons after `after`; `None` at the end.
     pub(super) async fn after(
         catalog: &Catalog,
         project: &ProjectRow,
+        source: &dyn PersonSource,
         after: Option<PersonNo>,
         sets: &[&FlagSet],
     ) -> catalog::Result<Option<Self>> {
-        let persons = catalog.flags().scan_persons(project.id, after, BATCH).await?;
-        Self::of(catalog, project, persons, sets).await
-    }
-
-    /// `None` if there are no persons.
-    async fn of(
-        catalog: &Catalog,
-        project: &ProjectRow,
-        persons: Vec<ScannedPerson>,
-        sets: &[&FlagSet],
-    ) -> catalog::Result<Option<Self>> {
+        let persons = source.read(after, BATCH as usize);
         let (Some(first), Some(last)) = (persons.first(), persons.last()) else { return Ok(None) };
         let lists = match sets.iter().any(|set| set.needs_static_cohorts()) {
             true => catalog.cohorts().static_of_range(project.id, first.no, last.no).await?,
@@ -165,9 +151,7 @@ async fn scan_persons(
     mut visit: impl FnMut(&str, &Context<'_>),
 ) -> catalog::Result<bool> {
     let mut after = None;
-    loop {
-        let persons = source.read(after, BATCH as usize);
-        let Some(part) = PersonBatch::of(catalog, project, persons, sets).await? else { break };
+    while let Some(part) = PersonBatch::after(catalog, project, source, after, sets).await? {
         after = part.last();
         part.each(catalog.clock().now(), |person, context| visit(&person.distinct_id, context));
         if Instant::now() > until {

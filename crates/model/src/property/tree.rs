@@ -36,14 +36,6 @@ pub enum ExternalCondition<'n> {
     Behavioral(&'n BehavioralFilter),
 }
 
-/// Necessary conditions of a tree: the catalog narrows its scan to persons that meet them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prefilter<'n> {
-    /// Properties that must exist, with any value.
-    pub properties: Vec<&'n str>,
-    pub cohorts: Vec<CohortId>,
-}
-
 impl Node {
     /// Parses `{"type": "AND" | "OR", "values": […]}` and its leaves. An empty object matches
     /// everyone.
@@ -130,29 +122,6 @@ impl Node {
         }
     }
 
-    /// Conditions that every matching person meets.
-    pub fn prefilter(&self) -> Prefilter<'_> {
-        let mut prefilter = Prefilter::default();
-        self.add_to_prefilter(&mut prefilter);
-        prefilter
-    }
-
-    fn add_to_prefilter<'n>(&'n self, prefilter: &mut Prefilter<'n>) {
-        match self {
-            Self::All(nodes) => nodes.iter().for_each(|node| node.add_to_prefilter(prefilter)),
-            Self::Any(nodes) => {
-                if let [only] = &nodes[..] {
-                    only.add_to_prefilter(prefilter);
-                }
-            }
-            Self::Property { filter, negated: false } => {
-                prefilter.properties.extend(filter.required_property())
-            }
-            Self::Cohort { id, negated: false } => prefilter.cohorts.push(*id),
-            Self::Property { .. } | Self::Cohort { .. } | Self::Behavioral { .. } => {}
-        }
-    }
-
     /// Adds all behavioral filters of the tree.
     pub fn behavioral_filters<'n>(&'n self, found: &mut Vec<&'n BehavioralFilter>) {
         match self {
@@ -168,6 +137,17 @@ impl Node {
         let mut leaves = Vec::new();
         self.behavioral_filters(&mut leaves);
         !leaves.is_empty()
+    }
+
+    /// Adds the properties that the tree reads.
+    pub fn properties<'n>(&'n self, found: &mut Vec<&'n str>) {
+        match self {
+            Self::All(nodes) | Self::Any(nodes) => {
+                nodes.iter().for_each(|node| node.properties(found));
+            }
+            Self::Property { filter, .. } => found.extend(filter.properties()),
+            Self::Cohort { .. } | Self::Behavioral { .. } => {}
+        }
     }
 
     /// Adds the cohorts that the tree references directly.

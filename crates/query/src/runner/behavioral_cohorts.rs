@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use catalog::{DueCohort, ProjectRow};
 use facts::{Needs, Zone};
 use insights::QueryLimits;
-use model::Timestamp;
 use model::property::BehavioralFilter;
+use model::{ProjectId, Timestamp};
 use warehouse::DenseIdSet;
 
 use super::QueryRunner;
 use crate::permits::spawn_query;
+use crate::person_scan::PersonScan;
 use crate::referenced_names::ReferencedNames;
 use crate::{Error, Result};
 
@@ -36,8 +37,12 @@ impl QueryRunner {
     pub async fn calculate_due_cohort(&self) -> catalog::Result<bool> {
         let catalog = &self.0.catalog;
         let Some(due) = catalog.cohorts().next_due().await? else { return Ok(false) };
-        let matching = match self.matching_persons(&due).await {
-            Ok(matching) => matching,
+        let evaluated = async {
+            let persons = self.0.read_views.scan_persons(due.project).await?;
+            Ok((persons, self.matching_persons(&due).await?))
+        };
+        let (persons, matching) = match evaluated.await {
+            Ok(evaluated) => evaluated,
             Err(Error::Catalog(error @ catalog::Error::Unavailable(_))) => return Err(error),
             // A cohort that fails must not block the others.
             Err(error) => {
@@ -55,8 +60,13 @@ impl QueryRunner {
         let matches = |behaviour: &BehavioralFilter, person: model::person::PersonNo| {
             matching.get(behaviour).is_some_and(|persons| persons.contains(person.0))
         };
-        catalog.cohorts().calculate(due, &matches).await?;
+        catalog.cohorts().calculate(due, &persons, &matches).await?;
         Ok(true)
+    }
+
+    /// All persons of a project as they are now.
+    pub async fn scan_persons(&self, project: ProjectId) -> catalog::Result<PersonScan> {
+        self.0.read_views.scan_persons(project).await
     }
 
     async fn matching_persons(&self, due: &DueCohort) -> Result<MatchingPersons> {

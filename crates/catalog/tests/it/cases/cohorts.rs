@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use catalog::{
     Actor, CohortChange, Error, FlagChange, IngestBatch, NewCohort, NewCohortKind, PersonIdKind,
-    ProjectChanges,
+    PersonProperties, PersonSource, ProjectChanges, ScannedPerson, StoredPerson,
 };
 use model::json_object::JsonObject;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
@@ -86,11 +86,46 @@ async fn dynamic(fixture: &Fixture, leaves: Value) -> Cohort {
     create(fixture, NewCohortKind::Dynamic(filters(leaves))).await
 }
 
+/// The persons of the catalog.
+struct AllPersons(Vec<PersonProperties>);
+
+impl AllPersons {
+    async fn of(fixture: &Fixture) -> Self {
+        let stored = fixture.catalog.persons().scan(fixture.project.id, None, i64::MAX).await;
+        let person = |stored: StoredPerson| PersonProperties {
+            no: stored.no,
+            created_at: stored.created_at,
+            properties: serde_json::from_str(&stored.properties).unwrap(),
+        };
+        Self(stored.unwrap().into_iter().map(person).collect())
+    }
+}
+
+impl PersonSource for AllPersons {
+    fn read(&self, _: Option<PersonNo>, _: usize) -> Vec<ScannedPerson> {
+        unreachable!("only flags read distinct ids")
+    }
+
+    fn read_properties(
+        &self,
+        after: Option<PersonNo>,
+        limit: usize,
+        names: &[&str],
+    ) -> Vec<PersonProperties> {
+        let persons = self.0.iter().filter(|person| Some(person.no) > after).take(limit);
+        let mut persons: Vec<PersonProperties> = persons.cloned().collect();
+        for person in &mut persons {
+            person.properties.retain(|name, _| names.contains(&name.as_str()));
+        }
+        persons
+    }
+}
+
 /// Persons with an even dense id match every behavioral filter.
 async fn calculate_due(fixture: &Fixture) -> bool {
     let Some(due) = fixture.catalog.cohorts().next_due().await.unwrap() else { return false };
     let did = |_: &BehavioralFilter, person: PersonNo| person.0.is_multiple_of(2);
-    fixture.catalog.cohorts().calculate(due, &did).await.unwrap();
+    fixture.catalog.cohorts().calculate(due, &AllPersons::of(fixture).await, &did).await.unwrap();
     true
 }
 
@@ -194,10 +229,11 @@ pub async fn referenced_cohorts_are_calculated_first(database: TestDatabase) {
         for expected in [inner.id, outer.id] {
             let due = fixture.catalog.cohorts().next_due().await.unwrap().unwrap();
             assert_eq!(due.id, expected);
+            let persons = AllPersons::of(&fixture).await;
             fixture
                 .catalog
                 .cohorts()
-                .calculate(due, &|_: &BehavioralFilter, _: PersonNo| false)
+                .calculate(due, &persons, &|_: &BehavioralFilter, _: PersonNo| false)
                 .await
                 .unwrap();
         }
@@ -234,7 +270,12 @@ pub async fn a_calculation_does_not_satisfy_later_requests(database: TestDatabas
     assert_eq!((failed.is_calculating, failed.errors_calculating), (true, 1));
     let due = fixture.catalog.cohorts().next_due().await.unwrap().unwrap();
     change("pro").await;
-    fixture.catalog.cohorts().calculate(due, &nobody_did).await.unwrap();
+    fixture
+        .catalog
+        .cohorts()
+        .calculate(due, &AllPersons::of(&fixture).await, &nobody_did)
+        .await
+        .unwrap();
     let behind = read().await;
     assert_eq!((behind.is_calculating, behind.count), (true, Some(734)));
     let whole = calculate(&fixture, cohort.id).await;
@@ -247,7 +288,12 @@ pub async fn a_calculation_does_not_satisfy_later_requests(database: TestDatabas
     let due = fixture.catalog.cohorts().next_due().await.unwrap().unwrap();
     assert!(read().await.is_calculating);
     change("free").await;
-    fixture.catalog.cohorts().calculate(due, &nobody_did).await.unwrap();
+    fixture
+        .catalog
+        .cohorts()
+        .calculate(due, &AllPersons::of(&fixture).await, &nobody_did)
+        .await
+        .unwrap();
     assert_eq!(calculate(&fixture, cohort.id).await.count, Some(734));
     // A failure is not retried until the next request.
     change("pro").await;
