@@ -282,8 +282,8 @@ fn group_predicate(index: usize, key: &str, matcher: &Matcher, view: &ReadView) 
     let absent_matches = matcher.accepts(None);
     let groups = view.groups.of_type(index);
     let different =
-        groups.filter(|(_, group)| accepts(matcher, group.properties.get(key)) != absent_matches);
-    let different: HashSet<String> = different.map(|(key, _)| key.to_owned()).collect();
+        groups.filter(|group| accepts(matcher, group.property(key).as_ref()) != absent_matches);
+    let different: HashSet<String> = different.map(|group| group.key().to_owned()).collect();
     Predicate::test(ColumnKey::Group(index), move |value| {
         let is_different = match value {
             Some(Value::Text(key)) => different.contains(key),

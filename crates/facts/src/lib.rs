@@ -25,7 +25,7 @@ pub use cohorts::{CohortFacts, Cohorts};
 pub use elements::{Element, parse as parse_elements};
 pub use error::{Error, Result};
 pub use filters::{Filters, event_column};
-pub use groups::{GroupFacts, Groups};
+pub use groups::{Group, GroupFacts, Groups};
 pub use id_set::IdSet;
 pub use matcher::{Matcher, check_pattern};
 pub use model::{Zone, parse_timestamp};

@@ -22,8 +22,10 @@ use warehouse::{ABSENT, Column, Interner, with_json_value};
 use self::actors::{NO_PERSON, PersonNos};
 pub use self::checkpoint::{Checkpoint, Checkpoints};
 use self::columns::ColumnFiles;
-use self::layered_bytes::LayeredBytes;
-use self::property_store::{FACTS_BYTES, PropertyStore};
+pub(crate) use self::layered_bytes::{LayeredBytes, Section};
+pub(crate) use self::mapped_file::{Cursor, FileWriter};
+use self::property_store::FACTS_BYTES;
+pub(crate) use self::property_store::PropertyStore;
 
 /// Approximate limit of all cached property columns.
 const COLUMNS_BYTES_MAX: usize = 48 << 20;
@@ -44,7 +46,7 @@ pub struct PersonFacts {
 }
 
 impl PersonFacts {
-    fn encode(&self) -> [u8; FACTS_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; FACTS_BYTES] {
         let mut encoded = [0; FACTS_BYTES];
         encoded[..16].copy_from_slice(self.uuid.as_bytes());
         encoded[16..24].copy_from_slice(&self.created_at.as_micros().to_le_bytes());
@@ -52,7 +54,7 @@ impl PersonFacts {
         encoded
     }
 
-    fn decode(encoded: &[u8; FACTS_BYTES]) -> Self {
+    pub(crate) fn decode(encoded: &[u8; FACTS_BYTES]) -> Self {
         let (uuid, rest) = encoded.split_first_chunk().unwrap_or((&[0; 16], &[]));
         let (created_at, rest) = rest.split_first_chunk().unwrap_or((&[0; 8], &[]));
         Self {

@@ -140,7 +140,7 @@ impl LifecycleQuery {
     fn created(&self, view: &ReadView, actors: &ActorSource, actor: u32) -> Option<i64> {
         let created_at = match (actors, self.base.aggregation_group_type_index) {
             (ActorSource::Column(..), Some(index)) => {
-                view.groups.get(index, &actors.text(actor))?.created_at
+                view.groups.get(index, &actors.text(actor))?.created_at()
             }
             _ => view.persons.person(actor)?.created_at,
         };

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use facts::{CohortFacts, Cohorts, Groups, ReadView};
+use facts::{CohortFacts, Cohorts, GroupFacts, Groups, ReadView};
 use hogql::ast::{BinaryOp, Body, Column, Expr, ExprKind, From, Literal, Order, Query, Select};
 use hogql::ast::{LogicOp, Name, Source as Table, SourceKind};
 use hogql::plan::Plan;
@@ -362,8 +362,9 @@ fn restrict_to_actors(view: &ReadView, drill_down: &InsightActors) -> ReadView {
         Some(index) => {
             let mut groups = Groups::default();
             for actor in &drill_down.actors {
-                if let Some(facts) = view.groups.get(index, &actor.key) {
-                    groups.set(index, &actor.key, facts.clone());
+                if let Some(group) = view.groups.get(index, &actor.key) {
+                    let (created_at, properties) = (group.created_at(), group.properties());
+                    groups.set(index, &actor.key, &GroupFacts { created_at, properties });
                 }
             }
             restricted.groups = Arc::new(groups);

@@ -272,7 +272,7 @@ impl IdentityCache {
 
     fn checkpoint_if_due(&self, project: ProjectId, entry: &mut CachedProject, now: &Identities) {
         let (Some(people), Some(position)) = (&self.people, entry.position) else { return };
-        if entry.is_checkpointing || !people.is_checkpoint_due(&now.0) {
+        if entry.is_checkpointing || !people.is_checkpoint_due(&now.0, &now.1) {
             return;
         }
         entry.is_checkpointing = true;
@@ -352,7 +352,7 @@ impl IdentityCache {
             tokio::time::sleep(CHECKPOINT_INTERVAL).await;
             for project in people.due() {
                 match self.get(project).await {
-                    Ok((persons, _)) if !people.is_checkpoint_due(&persons) => {
+                    Ok((persons, groups)) if !people.is_checkpoint_due(&persons, &groups) => {
                         people.postpone(project);
                     }
                     Ok(_) => {}

@@ -78,6 +78,7 @@ impl People {
                 let mut changed = applied.lock_changed();
                 for changes in projects {
                     let rows = changes.identity.ids.len() + changes.identity.persons.len();
+                    let rows = rows + changes.groups.len();
                     *changed.entry(changes.project).or_default() += rows;
                 }
             }
@@ -129,8 +130,9 @@ impl People {
         Some(LoadedIdentities { persons, groups, position: Some(position) })
     }
 
-    pub(crate) fn is_checkpoint_due(&self, persons: &PersonIndex) -> bool {
-        persons.changes() >= self.0.changes_min.max(persons.len() / CHANGED_SHARE)
+    pub(crate) fn is_checkpoint_due(&self, persons: &PersonIndex, groups: &Groups) -> bool {
+        let (changes, len) = (persons.changes() + groups.changes(), persons.len() + groups.len());
+        changes >= self.0.changes_min.max(len / CHANGED_SHARE)
     }
 
     /// Writes a checkpoint and releases what the log no longer needs. Blocks on files.
@@ -238,5 +240,5 @@ impl Drop for BuildingGuard<'_> {
 
 pub(crate) fn set_group(groups: &mut Groups, group: &Group) {
     let facts = GroupFacts { created_at: group.created_at, properties: group.properties.clone() };
-    groups.set(group.index.into(), &group.key, facts);
+    groups.set(group.index.into(), &group.key, &facts);
 }

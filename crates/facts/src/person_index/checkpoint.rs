@@ -6,7 +6,7 @@
 //!
 //! `people/<project>/<position>-<id>.persons`:
 //! ```text
-//! person_no by distinct_no (u32), distinct ids, persons, code book, groups, footer, its length (u32)
+//! person_no by distinct_no (u32), distinct ids, persons, code book, groups by type, footer, its length (u32)
 //! ```
 
 use std::fs;
@@ -14,17 +14,16 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use model::{ProjectId, Timestamp};
+use model::ProjectId;
 use uuid::Uuid;
 
 use super::actors::PersonNos;
 use super::columns::{self, ColumnFiles};
 use super::layered_bytes::{LayeredBytes, Section};
-use super::mapped_file::{self, Cursor, FileWriter, TEMPORARY, write_text};
+use super::mapped_file::{self, Cursor, FileWriter, TEMPORARY};
 use super::property_store::PropertyStore;
 use super::{PersonIndex, lock};
-use crate::groups::{GroupFacts, Groups};
+use crate::groups::Groups;
 
 const VERSION: u32 = 1;
 const EXTENSION: &str = "persons";
@@ -184,29 +183,19 @@ fn write(
     let entries = persons.persons.write(persons.persons_len, &mut out)?;
     let code_book_start = out.position();
     persons.persons.write_code_book(&mut out)?;
-    let groups_start = out.position();
-    for (index, key, group) in groups.iter() {
-        out.write_all(&[index])?;
-        out.write_all(&group.created_at.as_micros().to_le_bytes())?;
-        write_text(&mut out, key)?;
-        write_text(&mut out, &serde_json::to_string(&group.properties)?)?;
-    }
+    let code_book_end = out.position();
+    let groups = groups.write(&mut out)?;
     let footer_start = out.position();
     out.write_all(&VERSION.to_le_bytes())?;
     out.write_all(&persons.project.0.to_le_bytes())?;
     out.write_all(&log.to_le_bytes())?;
-    for number in [
-        position,
-        persons.persons_len as u64,
-        person_nos_end,
-        code_book_start,
-        groups_start,
-        footer_start,
-    ] {
+    let persons_len = persons.persons_len as u64;
+    for number in [position, persons_len, person_nos_end, code_book_start, code_book_end] {
         out.write_all(&number.to_le_bytes())?;
     }
     distinct_ids.write(&mut out)?;
     entries.write(&mut out)?;
+    groups.iter().try_for_each(|section| section.write(&mut out))?;
     let length = u32::try_from(out.position() - footer_start).map_err(io::Error::other)?;
     out.write_all(&length.to_le_bytes())?;
     out.finish()
@@ -226,10 +215,10 @@ fn read(dir: &Path, name: &str, project: ProjectId, log: u128) -> Option<Checkpo
     let position = footer.u64()?;
     let mut number = || usize::try_from(footer.u64()?).ok();
     let (persons_len, person_nos_end) = (number()?, number()?);
-    let (code_book_start, groups_start, footer_start) = (number()?, number()?, number()?);
+    let (code_book_start, code_book_end) = (number()?, number()?);
     let distinct_ids = LayeredBytes::read(&file, &Section::read(&mut footer)?)?;
     let entries = LayeredBytes::read(&file, &Section::read(&mut footer)?)?;
-    let mut code_book = Cursor(file.get(code_book_start..groups_start)?);
+    let mut code_book = Cursor(file.get(code_book_start..code_book_end)?);
     let persons = PersonIndex {
         person_nos: PersonNos::from_bytes(file.get(..person_nos_end)?),
         distinct_ids,
@@ -238,20 +227,8 @@ fn read(dir: &Path, name: &str, project: ProjectId, log: u128) -> Option<Checkpo
         column_files: ColumnFiles::open(dir, name).ok().map(Arc::new),
         ..PersonIndex::new(project)
     };
-    let groups = read_groups(&file.slice(groups_start..footer_start.max(groups_start)))?;
+    let groups = Groups::read(&file, &mut footer)?;
     Some(Checkpoint { persons, groups, position })
-}
-
-fn read_groups(bytes: &Bytes) -> Option<Groups> {
-    let (mut groups, mut cursor) = (Groups::default(), Cursor(bytes));
-    while !cursor.0.is_empty() {
-        let [index] = cursor.array()?;
-        let created_at = Timestamp::from_micros(i64::from_le_bytes(cursor.array()?));
-        let key = cursor.text()?;
-        let properties = serde_json::from_str(cursor.text()?).ok()?;
-        groups.set(index.into(), key, GroupFacts { created_at, properties });
-    }
-    Some(groups)
 }
 
 #[cfg(test)]

@@ -200,10 +200,10 @@ fn read<'a>(value: Value<'a>, of: &StringSource) -> Option<Cow<'a, str>> {
         StringSource::Group(groups, index, path) => {
             let key = crate::columns::text(value)?;
             let (Step::Key(first), rest) = path.split_first()? else { return None };
-            match (groups.get(*index, key)?.properties.get(first)?, rest) {
+            match (groups.get(*index, key)?.property(first)?, rest) {
                 (Json::Null, _) => None,
                 (value, [Step::JsonType]) => Some(eval::json_type(&value.to_string()).into()),
-                (value, rest) => json_text(walk(value, rest)?).map(Cow::Owned),
+                (value, rest) => json_text(walk(&value, rest)?).map(Cow::Owned),
             }
         }
     }

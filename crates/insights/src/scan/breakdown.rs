@@ -413,8 +413,8 @@ impl BreakdownReader {
                 }
                 ValueSource::Group(index, name) => memo.each_row(&columns[0], absent, |key| {
                     let group = text(key).and_then(|key| view.groups.get(*index, key));
-                    let property = group.and_then(|group| group.properties.get(name));
-                    with_group_property(property, |value| dimension.value_id(value))
+                    let property = group.and_then(|group| group.property(name));
+                    with_group_property(property.as_ref(), |value| dimension.value_id(value))
                 }),
                 ValueSource::Session(sessions) => memo.each_row(&columns[0], absent, |id| {
                     let known = text(id).and_then(|id| sessions.text(id));

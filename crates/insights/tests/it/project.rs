@@ -120,7 +120,7 @@ impl Project {
 
     pub fn group(&mut self, index: usize, key: &str, properties: Json) {
         let Json::Object(properties) = properties else { panic!("not an object") };
-        self.groups.set(index, key, GroupFacts { created_at: at("2024-01-01"), properties });
+        self.groups.set(index, key, &GroupFacts { created_at: at("2024-01-01"), properties });
     }
 
     pub fn cohort(&mut self, id: i64, name: &str, members: &[u32]) {

@@ -283,7 +283,7 @@ impl Store {
             let mut keys = [const { None }; 5];
             if let Some(group) = case.groups.get(no) {
                 let properties = group.as_object().unwrap().clone();
-                groups.set(0, &format!("g{no}"), GroupFacts { created_at: now(), properties });
+                groups.set(0, &format!("g{no}"), &GroupFacts { created_at: now(), properties });
                 keys[0] = Some(format!("g{no}"));
             }
             let mut properties = properties.clone();

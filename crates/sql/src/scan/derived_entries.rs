@@ -100,25 +100,25 @@ fn group_values(
     view: &ReadView,
 ) -> Result<ArrayRef> {
     let groups = dictionary.iter().map(|value| match value {
-        Value::Text(key) => view.groups.get(index, key).map(|group| (key, group)),
+        Value::Text(key) => view.groups.get(index, key),
         _ => None,
     });
     let groups = groups.chain([None]);
     Ok(match (field.name, &field.path[..]) {
         ("properties", path @ [_, ..]) => {
-            let texts = groups.map(|group| property(&group?.1.properties, path));
+            let texts = groups.map(|group| property(&group?, path));
             Arc::new(texts.collect::<StringArray>())
         }
         ("properties", []) => {
-            let texts = groups.map(|group| Some(object(&group?.1.properties)));
+            let texts = groups.map(|group| Some(object(&group?.properties())));
             Arc::new(texts.collect::<StringArray>())
         }
-        ("key", _) => Arc::new(groups.map(|group| Some(group?.0)).collect::<StringArray>()),
+        ("key", _) => Arc::new(groups.map(|group| Some(group?.key())).collect::<StringArray>()),
         ("index", _) => {
             Arc::new(groups.map(|group| group.map(|_| index as i64)).collect::<Int64Array>())
         }
         ("created_at" | "updated_at", _) => {
-            let times = groups.map(|group| Some(group?.1.created_at.as_micros()));
+            let times = groups.map(|group| Some(group?.created_at().as_micros()));
             Arc::new(times.collect::<TimestampMicrosecondArray>())
         }
         _ => return Err(unsupported(field)),

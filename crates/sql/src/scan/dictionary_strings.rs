@@ -134,14 +134,11 @@ pub(super) fn json_text(json: &Json) -> Option<String> {
 }
 
 /// The property at a path of a JSON object, as a string.
-pub(super) fn property(
-    object: &serde_json::Map<String, Json>,
-    path: &[PathStep],
-) -> Option<String> {
+pub(super) fn property(group: &facts::Group<'_>, path: &[PathStep]) -> Option<String> {
     let (PathStep::Key(first), within) = path.split_first()? else { return None };
-    match (object.get(first)?, within) {
+    match (group.property(first)?, within) {
         (Json::Null, _) => None,
         (value, [PathStep::JsonType]) => Some(eval::json_type(&value.to_string()).to_owned()),
-        (value, within) => json_text(walk(value, within)?),
+        (value, within) => json_text(walk(&value, within)?),
     }
 }

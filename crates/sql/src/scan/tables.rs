@@ -139,28 +139,30 @@ impl Lowering {
     fn groups(&self, fields: Vec<Field>) -> Result<Arc<dyn ExecutionPlan>> {
         let groups = &self.view.groups;
         let all = (0..GROUP_TYPES)
-            .flat_map(|index| groups.of_type(index).map(move |(key, group)| (index, key, group)));
+            .flat_map(|index| groups.of_type(index).map(move |group| (index, group)));
         let mut all: Vec<_> = all.collect();
-        all.sort_unstable_by_key(|(index, key, _)| (*index, *key));
+        all.sort_unstable_by_key(|(index, group)| (*index, group.key()));
         let columns = fields.iter().map(|field| -> Result<Box<dyn Column>> {
             let all = all.iter();
             let array: ArrayRef = match (field.name, &field.path[..]) {
                 _ if !field.via.is_empty() => return Err(unsupported(field)),
                 ("properties", path @ [_, ..]) => {
-                    let texts = all.map(|(_, _, group)| property(&group.properties, path));
+                    let texts = all.map(|(_, group)| property(group, path));
                     Arc::new(texts.collect::<StringArray>())
                 }
                 ("properties", []) => {
-                    let texts = all.map(|(_, _, group)| object(&group.properties));
+                    let texts = all.map(|(_, group)| object(&group.properties()));
                     Arc::new(StringArray::from_iter_values(texts))
                 }
                 ("index", _) => {
-                    Arc::new(Int64Array::from_iter_values(all.map(|(index, _, _)| *index as i64)))
+                    Arc::new(Int64Array::from_iter_values(all.map(|(index, _)| *index as i64)))
                 }
-                ("key", _) => Arc::new(StringArray::from_iter_values(all.map(|(_, key, _)| *key))),
+                ("key", _) => {
+                    Arc::new(StringArray::from_iter_values(all.map(|(_, group)| group.key())))
+                }
                 // Groups have no update time.
                 ("created_at" | "updated_at", _) => {
-                    let times = all.map(|(_, _, group)| group.created_at.as_micros());
+                    let times = all.map(|(_, group)| group.created_at().as_micros());
                     Arc::new(TimestampMicrosecondArray::from_iter_values(times))
                 }
                 ("team_id", _) => Arc::new(Int64Array::from(vec![self.view.project.0; all.len()])),

@@ -147,7 +147,7 @@ impl Store {
     pub fn group(&mut self, index: usize, key: &str, properties: Json) {
         let Json::Object(properties) = properties else { panic!("an object") };
         let created_at = time("2024-01-01T00:00:00Z");
-        self.groups.set(index, key, GroupFacts { created_at, properties });
+        self.groups.set(index, key, &GroupFacts { created_at, properties });
     }
 
     pub fn cohort(&mut self, id: i64, name: &str, members: &[u32]) {

@@ -1,12 +1,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use model::Timestamp;
 use model::json_object::JsonObject;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo};
 use serde_json::json;
 use testing::{Rng, Seed};
 
 use super::*;
+use crate::groups::GroupFacts;
 
 const PROJECT: ProjectId = ProjectId(7);
 const JOURNAL: u128 = 42;
@@ -109,7 +111,7 @@ fn checkpoint_with_later_changes_equals_an_index_in_memory() {
     groups.set(
         1,
         "acme",
-        GroupFacts {
+        &GroupFacts {
             created_at: Timestamp::from_micros(5),
             properties: json!({ "size": 12 }).as_object().unwrap().clone(),
         },
@@ -131,7 +133,7 @@ fn checkpoint_with_later_changes_equals_an_index_in_memory() {
             checkpoints.write(source, &groups, JOURNAL, round).unwrap();
             let opened = checkpoints.open(PROJECT, JOURNAL, round).unwrap();
             assert_eq!((opened.position, opened.persons.changes()), (round, 0));
-            assert_eq!(opened.groups.get(1, "acme").unwrap().properties["size"], 12);
+            assert_eq!(opened.groups.get(1, "acme").unwrap().property("size"), Some(json!(12)));
             assert!(contents(&opened.persons) == contents(&memory), "round {round}");
             mapped = Some(opened);
         }
