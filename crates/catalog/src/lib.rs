@@ -89,7 +89,7 @@ pub use objects::edit::Deleted;
 pub use objects::search::{SearchFilter, SearchHit, SearchKind};
 pub use objects::tags::{TAG_CHARS_MAX, TAGS_MAX, normalize_tags};
 pub use persons::groups::{GroupActivity, GroupFilter, GroupType, GroupTypeChange};
-pub use persons::identities::NextDenseIds;
+pub use persons::identities::{FIRST_DENSE_ID, NextDenseIds};
 pub use persons::scans::{PersonProperties, PersonSource, ScannedPerson, StoredPerson};
 pub use persons::{Groups, PersonActivity, PersonFilter, PersonKey, PersonWithIds, Persons};
 pub use projects::tokens::TokenOwner;

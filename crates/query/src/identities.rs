@@ -25,7 +25,7 @@ const PROJECTS_MAX: usize = 16;
 /// query reads stays, however large it is.
 const CACHE_BYTES_MAX: usize = 256 << 20;
 /// Changes of persons, distinct ids and groups that queue up between two queries of a project. Past
-/// it the project is evicted, and loaded again when it is next read.
+/// it they are dropped, and read from the log when the project is next read.
 const PENDING_ROWS_MAX: usize = 100_000;
 /// How often a new checkpoint is loaded again because a query changed the project meanwhile.
 const MAP_ATTEMPTS_MAX: usize = 5;
@@ -56,6 +56,8 @@ struct CachedProject {
     loading: Arc<tokio::sync::Mutex<()>>,
     pending: Vec<Pending>,
     pending_rows: usize,
+    /// Whether pending changes were dropped since the last load began.
+    lost_changes: bool,
     is_checkpointing: bool,
     /// How often pending changes were applied.
     applied: u64,
@@ -98,6 +100,7 @@ impl CachedProject {
         self.generation += 1;
         self.bytes = 0;
         self.position = None;
+        self.lost_changes = false;
         self.loaded.take()
     }
 
@@ -111,15 +114,28 @@ impl CachedProject {
         let moved = identity.merges.len() + identity.deleted.len();
         self.pending_rows += moved + identity.ids.len() + identity.persons.len() + groups.len();
         if self.pending_rows > PENDING_ROWS_MAX {
-            return self.evict();
+            if position.is_none() {
+                return self.evict();
+            }
+            self.pending.clear();
+            self.pending_rows = 0;
+            self.lost_changes = true;
+            return None;
         }
         let (identity, groups) = (identity.clone(), groups.clone());
         self.pending.push(Pending { identity, groups, position });
         None
     }
 
-    /// Applies the pending changes; none unless the project is loaded.
+    fn is_current(&self) -> bool {
+        self.loaded.is_some() && !self.lost_changes
+    }
+
+    /// Applies the pending changes; none unless the project is loaded and has all changes.
     fn current(&mut self) -> Option<Identities> {
+        if !self.is_current() {
+            return None;
+        }
         let (people, groups) = self.loaded.as_mut()?;
         self.pending_rows = 0;
         let pending = std::mem::take(&mut self.pending);
@@ -221,11 +237,15 @@ impl IdentityCache {
         loading: &tokio::sync::Mutex<()>,
     ) -> catalog::Result<()> {
         let _exclusive = loading.lock().await;
-        let version = match lock(&self.cached).projects.get(&project) {
-            Some(entry) if entry.loaded.is_none() => entry.version(),
+        let (version, behind) = match lock(&self.cached).projects.get_mut(&project) {
+            Some(entry) if !entry.is_current() => {
+                // What follows is pending again.
+                entry.lost_changes = false;
+                (entry.version(), entry.loaded.clone().zip(entry.position))
+            }
             _ => return Ok(()),
         };
-        let loaded = match self.load_checkpoint(project).await {
+        let loaded = match self.load_from_disk(project, behind).await {
             Some(loaded) => loaded,
             None => self.build(project).await?,
         };
@@ -233,9 +253,24 @@ impl IdentityCache {
         Ok(())
     }
 
-    async fn load_checkpoint(&self, project: ProjectId) -> Option<LoadedIdentities> {
+    /// From `behind` and the log, or from a checkpoint and the log.
+    async fn load_from_disk(
+        &self,
+        project: ProjectId,
+        behind: Option<(Identities, LogPosition)>,
+    ) -> Option<LoadedIdentities> {
         let people = self.people.clone()?;
-        tokio::task::spawn_blocking(move || people.load(project)).await.ok()?
+        let load = move || {
+            let caught_up = behind.and_then(|((persons, groups), position)| {
+                let (persons, groups) = ((*persons).clone(), (*groups).clone());
+                people.catch_up(
+                    project,
+                    LoadedIdentities { persons, groups, position: Some(position) },
+                )
+            });
+            caught_up.or_else(|| people.load(project))
+        };
+        tokio::task::spawn_blocking(load).await.ok()?
     }
 
     /// Publishes loaded identities, unless the project was evicted or changed since. The pending
@@ -296,10 +331,27 @@ impl IdentityCache {
         });
     }
 
-    /// Reads all persons and groups from the catalog.
+    /// Reads all groups from the catalog, and all persons from the log if it has them, otherwise from
+    /// the catalog.
     async fn build(&self, project: ProjectId) -> catalog::Result<LoadedIdentities> {
         // Before the first row: later changes are in the log.
         let position = self.people.as_ref().and_then(People::position);
+        let groups = self.read_groups(project).await?;
+        let origin = self.people.as_ref().and_then(|people| people.origin(project));
+        if let Some((people, origin)) = self.people.clone().zip(origin) {
+            let (groups, position) = (groups.clone(), Some(origin));
+            let persons = PersonIndex::new(project);
+            let empty = LoadedIdentities { persons, groups, position };
+            let replay = tokio::task::spawn_blocking(move || people.catch_up(project, empty));
+            if let Ok(Some(loaded)) = replay.await {
+                return Ok(loaded);
+            }
+        }
+        let persons = self.read_persons(project).await?;
+        Ok(LoadedIdentities { persons, groups, position })
+    }
+
+    async fn read_persons(&self, project: ProjectId) -> catalog::Result<PersonIndex> {
         let next = self.catalog.persons().next_dense_ids(&[project]).await?;
         let rows =
             next.get(&project).map_or(0, |next| u64::from(next.distinct) + u64::from(next.person));
@@ -307,8 +359,7 @@ impl IdentityCache {
         let mut progress = large.map(|people| people.building(project, rows));
         let mut read =
             |rows: usize| progress.iter_mut().for_each(|progress| progress.advance(rows));
-        let (mut people, mut groups) = (PersonIndex::new(project), Groups::default());
-        let mut after = None;
+        let (mut index, mut after) = (PersonIndex::new(project), None);
         loop {
             let persons = self.catalog.persons().scan(project, after, SCAN_ROWS).await?;
             let Some(last) = persons.last() else { break };
@@ -317,7 +368,7 @@ impl IdentityCache {
             for StoredPerson { no, uuid, properties, is_identified, created_at } in &persons {
                 let (uuid, created_at) = (*uuid, *created_at);
                 let facts = PersonFacts { uuid, created_at, is_identified: *is_identified };
-                people.set_person(*no, facts, properties);
+                index.set_person(*no, facts, properties);
             }
         }
         let mut after = None;
@@ -326,8 +377,13 @@ impl IdentityCache {
             let Some((last, ..)) = ids.last() else { break };
             after = Some(*last);
             read(ids.len());
-            ids.iter().for_each(|(no, text, person)| people.set_distinct_id(*no, text, *person));
+            ids.iter().for_each(|(no, text, person)| index.set_distinct_id(*no, text, *person));
         }
+        Ok(index)
+    }
+
+    async fn read_groups(&self, project: ProjectId) -> catalog::Result<Groups> {
+        let mut groups = Groups::default();
         for index in 0..GROUP_TYPES_MAX {
             let mut after: Option<String> = None;
             loop {
@@ -338,7 +394,7 @@ impl IdentityCache {
                 page.iter().for_each(|group| set_group(&mut groups, group));
             }
         }
-        Ok(LoadedIdentities { persons: people, groups, position })
+        Ok(groups)
     }
 
     /// Keeps checkpoints current while nobody queries, and removes those of deleted projects. Loads

@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use catalog::{Catalog, IngestOutcome};
+use catalog::{Catalog, FIRST_DENSE_ID, IngestOutcome};
 use facts::{Checkpoints, GroupFacts, Groups, PersonIndex};
 use model::ProjectId;
 use model::group::Group;
+use model::person::IdentityChanges;
 
 use crate::identity_log::{IdentityLog, LogPosition};
 use crate::{Error, Result};
@@ -35,6 +36,8 @@ struct Inner {
     changes_min: usize,
     /// Rows that changed since the last checkpoint, by project.
     changed: Mutex<HashMap<ProjectId, usize>>,
+    /// Where the log has all persons of a project from the first on.
+    origins: Mutex<HashMap<ProjectId, LogPosition>>,
     building: Building,
 }
 
@@ -67,16 +70,22 @@ impl People {
             checkpoints,
             changes_min,
             changed: Mutex::default(),
+            origins: Mutex::default(),
             building: Building::default(),
         }));
         let (prepared, applied) = (people.clone(), people.clone());
+        let end = Mutex::new(people.position());
         catalog.ingest().on_prepare(move |batch| prepared.0.log.prepare(batch));
         catalog.ingest().on_apply(move |outcome| match outcome {
             IngestOutcome::Unknown => applied.0.log.unknown(),
             IngestOutcome::Committed(projects) => {
                 applied.0.log.committed();
-                let mut changed = applied.lock_changed();
+                let start = std::mem::replace(&mut *lock(&end), applied.position());
+                let (mut changed, mut origins) = (applied.lock_changed(), lock(&applied.0.origins));
                 for changes in projects {
+                    if let Some(start) = start.filter(|_| is_first(&changes.identity)) {
+                        origins.insert(changes.project, start);
+                    }
                     let rows = changes.identity.ids.len() + changes.identity.persons.len();
                     let rows = rows + changes.groups.len();
                     *changed.entry(changes.project).or_default() += rows;
@@ -86,8 +95,8 @@ impl People {
         Ok(people)
     }
 
-    fn lock_changed(&self) -> std::sync::MutexGuard<'_, HashMap<ProjectId, usize>> {
-        self.0.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_changed(&self) -> MutexGuard<'_, HashMap<ProjectId, usize>> {
+        lock(&self.0.changed)
     }
 
     /// The end of the log; none while it is broken.
@@ -98,14 +107,26 @@ impl People {
     /// The project as of the end of the log, if it has a checkpoint. Blocks on files.
     pub(crate) fn load(&self, project: ProjectId) -> Option<LoadedIdentities> {
         let (start, end) = (self.0.log.start()?, self.0.log.end()?);
-        let mut opened = self.0.checkpoints.open(project, end.log, end.position)?;
+        let opened = self.0.checkpoints.open(project, end.log, end.position)?;
         if opened.position < start.position {
             tracing::info!(project.id = %project, "the identity log no longer reaches the checkpoint");
             return None;
         }
-        let from = LogPosition { log: end.log, position: opened.position };
+        let position = Some(LogPosition { log: end.log, position: opened.position });
+        let (persons, groups) = (opened.persons, opened.groups);
+        self.catch_up(project, LoadedIdentities { persons, groups, position })
+    }
+
+    /// Applies what the log has since the identities' position. Blocks on files.
+    pub(crate) fn catch_up(
+        &self,
+        project: ProjectId,
+        mut identities: LoadedIdentities,
+    ) -> Option<LoadedIdentities> {
+        let from = identities.position?;
         let mut changes = self.0.log.changes(project, from).ok()?;
-        let position = LogPosition { log: end.log, position: changes.end() };
+        identities.position = Some(LogPosition { log: from.log, position: changes.end() });
+        let LoadedIdentities { persons, groups, .. } = &mut identities;
         let (mut batches, mut rows) = (Vec::new(), 0);
         for logged in &mut changes {
             let logged = match logged {
@@ -115,19 +136,25 @@ impl People {
                     return None;
                 }
             };
-            logged.groups.iter().for_each(|group| set_group(&mut opened.groups, group));
+            logged.groups.iter().for_each(|group| set_group(groups, group));
             let identity = logged.identity;
             rows += identity.ids.len() + identity.persons.len();
             batches.push(identity);
             if rows >= REPLAYED_ROWS {
-                opened.persons.apply_all(batches.iter());
+                persons.apply_all(batches.iter());
                 batches.clear();
                 rows = 0;
             }
         }
-        opened.persons.apply_all(batches.iter());
-        let (persons, groups) = (opened.persons, opened.groups);
-        Some(LoadedIdentities { persons, groups, position: Some(position) })
+        persons.apply_all(batches.iter());
+        Some(identities)
+    }
+
+    /// The position from which on the log has all persons of the project, if it does.
+    pub(crate) fn origin(&self, project: ProjectId) -> Option<LogPosition> {
+        let origin = lock(&self.0.origins).get(&project).copied()?;
+        let start = self.0.log.start()?;
+        (origin.log == start.log && origin.position >= start.position).then_some(origin)
     }
 
     pub(crate) fn is_checkpoint_due(&self, persons: &PersonIndex, groups: &Groups) -> bool {
@@ -144,6 +171,7 @@ impl People {
         position: LogPosition,
     ) -> io::Result<()> {
         self.lock_changed().remove(&project);
+        lock(&self.0.origins).remove(&project);
         // The log must not end before a checkpoint.
         self.0.log.sync()?;
         self.0.checkpoints.write(persons, groups, position.log, position.position)?;
@@ -236,6 +264,16 @@ impl Drop for BuildingGuard<'_> {
         self.building.total.fetch_sub(self.rows, Ordering::Relaxed);
         self.building.done.fetch_sub(self.done, Ordering::Relaxed);
     }
+}
+
+/// Whether the batch has all persons and distinct ids of its project.
+fn is_first(changes: &IdentityChanges) -> bool {
+    let created = changes.next_distinct.saturating_sub(FIRST_DENSE_ID) as usize;
+    created > 0 && changes.ids.len() == created && changes.first_new_person == FIRST_DENSE_ID
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn set_group(groups: &mut Groups, group: &Group) {

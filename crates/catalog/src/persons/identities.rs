@@ -12,7 +12,7 @@ use crate::db::{Row, args};
 use crate::{Error, Result};
 
 /// Dense ids start at 1, so that 0 can mean none.
-const FIRST_DENSE_ID: u32 = 1;
+pub const FIRST_DENSE_ID: u32 = 1;
 /// Distinct ids shown per person, as many as PostHog shows.
 const IDS_SHOWN_MAX: i64 = 2_500;
 const ID_COLUMNS: &str = "no, distinct_id, person_no, version, version_floor";
