@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use hogql::{Project, Reason, parse, resolve};
+use hogql::{Filters, Project, Reason, parse, resolve};
 use libfuzzer_sys::fuzz_target;
-use model::ProjectId;
+use model::{ProjectId, Timestamp};
 
 fuzz_target!(|text: &str| {
     let Ok(tree) = parse(text) else { return };
@@ -22,8 +22,13 @@ fuzz_target!(|text: &str| {
         groups: BTreeMap::new(),
         properties: HashMap::new(),
         cohorts: BTreeMap::new(),
+        actions: BTreeMap::new(),
+        objects: BTreeMap::new(),
     };
-    if let Ok(plan) = resolve(&tree, text, &project, None) {
-        let _ = plan.to_string();
+    let since = Filters { from: Some(Timestamp::from_micros(0)), ..Filters::default() };
+    for filters in [None, Some(&since)] {
+        if let Ok(plan) = resolve(&tree, text, &project, filters) {
+            let _ = plan.to_string();
+        }
     }
 });

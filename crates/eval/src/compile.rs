@@ -221,12 +221,15 @@ impl Compiler<'_> {
         let arrays = arrays.iter().map(|array| self.node(array)).collect::<Result<Vec<_>>>()?;
         let element = arrays.first().and_then(|array| array.ty.element());
         let result = lambda.as_ref().map(|(_, body)| &body.ty).or(element);
-        if function == HigherOrder::Average
+        if matches!(function, HigherOrder::Average | HigherOrder::Product)
             && !result.is_some_and(|ty| ty.kind.is_number() || ty.kind == Kind::Null)
         {
-            return Err(Error::invalid("arrayAvg takes numbers", span));
+            return Err(Error::invalid("This function takes numbers", span));
         }
-        let fallible = function.fallible(arrays.len());
+        let fallible = function.fallible(arrays.len())
+            || lambda
+                .as_ref()
+                .is_some_and(|(_, body)| body.fallible && function == HigherOrder::Fold);
         let mut node =
             Node::new(NodeKind::HigherOrder { function, lambda, arrays }, ty.clone(), span);
         node.fallible |= fallible;

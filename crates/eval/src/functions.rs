@@ -1,19 +1,29 @@
 //! Scalar functions, by family. A family compiles a call to a kernel.
 
+mod addresses;
 mod arithmetic;
 mod arrays;
+mod autocapture;
+mod bits;
 mod cityhash;
 mod conditions;
 mod conversions;
 mod dates;
+mod distances;
 mod elements;
 mod hashes;
 mod json;
+mod languages;
+mod math;
 pub(crate) mod properties;
+mod readable;
 mod regexes;
 mod rounding;
+mod search;
 mod strings;
+mod traffic;
 mod urls;
+mod vectors;
 
 use std::sync::Arc;
 
@@ -134,13 +144,23 @@ pub(crate) fn build(site: &mut CallSite) -> Result<CompiledCall> {
         conversions::build,
         hashes::build,
         arithmetic::build,
+        math::build,
+        bits::build,
         strings::build,
+        search::build,
+        autocapture::build,
+        languages::build,
+        distances::build,
         regexes::build,
         dates::build,
         json::build,
         arrays::build,
         elements::build,
+        vectors::build,
+        readable::build,
         urls::build,
+        addresses::build,
+        traffic::build,
     ];
     for family in FAMILIES {
         if let Some(compiled) = family(site)? {

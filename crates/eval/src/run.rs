@@ -3,6 +3,7 @@
 
 mod chunks;
 pub(crate) mod compare;
+mod fold;
 pub(crate) mod higher_order;
 pub(crate) mod node;
 pub(crate) mod scope;

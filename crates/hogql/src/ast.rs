@@ -11,6 +11,18 @@ pub struct Name {
 }
 
 impl Name {
+    /// The place of names that this crate writes into a statement.
+    const GENERATED: Span = Span { start: u32::MAX, end: u32::MAX };
+
+    /// Marks a name as not from the statement's text.
+    pub(crate) fn set_generated(&mut self) {
+        self.span = Self::GENERATED;
+    }
+
+    pub(crate) fn is_generated(&self) -> bool {
+        self.span.start == Self::GENERATED.start
+    }
+
     pub fn new(text: impl Into<String>, span: Span) -> Self {
         Self { text: text.into(), span }
     }
@@ -25,6 +37,8 @@ pub struct Query {
 #[derive(Clone, Debug, PartialEq)]
 pub struct With {
     pub name: Name,
+    /// New names of the query's columns: `WITH t(a, b) AS (SELECT …)`.
+    pub columns: Vec<Name>,
     pub value: WithValue,
 }
 
@@ -51,7 +65,9 @@ pub enum SetOp {
     UnionAll,
     UnionDistinct,
     Intersect,
+    IntersectDistinct,
     Except,
+    ExceptDistinct,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,11 +80,17 @@ pub struct Select {
     pub prewhere: Option<Expr>,
     pub filter: Option<Expr>,
     pub group: Vec<Expr>,
+    /// `GROUP BY ALL`: by every column without an aggregate.
+    pub group_all: bool,
     pub having: Option<Expr>,
     pub windows: Vec<(Name, Window)>,
+    /// Filters rows after windows, as `HAVING` does after grouping.
+    pub qualify: Option<Expr>,
     pub order: Vec<Order>,
     pub limit_by: Option<LimitBy>,
     pub limit: Option<Expr>,
+    /// `WITH TIES`: also the rows that are equal to the last one in the order.
+    pub with_ties: bool,
     pub offset: Option<Expr>,
 }
 
@@ -88,6 +110,8 @@ pub struct From {
 pub struct Source {
     pub kind: SourceKind,
     pub alias: Option<Name>,
+    /// New names of the columns: `… AS t(a, b)`.
+    pub columns: Vec<Name>,
     pub span: Span,
 }
 
@@ -102,6 +126,7 @@ pub enum SourceKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Join {
     pub kind: JoinKind,
+    pub strictness: Strictness,
     pub source: Source,
     pub on: Option<On>,
 }
@@ -113,6 +138,19 @@ pub enum JoinKind {
     Right,
     Full,
     Cross,
+}
+
+/// How many matches of a row a join returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    #[default]
+    All,
+    /// At most one.
+    Any,
+    /// Rows of the outer side that have a match, once each.
+    Semi,
+    /// Rows of the outer side that have none.
+    Anti,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -189,6 +227,8 @@ pub enum ExprKind {
     Literal(Literal),
     /// `*` or `t.*`: a column, or the argument of `count`.
     Star(Option<Name>),
+    /// `* EXCLUDE (a)`, `* REPLACE (x AS a)`, `COLUMNS('pattern')`: a column.
+    Columns(Box<ColumnSet>),
     /// `a.b.c`; the resolver decides which part is a table, a column or a property.
     Field(Vec<Name>),
     /// `{a.b}`
@@ -231,12 +271,26 @@ pub enum ExprKind {
         otherwise: Option<Box<Expr>>,
     },
     Cast(Box<Expr>, TypeName),
+    /// Null where the cast fails.
+    TryCast(Box<Expr>, TypeName),
+    /// `(expr AS name)` within an expression; the name is visible in the whole select.
+    Alias(Box<Expr>, Name),
     Interval(Box<Expr>, Unit),
     Lambda(Vec<Name>, Box<Expr>),
     Call(Box<Call>),
     Array(Vec<Expr>),
     Tuple(Vec<Expr>),
     Query(Box<Query>),
+}
+
+/// Some of the columns of the sources.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ColumnSet {
+    pub table: Option<Name>,
+    /// A regular expression that part of the name matches.
+    pub pattern: Option<String>,
+    pub exclude: Vec<Name>,
+    pub replace: Vec<(Expr, Name)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -310,6 +364,20 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
+    /// Whether this is a comparison.
+    pub const fn compares(self) -> bool {
+        !matches!(
+            self,
+            Self::Add
+                | Self::Subtract
+                | Self::Multiply
+                | Self::Divide
+                | Self::Modulo
+                | Self::Concat
+                | Self::Coalesce
+        )
+    }
+
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Add => "+",

@@ -86,6 +86,26 @@ pub enum Reason {
     Invalid(String),
 }
 
+impl Reason {
+    /// The unknown name.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Unknown { name, .. } | Self::UnknownFunction { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The name that the author probably meant.
+    pub fn suggestion(&self) -> Option<&str> {
+        match self {
+            Self::Unknown { suggestion, .. } | Self::UnknownFunction { suggestion, .. } => {
+                suggestion.as_deref()
+            }
+            _ => None,
+        }
+    }
+}
+
 fn hint(suggestion: &Option<String>) -> String {
     suggestion
         .as_ref()
@@ -100,6 +120,8 @@ fn hint(suggestion: &Option<String>) -> String {
 pub struct Error {
     pub reason: Reason,
     pub at: Option<Position>,
+    /// The faulty part of the text, if there is a position.
+    pub span: Option<Span>,
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -134,7 +156,7 @@ impl Fault {
     pub fn in_text(self, text: &str) -> Error {
         let (reason, span) = *self.0;
         let at = (!text.is_empty()).then(|| Position::of(text, span.start as usize));
-        Error { reason, at }
+        Error { reason, at, span: at.map(|_| span) }
     }
 }
 

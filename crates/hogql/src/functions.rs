@@ -1,18 +1,34 @@
 //! The function table: signatures for resolving, evaluating and documenting.
 
+mod absent;
 mod aggregates;
 mod arrays;
+mod bits;
+mod combinators;
+mod conversions;
 mod dates;
+mod definitions;
+mod maps;
+mod math;
+mod network;
+mod operators;
 pub(crate) mod scalars;
+mod search;
 mod strings;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::types::{Kind, Type, bits, integer};
+use crate::types::{Kind, Type, bits as width, integer};
+
+pub use absent::{ABSENT, Absent};
+pub(crate) use combinators::Combined;
+pub use combinators::{Combinators, EmptyValue, Extreme, Nesting};
+pub(crate) use definitions::{REDUCERS, definition, reducer};
+pub(crate) use operators::{Operator, operator};
 
 /// The signature of a function.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Function {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
@@ -28,6 +44,9 @@ pub struct Function {
     pub repeats: bool,
     pub returns: Returns,
     pub nulls: Nulls,
+    /// What it stands for, one expression for each number of arguments from the fewest on, which it
+    /// calls `_1`, `_2` and so on. Empty if the function is evaluated itself.
+    pub bodies: &'static [&'static str],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +112,7 @@ pub enum Returns {
 pub enum Fixed {
     Bool,
     Int8,
+    Int16,
     Int32,
     UInt8,
     UInt16,
@@ -102,6 +122,8 @@ pub enum Fixed {
     Float,
     String,
     Strings,
+    StringLists,
+    Numbers,
     Floats,
     Uuid,
     Date,
@@ -109,10 +131,15 @@ pub enum Fixed {
 }
 
 impl Fixed {
+    pub fn ty(self) -> Type {
+        self.kind().into()
+    }
+
     fn kind(self) -> Kind {
         match self {
             Self::Bool => Kind::Bool,
             Self::Int8 => Kind::Int(8),
+            Self::Int16 => Kind::Int(16),
             Self::Int32 => Kind::Int(32),
             Self::UInt8 => Kind::UInt(8),
             Self::UInt16 => Kind::UInt(16),
@@ -122,6 +149,8 @@ impl Fixed {
             Self::Float => Kind::Float,
             Self::String => Kind::String,
             Self::Strings => Kind::Array(Box::new(Kind::String.into())),
+            Self::StringLists => Kind::Array(Box::new(Type::array(Kind::String.into()))),
+            Self::Numbers => Kind::Array(Box::new(Kind::UInt(64).into())),
             Self::Floats => Kind::Array(Box::new(Kind::Float.into())),
             Self::Uuid => Kind::Uuid,
             Self::Date => Kind::Date,
@@ -157,6 +186,7 @@ const fn function(name: &'static str, args: &'static [Arg], returns: Returns) ->
         repeats: false,
         returns,
         nulls: Nulls::Strict,
+        bodies: &[],
     }
 }
 
@@ -187,6 +217,10 @@ impl Function {
 
     const fn kind(self, kind: FunctionKind) -> Self {
         Self { kind, ..self }
+    }
+
+    const fn means(self, bodies: &'static [&'static str]) -> Self {
+        Self { bodies, ..self }
     }
 
     /// Minimum and maximum number of arguments, without a lambda; no maximum if variadic.
@@ -241,7 +275,7 @@ fn widest(types: &[Type]) -> Option<Type> {
         Kind::Float => Kind::Float,
         Kind::Decimal(scale) => Kind::Decimal(*scale),
         Kind::Null => Kind::Int(64),
-        kind if kind.is_integer() => integer(bits(kind).0, 64),
+        kind if kind.is_integer() => integer(width(kind).0, 64),
         _ => return None,
     };
     Some(kind.into())
@@ -260,14 +294,22 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
     let families = [
         aggregates::AGGREGATES,
         aggregates::WINDOWS,
+        operators::OPERATORS,
         scalars::CONDITIONS,
-        scalars::CONVERSIONS,
+        conversions::CONVERSIONS,
         scalars::ARITHMETIC,
+        math::MATH,
+        bits::BITS,
         strings::STRINGS,
+        search::SEARCH,
         dates::DATES,
         strings::JSON,
         arrays::ARRAYS,
-        strings::URLS,
+        maps::MAPS,
+        network::URLS,
+        network::ADDRESSES,
+        network::TRAFFIC,
+        network::POSTHOG,
     ];
     families.into_iter().flatten()
 }
@@ -308,6 +350,8 @@ mod tests {
             names.extend(function.aliases);
             assert!(function.optional <= function.args.len(), "{}", function.name);
             assert!(!function.repeats || !function.args.is_empty(), "{}", function.name);
+            let bodies = if function.bodies.is_empty() { 0 } else { function.optional + 1 };
+            assert_eq!(function.bodies.len(), bodies, "{}", function.name);
             assert!(function.parameters.0 <= function.parameters.1, "{}", function.name);
             let skips = matches!(function.nulls, Nulls::SkipToZero | Nulls::Skip);
             assert_eq!(skips, function.kind == FunctionKind::Aggregate, "{}", function.name);

@@ -28,7 +28,11 @@
 //!   [`limits::PLAN_NESTING_MAX`] levels and the casts between them.
 
 pub mod ast;
+pub mod build;
+pub mod clauses;
+mod completion;
 mod error;
+pub mod filter;
 pub mod functions;
 pub mod limits;
 mod parse;
@@ -36,20 +40,37 @@ mod placeholders;
 pub mod plan;
 mod print;
 mod resolve;
+pub mod system;
 pub mod tables;
+pub mod template;
 mod token;
 pub mod types;
 mod visit;
 
+pub use completion::{Cursor, Place, cursor_at};
 pub use error::{Error, Position, Reason, Result, Span};
 pub use parse::{parse, parse_expr};
 pub use placeholders::{PlaceholderValues, fill, fill_expr};
-pub use resolve::{Filters, Project, has_aggregate, resolve};
+pub use resolve::{ActionSchema, Filters, Project, has_aggregate, resolve};
+pub use visit::table_names;
 
 /// All identifiers and string literals of a statement or an expression, up to the first lexical error:
 /// a superset of the names that its meaning depends on.
 pub fn identifiers_and_strings(text: &str) -> Vec<String> {
     token::identifiers_and_strings(text)
+}
+
+/// How a statement names an action.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ActionName {
+    Id(i64),
+    Name(String),
+}
+
+/// The actions that a statement or an expression names in `matchesAction()`, up to the first lexical
+/// error.
+pub fn called_actions(text: &str) -> Vec<ActionName> {
+    token::called_actions(text)
 }
 
 /// Parses, fills placeholders and resolves.

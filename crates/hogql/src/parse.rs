@@ -1,8 +1,11 @@
 //! The recursive-descent parser.
 
+mod desugar;
 mod expr;
+mod from;
 mod primary;
 mod select;
+mod tags;
 
 pub(crate) use expr::Level;
 
@@ -11,7 +14,7 @@ use crate::error::{Checked, Fault, Reason, Result, Span};
 use crate::limits::{LIST_MAX, NESTING_MAX};
 use crate::token::{SpannedToken, Token, tokenize};
 
-/// Reserved words: names only in quotes.
+/// Reserved words: an alias without `AS` and a table must be quoted to have such a name.
 pub(crate) const RESERVED: &[&str] = &[
     "and",
     "array",
@@ -53,6 +56,7 @@ pub(crate) const RESERVED: &[&str] = &[
     "order",
     "over",
     "prewhere",
+    "qualify",
     "right",
     "sample",
     "select",
@@ -71,11 +75,46 @@ pub(crate) fn is_reserved(word: &str) -> bool {
     RESERVED.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()
 }
 
+/// Reserved words that are no field either: where an expression is expected, they are a mistake.
+const NEVER_FIELDS: &[&str] = &[
+    "and",
+    "as",
+    "between",
+    "by",
+    "case",
+    "distinct",
+    "else",
+    "except",
+    "from",
+    "having",
+    "ilike",
+    "in",
+    "intersect",
+    "is",
+    "join",
+    "like",
+    "limit",
+    "not",
+    "on",
+    "or",
+    "select",
+    "then",
+    "union",
+    "using",
+    "when",
+    "where",
+    "with",
+];
+
+pub(crate) fn is_never_field(word: &str) -> bool {
+    NEVER_FIELDS.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()
+}
+
 /// Parses a statement.
 pub fn parse(text: &str) -> Result<Query> {
     Parser::run(text, |parser| {
         let query = parser.query()?;
-        parser.eat(";");
+        while parser.eat(";") {}
         Ok(query)
     })
 }
@@ -97,12 +136,14 @@ struct Parser {
     depth: usize,
     /// Height of the tallest subtree of the current expression so far.
     height: usize,
+    /// Tokens whose expressions stand twice in the tree.
+    copied: usize,
 }
 
 impl Parser {
     fn run<T>(text: &str, read: impl FnOnce(&mut Self) -> Checked<T>) -> Result<T> {
         let parsed = tokenize(text).and_then(|tokens| {
-            let mut parser = Self { tokens, at: 0, depth: 0, height: 0 };
+            let mut parser = Self { tokens, at: 0, depth: 0, height: 0, copied: 0 };
             let parsed = read(&mut parser)?;
             match parser.token() {
                 Token::End => Ok(parsed),
@@ -217,6 +258,40 @@ impl Parser {
         self.try_name().ok_or_else(|| self.unexpected(expected))
     }
 
+    /// A name after `AS`: every word is one, and so is a string.
+    fn alias_name(&mut self, expected: &str) -> Checked<Name> {
+        match self.token() {
+            Token::Word(text) | Token::Quoted(text) => {
+                let name = Name::new(text.clone(), self.span());
+                self.advance();
+                Ok(name)
+            }
+            Token::String(text) if !text.is_empty() => {
+                let name = Name::new(text.clone(), self.span());
+                self.advance();
+                Ok(name)
+            }
+            _ => Err(self.unexpected(expected)),
+        }
+    }
+
+    /// A name where an expression or a table is expected: also a reserved word that is no mistake there.
+    fn field_name(&mut self, expected: &str) -> Checked<Name> {
+        match self.token() {
+            Token::Word(word) if !is_never_field(word) => self.alias_name(expected),
+            Token::Quoted(_) => self.alias_name(expected),
+            _ => Err(self.unexpected(expected)),
+        }
+    }
+
+    /// Names in parentheses.
+    fn names(&mut self, expected: &str) -> Checked<Vec<Name>> {
+        self.expect("(")?;
+        let names = self.list(|parser| parser.alias_name(expected))?;
+        self.expect(")")?;
+        Ok(names)
+    }
+
     /// After a dot, every word is a name.
     fn member(&mut self) -> Checked<Name> {
         if let Token::Word(word) = self.token() {
@@ -247,12 +322,39 @@ impl Parser {
         Ok(())
     }
 
+    /// As [`Self::list`], with a comma allowed after the last item.
+    fn clause<T>(&mut self, mut item: impl FnMut(&mut Self) -> Checked<T>) -> Checked<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.eat(",") {
+            if self.ends_clause() {
+                break;
+            }
+            self.push(&mut items, &mut item)?;
+        }
+        Ok(items)
+    }
+
+    /// Whether a list cannot go on here.
+    fn ends_clause(&self) -> bool {
+        const NEXT: [&str; 8] =
+            ["from", "prewhere", "where", "having", "qualify", "limit", "union", "settings"];
+        match self.token() {
+            Token::End | Token::Symbol(")" | "]" | ";") => true,
+            Token::Word(_) => {
+                NEXT.iter().any(|word| self.is_word(word))
+                    || ["group", "order"].iter().any(|word| self.is_word(word))
+                        && self.word_ahead(1, "by")
+            }
+            _ => false,
+        }
+    }
+
     /// Comma-separated expressions up to a closing symbol, possibly none.
     fn exprs_until(&mut self, close: &str) -> Checked<Vec<Expr>> {
         if self.eat(close) {
             return Ok(Vec::new());
         }
-        let items = self.list(Self::expr)?;
+        let items = self.clause(Self::aliased)?;
         if self.eat(close) { Ok(items) } else { Err(self.unexpected(format!("',' or '{close}'"))) }
     }
 

@@ -20,8 +20,22 @@ pub struct PlaceholderValues {
     pub variables: BTreeMap<String, Value>,
 }
 
-/// Replaces every placeholder except `{filters}`: its meaning depends on the filtered table, and
-/// [`crate::resolve()`] expands it. `text` is the source of `query`, for positions in errors.
+impl PlaceholderValues {
+    /// The value of a placeholder; further names are members of objects.
+    fn get(&self, chain: &[Name]) -> Option<&Value> {
+        let (value, members) = match chain {
+            [first, name, members @ ..] if first.text == "variables" => {
+                (self.variables.get(&name.text)?, members)
+            }
+            [name, members @ ..] => (self.values.get(&name.text)?, members),
+            [] => return None,
+        };
+        members.iter().try_fold(value, |value, member| value.get(&member.text))
+    }
+}
+
+/// Replaces every placeholder except `{filters}` and the bounds of its date range: their meaning
+/// depends on the filtered table, and [`crate::resolve()`] expands them. `text` is the source of `query`, for positions in errors.
 pub fn fill(mut query: Query, text: &str, values: &PlaceholderValues) -> Result<Query> {
     let mut filler = Filler { values, nodes: 0, bytes: 0 };
     exprs_of_query(&mut query, &mut |expr| filler.expr(expr))
@@ -40,6 +54,22 @@ pub(crate) fn is_filters(chain: &[Name]) -> bool {
     matches!(chain, [name] if name.text == "filters")
 }
 
+/// An end of the date range that `{filters.dateRange.from}` or `{filters.dateRange.to}` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DateBound {
+    From,
+    To,
+}
+
+pub(crate) fn date_bound(chain: &[Name]) -> Option<DateBound> {
+    let [filters, range, bound] = chain else { return None };
+    match (filters.text.as_str(), range.text.as_str(), bound.text.as_str()) {
+        ("filters", "dateRange", "from") => Some(DateBound::From),
+        ("filters", "dateRange", "to") => Some(DateBound::To),
+        _ => None,
+    }
+}
+
 struct Filler<'a> {
     values: &'a PlaceholderValues,
     /// Inserted so far, counting each use of a value.
@@ -52,15 +82,11 @@ impl Filler<'_> {
         let ExprKind::Placeholder(chain) = &expr.kind else {
             return exprs_of_expr(expr, &mut |inner| self.expr(inner));
         };
-        if is_filters(chain) {
+        if is_filters(chain) || date_bound(chain).is_some() {
             return Ok(());
         }
-        let value = match &chain[..] {
-            [name] => self.values.values.get(&name.text),
-            [first, name] if first.text == "variables" => self.values.variables.get(&name.text),
-            _ => None,
-        };
-        let Some(value) = value else {
+        let values = self.values;
+        let Some(value) = values.get(chain) else {
             let names: Vec<&str> = chain.iter().map(|name| name.text.as_str()).collect();
             return Err(Fault::new(Reason::Placeholder(names.join(".")), expr.span));
         };

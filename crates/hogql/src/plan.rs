@@ -6,9 +6,9 @@ mod print;
 
 use model::{CohortId, ProjectId};
 
-use crate::ast::{Bound, FrameUnit, JoinKind, SetOp, Unit};
+use crate::ast::{Bound, FrameUnit, JoinKind, SetOp, Strictness, Unit};
 use crate::error::Span;
-use crate::functions::Function;
+use crate::functions::{Combinators, Function};
 use crate::tables::{LazyJoin, Table};
 use crate::types::Type;
 
@@ -47,6 +47,8 @@ pub struct Output {
     /// The alias, or the text of the expression.
     pub name: String,
     pub ty: Type,
+    /// Whether its values are those of properties, whose type may be unknown.
+    pub is_property: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -70,12 +72,16 @@ pub struct Select {
     /// Unnests of grouped rows; their indices continue those of `unnests`.
     pub late_unnests: Vec<Unnest>,
     pub windows: Vec<WindowCall>,
+    /// `QUALIFY`: filters rows after the windows.
+    pub qualify: Option<Expr>,
     /// One per column of the relation.
     pub columns: Vec<Expr>,
     pub distinct: bool,
     pub order: Vec<Order>,
     pub limit_by: Option<LimitBy>,
     pub limit: Option<u64>,
+    /// The limit also returns the rows that equal its last one in `order`, which is not empty.
+    pub with_ties: bool,
     pub offset: u64,
 }
 
@@ -84,6 +90,8 @@ pub struct JoinedSource {
     pub source: Source,
     /// How it joins the sources before it; None for the first.
     pub kind: Option<JoinKind>,
+    /// `All` unless the join is inner, left or right; `Semi` and `Anti` only with left and right.
+    pub strictness: Strictness,
     pub on: Option<Expr>,
 }
 
@@ -91,8 +99,11 @@ pub struct JoinedSource {
 pub enum Source {
     /// Only rows of this project: there is no table without a project.
     Table(Table, ProjectId),
-    /// The numbers from 0 to this, exclusive.
-    Numbers(u64),
+    /// This many numbers; the last one fits.
+    Numbers {
+        start: u64,
+        count: u64,
+    },
     Query(Box<Relation>),
     /// By index in the plan.
     Cte(usize),
@@ -117,12 +128,21 @@ pub struct Grouping {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregate {
     pub function: FunctionRef,
+    pub combinators: Combinators,
     pub parameters: Vec<Value>,
     pub distinct: bool,
     /// Empty for `count()`.
     pub args: Vec<Expr>,
     /// Restricts the aggregate to rows where this is true (`sumIf`).
     pub filter: Option<Expr>,
+}
+
+impl Aggregate {
+    /// The type of its result. None if the arguments do not match, which no plan contains.
+    pub fn ty(&self) -> Option<Type> {
+        let types: Vec<Type> = self.args.iter().map(|arg| arg.ty.clone()).collect();
+        self.combinators.result(self.function.0, &types)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -128,7 +128,10 @@ impl fmt::Display for ExprKind {
                 }
                 f.write_str(" END")
             }
+            Self::Columns(set) => set.fmt(f),
             Self::Cast(expr, to) => write!(f, "CAST({expr} AS {to})"),
+            Self::TryCast(expr, to) => write!(f, "TRY_CAST({expr} AS {to})"),
+            Self::Alias(expr, name) => write!(f, "({expr} AS {name})"),
             Self::Interval(count, unit) => {
                 let unit = unit.as_str().to_ascii_uppercase();
                 match &count.kind {

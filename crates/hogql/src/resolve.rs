@@ -3,6 +3,7 @@
 mod access;
 mod call;
 mod coerce;
+mod constants;
 mod expr;
 mod extract;
 mod scope;
@@ -14,12 +15,14 @@ mod windows;
 use std::collections::{BTreeMap, HashMap};
 
 use model::definition::{PropertyOwner, PropertyType};
-use model::{CohortId, ProjectId, Timestamp};
+use model::{ActionId, CohortId, ProjectId, Timestamp};
+use serde_json::Value as Json;
 
 use crate::ast;
 use crate::error::{Checked, Fault, Result, Span};
 use crate::limits::{PLAN_NESTING_MAX, PLAN_NODES_MAX, ROWS_DEFAULT, ROWS_MAX, WITH_MAX};
-use crate::plan::{Body, Output, Page, Plan, Relation};
+use crate::plan::{Body, Expr, Output, Page, Plan, Relation};
+use crate::system;
 use scope::{Named, Scope};
 
 pub use call::has_aggregate;
@@ -35,6 +38,17 @@ pub struct Project {
     /// Types of the properties that are not strings.
     pub properties: HashMap<(PropertyOwner, String), PropertyType>,
     pub cohorts: BTreeMap<CohortId, String>,
+    /// The actions that a statement may name in `matchesAction()`.
+    pub actions: BTreeMap<ActionId, ActionSchema>,
+    /// The rows of the tables of objects that a statement may read, by the table's name.
+    pub objects: BTreeMap<&'static str, Vec<Json>>,
+}
+
+/// An action: its condition refers to fields of `events`.
+#[derive(Clone, Debug)]
+pub struct ActionSchema {
+    pub name: String,
+    pub condition: ast::Expr,
 }
 
 /// The value of the `{filters}` placeholder.
@@ -55,16 +69,19 @@ pub fn resolve(
     project: &Project,
     filters: Option<&Filters>,
 ) -> Result<Plan> {
+    let query = system::expanded(query, project);
     let mut resolver = Resolver {
         project,
         filters,
         ctes: Vec::new(),
         named: Vec::new(),
         scopes: Vec::new(),
+        arguments: Vec::new(),
         nodes: 0,
         depth: 0,
+        deepest: 0,
     };
-    let resolved = resolver.query(query);
+    let resolved = resolver.query(&query);
     let mut root = resolved.map_err(|fault| fault.in_text(text))?;
     let page = take_page(&mut root);
     let zone = project.zone.clone();
@@ -77,6 +94,8 @@ pub fn resolve(
 fn take_page(root: &mut Relation) -> Page {
     let has_limit = ends_with_limit(root);
     let (limit, offset) = match &mut root.body {
+        // How many rows ties add is only known when it runs.
+        Body::Select(select) if select.with_ties => (Some(u64::MAX), 0),
         Body::Select(select) => (select.limit.take(), std::mem::take(&mut select.offset)),
         Body::Set { .. } => (has_limit.then_some(u64::MAX), 0),
     };
@@ -101,8 +120,19 @@ struct Resolver<'a> {
     named: Vec<(&'a str, Named<'a>)>,
     /// Scopes of the enclosing selects; only fields of the last are visible.
     scopes: Vec<Scope<'a>>,
+    /// Arguments of the calls whose definitions are being resolved, innermost last.
+    arguments: Vec<Vec<Argument>>,
     nodes: usize,
     depth: usize,
+    /// The greatest depth since [`Resolver::measured`] began.
+    deepest: usize,
+}
+
+/// An argument of a defined function: a definition may use it several times.
+struct Argument {
+    expr: Expr,
+    nodes: usize,
+    height: usize,
 }
 
 impl<'a> Resolver<'a> {
@@ -120,7 +150,9 @@ impl<'a> Resolver<'a> {
             }
             let named = match &with.value {
                 ast::WithValue::Query(query) => {
-                    let relation = self.deeper(with.name.span, |resolver| resolver.query(query))?;
+                    let mut relation =
+                        self.deeper(with.name.span, |resolver| resolver.query(query))?;
+                    source::rename(&mut relation.columns, &with.columns)?;
                     self.ctes.push(relation);
                     Named::Cte(self.ctes.len() - 1)
                 }
@@ -161,7 +193,8 @@ impl<'a> Resolver<'a> {
                     let message = format!("Column '{name}' cannot be both {a} and {b}");
                     return Err(Fault::invalid(message, span));
                 };
-                *column = Output { name: std::mem::take(&mut column.name), ty };
+                let is_property = column.is_property && other.is_property;
+                *column = Output { name: std::mem::take(&mut column.name), ty, is_property };
             }
             relations.push((*op, relation));
         }
@@ -190,9 +223,36 @@ impl<'a> Resolver<'a> {
             return Err(Fault::too_large(what, PLAN_NESTING_MAX, span));
         }
         self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
         let resolved = resolve(self)?;
         self.depth -= 1;
         Ok(resolved)
+    }
+}
+
+impl Resolver<'_> {
+    /// Resolves an argument and measures it.
+    fn measured(&mut self, resolve: impl FnOnce(&mut Self) -> Checked<Expr>) -> Checked<Argument> {
+        let (nodes, deepest) = (self.nodes, std::mem::replace(&mut self.deepest, self.depth));
+        let expr = resolve(self)?;
+        let height = self.deepest - self.depth;
+        self.deepest = self.deepest.max(deepest);
+        Ok(Argument { expr, nodes: self.nodes - nodes, height })
+    }
+
+    /// The argument that a definition calls `_1`, `_2` and so on, within the plan's limits.
+    fn argument(&mut self, name: &str) -> Checked<Option<Expr>> {
+        let Some(arguments) = self.arguments.last() else { return Ok(None) };
+        let no = name.strip_prefix('_').and_then(|no| no.parse::<usize>().ok()?.checked_sub(1));
+        let Some(argument) = no.and_then(|no| arguments.get(no)) else { return Ok(None) };
+        let (expr, nodes, height) = (argument.expr.clone(), argument.nodes, argument.height);
+        self.charge(nodes, expr.span)?;
+        if self.depth + height > PLAN_NESTING_MAX {
+            let what = "levels of nesting, with definitions in their places";
+            return Err(Fault::too_large(what, PLAN_NESTING_MAX, expr.span));
+        }
+        self.deepest = self.deepest.max(self.depth + height);
+        Ok(Some(expr))
     }
 }
 

@@ -54,8 +54,32 @@ impl Table {
         }
     }
 
+    /// Finds a table by its name. PostHog's `raw_` tables hold every version of a row; here a row has
+    /// one, so they are the same tables.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|table| table.name() == name)
+        let by_name = |name: &str| Self::ALL.into_iter().find(|table| table.name() == name);
+        let raw = || by_name(name.strip_prefix("raw_")?).filter(|table| *table != Self::Events);
+        by_name(name).or_else(raw)
+    }
+
+    /// Columns of the `raw_` tables that say which version of a row it is: the only one.
+    pub(crate) fn constant(self, name: &str) -> Option<u64> {
+        match (self, name) {
+            (Self::Persons | Self::PersonDistinctIds, "is_deleted" | "version") => Some(0),
+            (Self::CohortPeople, "version") => Some(0),
+            (Self::CohortPeople, "sign") => Some(1),
+            _ => None,
+        }
+    }
+
+    /// The column that another name refers to.
+    fn alias(self, name: &str) -> Option<&'static str> {
+        match self {
+            Self::Sessions => {
+                SESSION_ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, column)| *column)
+            }
+            _ => None,
+        }
     }
 
     /// Stored columns, in the order of `*`.
@@ -74,26 +98,47 @@ impl Table {
         if name == PROJECT_COLUMN {
             return Some((PROJECT_COLUMN, Kind::Int(64).into()));
         }
+        let name = self.alias(name).unwrap_or(name);
         let column_type = self.columns().iter().find(|(column, _)| *column == name);
         column_type.map(|(column, holds)| (*column, holds.ty(self)))
     }
 
+    /// Fields that are functions of a column; they are not part of `*`.
+    pub fn derived(self) -> impl Iterator<Item = &'static DerivedField> {
+        DERIVED.iter().filter(move |field| field.table == self)
+    }
+
     /// The lazy join of a field, except groups by the name of their type.
     pub fn link(self, name: &str) -> Option<LazyJoin> {
-        match (self, name) {
-            // Events store no snapshot of the person: `poe` (person on events) is the person.
-            (Self::Events, "person" | "poe") => Some(LazyJoin::Person),
-            (Self::Events, "pdi") | (Self::Persons, "pdi") => Some(LazyJoin::DistinctId),
-            (Self::Events, "session") => Some(LazyJoin::Session),
-            (Self::Events, "group_0") => Some(LazyJoin::Group(0)),
-            (Self::Events, "group_1") => Some(LazyJoin::Group(1)),
-            (Self::Events, "group_2") => Some(LazyJoin::Group(2)),
-            (Self::Events, "group_3") => Some(LazyJoin::Group(3)),
-            (Self::Events, "group_4") => Some(LazyJoin::Group(4)),
-            (Self::PersonDistinctIds | Self::CohortPeople | Self::StaticCohortPeople, "person") => {
-                Some(LazyJoin::Person)
+        self.links().iter().find(|(field, _)| *field == name).map(|(_, join)| *join)
+    }
+
+    /// Fields that refer to a row of another table.
+    pub const fn links(self) -> &'static [(&'static str, LazyJoin)] {
+        match self {
+            Self::Events => &[
+                ("person", LazyJoin::Person),
+                // Events store no snapshot of the person: `poe` (person on events) is the person.
+                ("poe", LazyJoin::Person),
+                ("pdi", LazyJoin::DistinctId),
+                ("session", LazyJoin::Session),
+                ("group_0", LazyJoin::Group(0)),
+                ("group_1", LazyJoin::Group(1)),
+                ("group_2", LazyJoin::Group(2)),
+                ("group_3", LazyJoin::Group(3)),
+                ("group_4", LazyJoin::Group(4)),
+                // Nor of the groups (`goe`, groups on events).
+                ("goe_0", LazyJoin::Group(0)),
+                ("goe_1", LazyJoin::Group(1)),
+                ("goe_2", LazyJoin::Group(2)),
+                ("goe_3", LazyJoin::Group(3)),
+                ("goe_4", LazyJoin::Group(4)),
+            ],
+            Self::Persons => &[("pdi", LazyJoin::DistinctId)],
+            Self::PersonDistinctIds | Self::CohortPeople | Self::StaticCohortPeople => {
+                &[("person", LazyJoin::Person)]
             }
-            _ => None,
+            Self::Groups | Self::Sessions => &[],
         }
     }
 
@@ -145,6 +190,16 @@ impl LazyJoin {
             Self::DistinctId | Self::Session => None,
         }
     }
+}
+
+/// A field that is a function of a column, or of a property in it.
+#[derive(Clone, Copy, Debug)]
+pub struct DerivedField {
+    pub table: Table,
+    pub name: &'static str,
+    pub function: &'static str,
+    pub column: &'static str,
+    pub property: Option<&'static str>,
 }
 
 /// The type of a stored column.
@@ -267,4 +322,57 @@ const SESSIONS: &[(&str, ColumnType)] = &[
     ("$is_bounce", ColumnType::Bool),
     ("$last_external_click_url", ColumnType::NullableString),
     ("$vitals_lcp", ColumnType::NullableFloat),
+];
+
+const fn derived(
+    table: Table,
+    name: &'static str,
+    function: &'static str,
+    column: &'static str,
+) -> DerivedField {
+    DerivedField { table, name, function, column, property: None }
+}
+
+const fn of_agent(name: &'static str, function: &'static str) -> DerivedField {
+    let property = Some("$raw_user_agent");
+    DerivedField { property, ..derived(Table::Events, name, function, "properties") }
+}
+
+const DERIVED: &[DerivedField] = &[
+    of_agent("$virt_is_bot", "isLikelyBot"),
+    of_agent("$virt_traffic_type", "getTrafficType"),
+    of_agent("$virt_traffic_category", "getTrafficCategory"),
+    of_agent("$virt_bot_name", "getBotName"),
+    of_agent("$virt_bot_operator", "getBotOperator"),
+    derived(Table::Events, "$session_id_uuid", "toUUID", "$session_id"),
+    derived(Table::Sessions, "$end_hostname", "domain", "$end_current_url"),
+    derived(Table::Sessions, "$entry_has_gclid", "notEmpty", "$entry_gclid"),
+    derived(Table::Sessions, "$entry_has_fbclid", "notEmpty", "$entry_fbclid"),
+];
+
+/// Older names of session columns, and those of PostHog's `raw_sessions`.
+const SESSION_ALIASES: &[(&str, &str)] = &[
+    ("id", "session_id"),
+    ("session_id_v7", "session_id"),
+    ("duration", "$session_duration"),
+    ("session_timestamp", "$start_timestamp"),
+    ("min_timestamp", "$start_timestamp"),
+    ("max_timestamp", "$end_timestamp"),
+    ("urls", "$urls"),
+    ("entry_url", "$entry_current_url"),
+    ("end_url", "$end_current_url"),
+    ("exit_url", "$exit_current_url"),
+    ("last_external_click_url", "$last_external_click_url"),
+    ("initial_referring_domain", "$entry_referring_domain"),
+    ("initial_utm_source", "$entry_utm_source"),
+    ("initial_utm_campaign", "$entry_utm_campaign"),
+    ("initial_utm_medium", "$entry_utm_medium"),
+    ("initial_utm_term", "$entry_utm_term"),
+    ("initial_utm_content", "$entry_utm_content"),
+    ("initial_gclid", "$entry_gclid"),
+    ("initial_gad_source", "$entry_gad_source"),
+    ("initial_fbclid", "$entry_fbclid"),
+    ("pageview_count", "$pageview_count"),
+    ("autocapture_count", "$autocapture_count"),
+    ("vitals_lcp", "$vitals_lcp"),
 ];

@@ -256,6 +256,11 @@ pub(crate) fn named(name: &TypeName) -> Checked<Type> {
             }
             _ => Err(bad()),
         },
+        // How values are stored does not concern their type.
+        "lowcardinality" => match &name.args[..] {
+            [TypeArg::Type(inner)] => named(inner),
+            _ => Err(bad()),
+        },
         "nullable" => match &name.args[..] {
             [TypeArg::Type(inner)] => Ok(named(inner)?.or_null(true)),
             _ => Err(bad()),

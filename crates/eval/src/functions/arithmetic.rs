@@ -17,7 +17,9 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
         "divide" => floats(site, |a, b| a / b)?,
         "intDiv" => int_div(site, &kind, true)?,
         "intDivOrZero" => int_div(site, &kind, false)?,
-        "modulo" => modulo(site, &kind)?,
+        "modulo" => modulo(site, &kind, Remainder::OfTruncation)?,
+        "moduloOrZero" => modulo(site, &kind, Remainder::OrZero)?,
+        "positiveModulo" => modulo(site, &kind, Remainder::Positive)?,
         "negate" => match kind {
             Kind::Float => float(site, |value| -value)?,
             Kind::Decimal(scale) => call(move |args| {
@@ -70,7 +72,11 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
         }
         "gcd" => divisors(site, &kind, |a, b| Some(gcd(a, b)))?,
         "lcm" => divisors(site, &kind, |a, b| {
-            if a == 0 || b == 0 { None } else { Some((a / gcd(a, b)).wrapping_mul(b)) }
+            if a == 0 || b == 0 {
+                None
+            } else {
+                Some((a / gcd(a, b)).wrapping_mul(b).wrapping_abs())
+            }
         })?,
         "pi" => constant(std::f64::consts::PI),
         "e" => constant(std::f64::consts::E),
@@ -199,17 +205,32 @@ fn int_div(site: &mut CallSite, kind: &Kind, refuse: bool) -> Result<CompiledCal
     .fallible_if(refuse))
 }
 
-fn modulo(site: &mut CallSite, kind: &Kind) -> Result<CompiledCall> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Remainder {
+    OfTruncation,
+    /// As `OfTruncation`, and 0 instead of an error.
+    OrZero,
+    Positive,
+}
+
+fn modulo(site: &mut CallSite, kind: &Kind, which: Remainder) -> Result<CompiledCall> {
     let span = site.span;
     let kinds = [site.kind(0).clone(), site.kind(1).clone()];
     Ok(match kind.clone() {
+        Kind::Float if which == Remainder::Positive => floats(site, |a, b| {
+            let rest = a % b;
+            if rest < 0.0 { rest + b.abs() } else { rest }
+        })?,
         Kind::Float => floats(site, |a, b| a % b)?,
         Kind::Decimal(scale) => {
             site.cast_all(kind)?;
             call(move |args| {
                 let (a, b) = (args.decimals(0), args.decimals(1));
-                args.try_decimals(scale, |row| {
-                    a.at(row).checked_rem(b.at(row)).map(Some).ok_or_else(|| by_zero(span))
+                args.try_decimals(scale, |row| match (b.at(row), which) {
+                    (0, Remainder::OrZero) => Ok(Some(0)),
+                    (0, _) => Err(by_zero(span)),
+                    (b, Remainder::Positive) => Ok(Some(a.at(row).wrapping_rem_euclid(b))),
+                    (b, _) => Ok(Some(a.at(row).wrapping_rem(b))),
                 })
             })
             .fallible()
@@ -219,11 +240,16 @@ fn modulo(site: &mut CallSite, kind: &Kind) -> Result<CompiledCall> {
             args.try_ints(|row| {
                 let (a, b) =
                     (numeric_value(&kinds[0], a.at(row)), numeric_value(&kinds[1], b.at(row)));
-                let rest = a.checked_rem(b).ok_or_else(|| by_zero(span))?;
+                let rest = match (b, which) {
+                    (0, Remainder::OrZero) => 0,
+                    (0, _) => return Err(by_zero(span)),
+                    (b, Remainder::Positive) => a.rem_euclid(b),
+                    (b, _) => a % b,
+                };
                 Ok(Some(wrap(&kind, rest as i64)))
             })
         })
-        .fallible(),
+        .fallible_if(which != Remainder::OrZero),
     })
 }
 

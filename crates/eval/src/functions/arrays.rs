@@ -9,6 +9,7 @@ use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
 use arrow_select::concat::concat;
 use hogql::types::{Kind, Type};
 
+use super::search::number_lists as numbers;
 use super::{CallSite, CompiledCall, call, predicate};
 use crate::error::{Error, Result};
 use crate::limits::meter::{self, GrowingBuffer};
@@ -45,8 +46,31 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
                 }))
             })
         }
+        "countEqual" => {
+            let kinds = common_element(site)?;
+            call(move |args| {
+                let (lists, search) = (args.lists(0), Search::new(&kinds, args));
+                Ok(args.map_ints(|row| search.count(&lists, row)))
+            })
+        }
+        "hasSubstr" => has_sequence(site)?,
+        "arrayEnumerateDense" => enumerate(site, |numbers, key| {
+            let next = numbers.len() as i64 + 1;
+            *numbers.entry(key).or_insert(next)
+        }),
+        "arrayEnumerateUniq" => enumerate(site, |numbers, key| {
+            let count = numbers.entry(key).or_default();
+            *count += 1;
+            *count
+        }),
+        "arrayResize" => resize(site)?,
+        "arrayWithConstant" => with_constant(site),
+        "arrayRotateLeft" => rotate(site, 1),
+        "arrayRotateRight" => rotate(site, -1),
         "hasAny" | "hasAll" => has_any_or_all(site)?,
-        "arrayReverse" => pick(site, |range, out| out.extend(range.rev().map(|at| at as u32))),
+        "arrayReverse" | "reverse" => {
+            pick(site, |range, out| out.extend(range.rev().map(|at| at as u32)))
+        }
         "arrayPopBack" => pick(site, |range, out| {
             out.extend(range.start as u32..range.end.saturating_sub(1).max(range.start) as u32);
         }),
@@ -180,6 +204,126 @@ impl<'a> Search<'a> {
         let wanted = self.wanted.at(if self.mask { 0 } else { row });
         lists.at(row).find(|at| self.elements.at(*at) == wanted)
     }
+
+    fn count(&self, lists: &Lists, row: usize) -> i64 {
+        let wanted = self.wanted.at(if self.mask { 0 } else { row });
+        lists.at(row).filter(|at| self.elements.at(*at) == wanted).count() as i64
+    }
+}
+
+/// Whether the second array occurs in the first, in one piece.
+fn has_sequence(site: &mut CallSite) -> Result<CompiledCall> {
+    let Some(common) = site.args[0].ty.common(&site.args[1].ty) else {
+        return Err(site.invalid("The arrays are of different types"));
+    };
+    site.cast_all(&common.kind)?;
+    let kind = common.element().map_or(Kind::Null, |element| element.kind.clone());
+    Ok(predicate(move |args| {
+        let (lists, wanted) = (args.lists(0), args.lists(1));
+        let (keys, wanted_keys) = (Keys::new(&kind, lists.values), Keys::new(&kind, wanted.values));
+        args.try_bools(|row| {
+            let (list, part) = (lists.at(row), wanted.at(row));
+            if part.len() > list.len() {
+                return Ok(false);
+            }
+            for start in list.start..=list.end - part.len() {
+                meter::work(1 + part.len())?;
+                let mut pairs = part.clone().zip(start..);
+                if pairs.all(|(wanted, at)| wanted_keys.at(wanted) == keys.at(at)) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+    }))
+}
+
+/// A number for each element, from the numbers that its row's elements had before it.
+fn enumerate(
+    site: &CallSite,
+    number: impl for<'k> Fn(&mut AHashMap<Key<'k>, i64>, Key<'k>) -> i64 + Send + Sync + 'static,
+) -> CompiledCall {
+    let (element, span) = (site.element(), site.span);
+    let kind = site.args[0].ty.element().map_or(Kind::Null, |element| element.kind.clone());
+    call(move |args| {
+        let lists = args.lists(0);
+        let keys = Keys::new(&kind, lists.values);
+        numbers(args, &element, span, |row, out| {
+            let _charge = meter::charge_large(lists.at(row).len() * KEY_BYTES)?;
+            let mut seen = AHashMap::new();
+            out.extend(lists.at(row).map(|at| number(&mut seen, keys.at(at))));
+            Ok(())
+        })
+    })
+}
+
+/// `arrayResize`: cuts an array, or extends it with a value; a negative size counts from its end.
+fn resize(site: &mut CallSite) -> Result<CompiledCall> {
+    let (element, span) = (site.element(), site.span);
+    site.cast(0, &site.ty.kind)?;
+    if site.args.len() > 2 {
+        site.cast(2, &element.kind)?;
+    }
+    Ok(call(move |args| {
+        let (lists, sizes) = (args.lists(0), args.ints(1));
+        let extender = match args.columns.get(2) {
+            Some(column) => Arc::clone(&column.array),
+            None => crate::vector::types::null_or_default(&element, 1)?,
+        };
+        let _charge = meter::charge_large(size_of_values(lists.values))?;
+        let values = concat(&[lists.values, &extender])?;
+        let base = lists.values.len();
+        args.pick_lists(&element, &values, span, |row, out| {
+            let list = lists.at(row);
+            let size = if args.is_null(1, row) { 0 } else { sizes.at(row) };
+            let wanted = usize::try_from(size.unsigned_abs()).unwrap_or(usize::MAX);
+            check_elements(out.len().saturating_add(wanted), span)?;
+            let more = base + if args.columns.len() > 2 { args.row_of(2, row) } else { 0 };
+            let fill = std::iter::repeat_n(more as u32, wanted.saturating_sub(list.len()));
+            let kept = wanted.min(list.len());
+            if size < 0 {
+                out.extend(fill.chain((list.end - kept..list.end).map(|at| at as u32)));
+            } else {
+                out.extend((list.start..list.start + kept).map(|at| at as u32).chain(fill));
+            }
+            Ok(())
+        })
+    }))
+}
+
+fn with_constant(site: &CallSite) -> CompiledCall {
+    let (element, span) = (site.element(), site.span);
+    call(move |args| {
+        let counts = args.ints(0);
+        args.pick_lists(&element, &args.columns[1].array, span, |row, out| {
+            let count = if args.is_null(0, row) { 0 } else { counts.at(row) };
+            let Ok(count) = usize::try_from(count) else {
+                return Err(Error::invalid("The length of an array is not negative", span));
+            };
+            check_elements(out.len().saturating_add(count), span)?;
+            out.extend(std::iter::repeat_n(args.row_of(1, row) as u32, count));
+            Ok(())
+        })
+    })
+    .fallible()
+}
+
+fn rotate(site: &CallSite, direction: i64) -> CompiledCall {
+    let (element, span) = (site.element(), site.span);
+    call(move |args| {
+        let (lists, counts) = (args.lists(0), args.ints(1));
+        args.pick_lists(&element, lists.values, span, |row, out| {
+            let range = lists.at(row);
+            if range.is_empty() {
+                return Ok(());
+            }
+            let turn = (i128::from(counts.at(row)) * i128::from(direction))
+                .rem_euclid(range.len() as i128) as usize;
+            let middle = range.start + turn;
+            out.extend((middle..range.end).chain(range.start..middle).map(|at| at as u32));
+            Ok(())
+        })
+    })
 }
 
 fn has_any_or_all(site: &mut CallSite) -> Result<CompiledCall> {
@@ -299,24 +443,6 @@ fn slice(site: &CallSite) -> CompiledCall {
             Ok(())
         })
     })
-}
-
-fn numbers(
-    args: &Args,
-    element: &Type,
-    span: hogql::Span,
-    mut f: impl FnMut(usize, &mut Vec<i64>) -> Result<()>,
-) -> Result<ArrayRef> {
-    let (mut values, mut offsets) = (Vec::new(), vec![0]);
-    let mut charge = GrowingBuffer::default();
-    for row in 0..args.rows {
-        if args.is_valid(row) {
-            f(row, &mut values)?;
-        }
-        offsets.push(check_elements(values.len(), span)?);
-        charge.grow_to(values.len() * size_of::<i64>())?;
-    }
-    wide_list(element, offsets, Arc::new(Int64Array::from(values)))
 }
 
 fn range(site: &mut CallSite) -> Result<CompiledCall> {

@@ -3,14 +3,17 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use ahash::AHashMap;
 use arrow_array::{Array, ArrayRef};
-use hogql::types::Kind;
+use hogql::types::{Kind, Type};
 
 use super::{CallSite, CompiledCall, call, predicate};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::limits::meter;
 use crate::run::compare::{self, comparer};
 use crate::vector::column::{Args, Column};
 use crate::vector::gather::interleave;
+use crate::vector::keys::{Key, Keys};
 use crate::vector::types::without_nulls;
 
 pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
@@ -46,6 +49,23 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
                 Ok(args.map_bools(|row| values.at(row).is_finite()))
             })
         }
+        "isInfinite" => {
+            site.cast(0, &Kind::Float)?;
+            predicate(|args| {
+                let values = args.floats(0);
+                Ok(args.map_bools(|row| values.at(row).is_infinite()))
+            })
+        }
+        "xor" => {
+            site.cast_all(&Kind::Bool)?;
+            predicate(|args| {
+                let sides: Vec<_> = (0..args.columns.len()).map(|no| args.ints(no)).collect();
+                Ok(args.map_bools(|row| {
+                    sides.iter().filter(|side| side.at(row) != 0).count() % 2 == 1
+                }))
+            })
+        }
+        "transform" => transform(site)?,
         "ifNotFinite" => {
             if site.ty.kind != Kind::Float {
                 // Only floats can be infinite or NaN.
@@ -100,6 +120,61 @@ fn null_if(site: &mut CallSite) -> Result<CompiledCall> {
         let array = args.columns[0].expand(args.rows)?;
         Ok(arrow_select::nullif::nullif(&array, &equal)?)
     }))
+}
+
+/// `transform`: the element of the third argument at the position of the first in the second.
+fn transform(site: &mut CallSite) -> Result<CompiledCall> {
+    let element = |no: usize| site.args[no].ty.element().cloned();
+    let (Some(from), Some(to)) = (element(1), element(2)) else {
+        return Err(site.invalid("transform takes two arrays"));
+    };
+    let Some(key) = site.args[0].ty.common(&from) else {
+        return Err(site.invalid("transform looks up a value of another type"));
+    };
+    let (ty, span) = (site.ty.clone(), site.span);
+    if site.args.len() < 4 {
+        let value = site.args[0].clone();
+        site.args.push(value);
+    }
+    site.cast(0, &key.kind)?;
+    site.cast(1, &Type::array(Type { kind: key.kind.clone(), ..from }).kind)?;
+    site.cast(2, &Type::array(Type { kind: ty.kind.clone(), ..to }).kind)?;
+    site.cast(3, &ty.kind)?;
+    Ok(call(move |args| {
+        let (from, to) = (args.lists(1), args.lists(2));
+        let wanted = Keys::new(&key.kind, &args.columns[0].array);
+        let known = Keys::new(&key.kind, from.values);
+        let constant = args.columns[1].constant;
+        // A constant list is searched by hash, once for all rows.
+        let mut found: AHashMap<Key, usize> = AHashMap::new();
+        if constant {
+            let _charge = meter::charge_large(from.at(0).len() * 2 * size_of::<Key>())?;
+            for (no, at) in from.at(0).enumerate() {
+                found.entry(known.at(at)).or_insert(no);
+            }
+        }
+        let arrays = [Arc::clone(to.values), Arc::clone(&args.columns[3].array)];
+        let mut positions = Vec::with_capacity(args.rows);
+        for row in 0..args.rows {
+            let (from, to) = (from.at(row), to.at(row));
+            if from.len() != to.len() {
+                return Err(Error::invalid("The arrays have different lengths", span));
+            }
+            let wanted = wanted.at(args.row_of(0, row));
+            let no = if constant {
+                found.get(&wanted).copied()
+            } else {
+                meter::work(from.len())?;
+                from.clone().position(|at| known.at(at) == wanted)
+            };
+            positions.push(match no {
+                Some(no) => (0, to.start + no),
+                None => (1, args.row_of(3, row)),
+            });
+        }
+        interleave(&arrays, &positions)
+    })
+    .fallible())
 }
 
 fn extreme(site: &mut CallSite, wanted: Ordering) -> Result<CompiledCall> {

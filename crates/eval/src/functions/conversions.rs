@@ -6,46 +6,21 @@ use hogql::types::{Kind, Type};
 
 use super::{CallSite, CompiledCall, call};
 use crate::error::Result;
+use crate::values::cast;
 use crate::values::format::{Style, ValueFormatter};
-use crate::values::{cast, parse};
+use crate::vector::column::{Args, Column};
 use crate::vector::types::without_nulls;
 
 pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     let from = site.args.first().map_or_else(|| Kind::Null.into(), |arg| arg.ty.clone());
     let is_text = from.kind.is_string();
     Ok(Some(match site.name {
-        "toString" => site.as_cast(from, false)?,
-        "toInt"
-        | "toFloat"
-        | "toUUID"
-        | "toDecimal"
-        | "toDateTime"
-        | "toDateTime64"
-        | "parseDateTimeBestEffort" => {
+        "toString" => {
             let kind = unzoned(site, &from);
-            site.as_cast(Type { kind, ..from }, is_text)?
-        }
-        "toDate" => {
-            let kind = unzoned(site, &from);
-            site.as_cast(Type { kind, ..from }, is_text)?
+            site.as_cast(Type { kind, ..from }, false)?
         }
         "toBool" => site.as_cast(from, false)?,
-        "toIntOrZero" | "toFloatOrZero" => {
-            let to = Type { kind: site.ty.kind.clone(), nullable: true };
-            let cast = cast::between(&from, &to, true, site.span, site.context)?;
-            call(move |args| {
-                let array = &args.columns[0].array;
-                let Some(cast) = &cast else { return Ok(Arc::clone(array)) };
-                let values = without_nulls(&cast(array)?)?;
-                super::conditions::with_nulls(&values, args.nulls.clone())
-            })
-        }
-        "toFloatOrDefault" => {
-            if site.args.len() > 1 {
-                site.cast(1, &Kind::Float)?;
-            }
-            float_or_default(site, is_text)?
-        }
+        "UUIDv7ToDateTime" => milliseconds_of_uuid(site)?,
         "toJSONString" => {
             let (context, span) = (Arc::clone(site.context), site.span);
             call(move |args| {
@@ -61,35 +36,101 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
             let span = site.span;
             call(move |args| args.map_strings(span, |_, out| out.push_str(&name)))
         }
-        _ => return Ok(None),
+        name => match on_failure(name) {
+            None => return Ok(None),
+            Some(OnFailure::Null) => {
+                let kind = unzoned(site, &from);
+                site.as_cast(Type { kind, ..from }, is_text)?
+            }
+            Some(OnFailure::Default) => or_default(site, &from)?,
+        },
     }))
+}
+
+/// What a conversion gives for a string that it cannot read.
+#[derive(Clone, Copy)]
+enum OnFailure {
+    Null,
+    /// The second argument of `OrDefault`, otherwise the default of the type.
+    Default,
+}
+
+fn on_failure(name: &str) -> Option<OnFailure> {
+    let zero = name.strip_suffix("OrZero").or_else(|| name.strip_suffix("OrDefault"));
+    let base = zero.unwrap_or(name);
+    let is_number = ["toInt", "toUInt", "toFloat"].iter().any(|family| {
+        base.strip_prefix(family).is_some_and(|bits| matches!(bits, "" | "8" | "16" | "32" | "64"))
+    });
+    let is_other = matches!(
+        base,
+        "toUUID"
+            | "toDecimal"
+            | "toDate"
+            | "toDateTime"
+            | "toDateTime64"
+            | "parseDateTimeBestEffort"
+    );
+    let how = if zero.is_some() { OnFailure::Default } else { OnFailure::Null };
+    (is_number || is_other).then_some(how)
+}
+
+fn or_default(site: &mut CallSite, from: &Type) -> Result<CompiledCall> {
+    let to = Type { kind: site.ty.kind.clone(), nullable: true };
+    let read = cast::between(from, &to, true, site.span, site.context)?;
+    let has_default = site.name.ends_with("OrDefault") && site.args.len() > 1;
+    site.args.truncate(if has_default { 2 } else { 1 });
+    if has_default {
+        site.cast(1, &to.kind)?;
+    }
+    let keeps_nulls = !site.name.ends_with("OrDefault");
+    Ok(call(move |args| {
+        let array = &args.columns[0].array;
+        let values = match &read {
+            Some(read) => read(array)?,
+            None => Arc::clone(array),
+        };
+        let values = if has_default {
+            let sides = [
+                Column { array: values, constant: args.columns[0].constant },
+                args.columns[1].clone(),
+            ];
+            let sides = Args { columns: &sides, rows: args.rows, nulls: None };
+            let chosen =
+                super::conditions::choose(&sides, |row| usize::from(sides.is_null(0, row)))?;
+            without_nulls(&chosen)?
+        } else {
+            without_nulls(
+                &Column { array: values, constant: args.columns[0].constant }.expand(args.rows)?,
+            )?
+        };
+        let nulls = args.nulls.clone().filter(|_| keeps_nulls);
+        super::conditions::with_nulls(&values, nulls)
+    }))
+}
+
+/// The time that a version 7 UUID begins with; 1970 for others.
+fn milliseconds_of_uuid(site: &mut CallSite) -> Result<CompiledCall> {
+    site.cast(0, &Kind::Uuid)?;
+    site.args.truncate(1);
+    Ok(call(|args| {
+        let ids = args.uuids(0);
+        Ok(args.map_ints(|row| {
+            let id = ids.at(row);
+            if id.get_version_num() == 7 { ((id.as_u128() >> 80) as i64) * 1_000 } else { 0 }
+        }))
+    })
+    .fallible())
 }
 
 /// The argument's kind; for `toDate` of a date-time, in the zone that the call names.
 fn unzoned(site: &CallSite, from: &Type) -> Kind {
     let zone_at = if site.name == "toDateTime64" { 2 } else { 1 };
     match (&from.kind, site.name) {
-        (Kind::DateTime(date_time), "toDate") => {
+        (Kind::DateTime(date_time), "toDate" | "toString") => {
             let mut date_time = date_time.clone();
             date_time.zone = site.string(zone_at).or(date_time.zone);
             Kind::DateTime(date_time)
         }
         (kind, _) => kind.clone(),
     }
-}
-
-fn float_or_default(site: &mut CallSite, is_text: bool) -> Result<CompiledCall> {
-    let has_default = site.args.len() > 1;
-    if !is_text {
-        site.cast(0, &Kind::Float)?;
-    }
-    Ok(call(move |args| {
-        let default = |row: usize| if has_default { args.floats(1).at(row) } else { 0.0 };
-        if !is_text {
-            let values = args.floats(0);
-            return Ok(args.map_floats(|row| values.at(row)));
-        }
-        let strings = args.strings(0);
-        Ok(args.map_floats(|row| parse::float(strings.at(row)).unwrap_or_else(|| default(row))))
-    }))
 }

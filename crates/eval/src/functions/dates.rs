@@ -30,6 +30,35 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
             let from = site.args[0].ty.clone();
             site.as_cast(from, false)?
         }
+        "fromUnixTimestamp64Second" => from_unix(site, SECOND),
+        "fromUnixTimestamp64Milli" => from_unix(site, 1_000),
+        "fromUnixTimestamp64Micro" => from_unix(site, 1),
+        "makeDate" => call(|args| {
+            let parts: Vec<_> = (0..3).map(|no| args.ints(no)).collect();
+            Ok(args.map_ints(|row| {
+                let [year, month, day] = std::array::from_fn(|no| parts[no].at(row));
+                day_or_first(year, month, day)
+            }))
+        }),
+        "makeDateTime" => make_date_time(site),
+        "toStartOfISOYear" => from_day(site, |day| {
+            let fourth = days_of(iso_week(day).0, 1, 4);
+            fourth + 1 - weekday(fourth)
+        }),
+        "toLastDayOfWeek" => {
+            let monday = site.int(1).map_or(site.context.week_starts_monday, |mode| mode % 2 != 0);
+            site.args.truncate(1);
+            from_day(site, move |day| {
+                day + if monday { 7 - weekday(day) } else { 6 - weekday(day) % 7 }
+            })
+        }
+        "dateName" => date_name(site)?,
+        "timeZoneOf" => {
+            let name = reader(site, 0).zone.iana_name().unwrap_or("UTC").to_owned();
+            let span = site.span;
+            site.args.clear();
+            call(move |args| args.map_strings(span, |_, out| out.push_str(&name)))
+        }
         "toStartOfYear" => first_day(site, Unit::Year),
         "toStartOfQuarter" => first_day(site, Unit::Quarter),
         "toStartOfMonth" => first_day(site, Unit::Month),
@@ -48,7 +77,7 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
             let (year, month, _) = civil(day);
             days_of(year, month, days_of_month(year, month))
         }),
-        "toStartOfDay" => date_time(site, |at, clock| {
+        "toStartOfDay" => date_time_of(zoned(site, 0, 1), |at, clock| {
             let day = clock.day(at);
             clock.start_of_day(day)
         }),
@@ -61,14 +90,17 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
         "timeSlot" => within_day(site, 30 * MINUTE),
         "dateTrunc" => {
             let unit = unit_of(site, 0)?;
-            site.args.remove(0);
+            let reader = zoned(site, 1, 2);
+            site.args = vec![site.args[1].clone()];
             match units::micros_of(unit) {
-                Some(micros) => within_day(site, micros),
-                None if unit == Unit::Day => date_time(site, |at, clock| {
+                Some(micros) => date_time_of(reader, move |at, clock| {
+                    units::start_within_day(micros, at, clock)
+                }),
+                None if unit == Unit::Day => date_time_of(reader, |at, clock| {
                     let day = clock.day(at);
                     clock.start_of_day(day)
                 }),
-                None => first_day(site, unit),
+                None => part_of(reader, move |local| units::first_day(unit, local.div_euclid(DAY))),
             }
         }
         "toStartOfInterval" => start_of_interval(site)?,
@@ -148,9 +180,21 @@ fn reader(site: &CallSite, no: usize) -> Reader {
     Reader::of(site.kind(no), site.context)
 }
 
+/// As [`reader`], in the zone that another argument names.
+fn zoned(site: &CallSite, no: usize, zone: usize) -> Reader {
+    let mut reader = reader(site, no);
+    if let Some(zone) = site.string(zone) {
+        reader.zone = zone_named(&zone);
+    }
+    reader
+}
+
 /// A function of local microseconds.
 fn part(site: &CallSite, f: impl Fn(i64) -> i64 + Send + Sync + 'static) -> CompiledCall {
-    let reader = reader(site, 0);
+    part_of(reader(site, 0), f)
+}
+
+fn part_of(reader: Reader, f: impl Fn(i64) -> i64 + Send + Sync + 'static) -> CompiledCall {
     call(move |args| {
         let (values, mut clock) = (args.ints(0), reader.clock());
         Ok(args.map_ints(|row| f(reader.local(values.at(row), &mut clock))))
@@ -170,7 +214,13 @@ fn date_time(
     site: &CallSite,
     f: impl Fn(i64, &mut ZoneClock) -> i64 + Send + Sync + 'static,
 ) -> CompiledCall {
-    let reader = reader(site, 0);
+    date_time_of(reader(site, 0), f)
+}
+
+fn date_time_of(
+    reader: Reader,
+    f: impl Fn(i64, &mut ZoneClock) -> i64 + Send + Sync + 'static,
+) -> CompiledCall {
     call(move |args| {
         let (values, mut clock) = (args.ints(0), reader.clock());
         Ok(args.map_ints(|row| {
@@ -179,6 +229,121 @@ fn date_time(
         }))
     })
 }
+
+fn from_unix(site: &mut CallSite, micros: i64) -> CompiledCall {
+    site.args.truncate(1);
+    call(move |args| {
+        let values = args.ints(0);
+        Ok(args
+            .map_ints(|row| values.at(row).saturating_mul(micros).clamp(-INSTANT_MAX, INSTANT_MAX)))
+    })
+}
+
+/// The day, or the first day of 1970 if there is no such day, as in ClickHouse.
+fn day_or_first(year: i64, month: i64, day: i64) -> i64 {
+    let exists = (1970..=2149).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=days_of_month(year, month)).contains(&day);
+    if exists { days_of(year, month, day) } else { 0 }
+}
+
+fn make_date_time(site: &mut CallSite) -> CompiledCall {
+    let zone = match &site.ty.kind {
+        Kind::DateTime(moment) => zone_of(moment, site.context),
+        _ => site.context.zone.clone(),
+    };
+    site.args.truncate(6);
+    call(move |args| {
+        let parts: Vec<_> = (0..6).map(|no| args.ints(no)).collect();
+        let mut clock = ZoneClock::new(&zone);
+        Ok(args.map_ints(|row| {
+            let [year, month, day, hour, minute, second] =
+                std::array::from_fn(|no| parts[no].at(row));
+            let whole =
+                (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second);
+            let day = day_or_first(year, month, day);
+            if !whole || (day == 0 && (year, month) != (1970, 1)) {
+                return 0;
+            }
+            clock.instant(day * DAY + hour * HOUR + minute * MINUTE + second * SECOND)
+        }))
+    })
+}
+
+/// The week of a day in one of MySQL's modes, and the year that the week belongs to.
+fn week(day: i64, mode: i64) -> (i64, i64) {
+    let monday = mode & 1 != 0;
+    let long = mode & 2 != 0;
+    // In the other modes the first week is the first with four days in the year.
+    let first_with_start = (mode & 4 != 0) == monday;
+    let of_week = |day: i64| if monday { weekday(day) - 1 } else { weekday(day) % 7 };
+    let first_of = |year: i64| {
+        let new_year = days_of(year, 1, 1);
+        let into = of_week(new_year);
+        let next = if first_with_start { into > 0 } else { into > 3 };
+        new_year - into + if next { 7 } else { 0 }
+    };
+    let year = civil(day).0;
+    let first = first_of(year);
+    if day < first {
+        if !long {
+            return (year, 0);
+        }
+        return (year - 1, (day - first_of(year - 1)).div_euclid(7) + 1);
+    }
+    if long && day >= first_of(year + 1) {
+        return (year + 1, 1);
+    }
+    (year, (day - first).div_euclid(7) + 1)
+}
+
+/// The name of a part of a time: a number, or the name of a month or day.
+fn date_name(site: &mut CallSite) -> Result<CompiledCall> {
+    const DAYS: [&str; 7] =
+        ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+    let part = site.string(0).unwrap_or_default().to_ascii_lowercase();
+    let known = [
+        "year",
+        "quarter",
+        "month",
+        "dayofyear",
+        "day",
+        "week",
+        "weekday",
+        "hour",
+        "minute",
+        "second",
+    ];
+    let Some(part) = known.into_iter().find(|name| *name == part) else {
+        return Err(site.invalid(format!("dateName takes one of {}", known.join(", "))));
+    };
+    let (reader, span) = (zoned(site, 1, 2), site.span);
+    site.args = vec![site.args[1].clone()];
+    Ok(call(move |args| {
+        let (values, mut clock) = (args.ints(0), reader.clock());
+        args.map_strings(span, |row, out| {
+            let local = reader.local(values.at(row), &mut clock);
+            let day = local.div_euclid(DAY);
+            let (year, month, of_month) = civil(day);
+            let number = match part {
+                "month" => return out.push_str(format::month_name(month)),
+                "weekday" => return out.push_str(DAYS[(weekday(day) - 1) as usize]),
+                "year" => year,
+                "quarter" => (month - 1) / 3 + 1,
+                "dayofyear" => day - days_of(year, 1, 1) + 1,
+                "week" => iso_week(day).1,
+                "hour" => local.rem_euclid(DAY) / HOUR,
+                "minute" => local.rem_euclid(HOUR) / MINUTE,
+                "second" => local.rem_euclid(MINUTE) / SECOND,
+                _ => of_month,
+            };
+            crate::values::format::push(out, format_args!("{number}"));
+        })
+    }))
+}
+
+/// Days between Modified Julian Day 0 and 1970.
+const JULIAN_OFFSET: i64 = 40_587;
 
 fn within_day(site: &CallSite, unit: i64) -> CompiledCall {
     date_time(site, move |at, clock| units::start_within_day(unit, at, clock))
@@ -198,7 +363,60 @@ fn date_part(site: &mut CallSite) -> Result<Option<CompiledCall>> {
         "toMonth" => from_day(site, |day| civil(day).1),
         "toDayOfYear" => from_day(site, |day| day - days_of(civil(day).0, 1, 1) + 1),
         "toDayOfMonth" => from_day(site, |day| civil(day).2),
-        "toDayOfWeek" => from_day(site, weekday),
+        "toDayOfWeek" => {
+            let (mode, reader) = (site.int(1).unwrap_or(0), zoned(site, 0, 2));
+            site.args.truncate(1);
+            part_of(reader, move |local| {
+                let day = weekday(local.div_euclid(DAY));
+                match mode & 3 {
+                    0 => day,
+                    1 => day - 1,
+                    2 => day % 7,
+                    _ => day % 7 + 1,
+                }
+            })
+        }
+        "toWeek" | "toYearWeek" => {
+            let with_year = site.name == "toYearWeek";
+            let (mode, reader) = (site.int(1).unwrap_or(0), zoned(site, 0, 2));
+            site.args.truncate(1);
+            part_of(reader, move |local| {
+                let day = local.div_euclid(DAY);
+                if with_year {
+                    // A week belongs to one year only.
+                    let (year, week) = week(day, mode | 2);
+                    return year * 100 + week;
+                }
+                week(day, mode).1
+            })
+        }
+        "toMillisecond" => part(site, |local| local.rem_euclid(SECOND) / 1_000),
+        "toISOYear" => from_day(site, |day| iso_week(day).0),
+        "toModifiedJulianDay" => from_day(site, |day| day + JULIAN_OFFSET),
+        "toYYYYMMDDhhmmss" => part(site, |local| {
+            let (year, month, of_month) = civil(local.div_euclid(DAY));
+            let time = local.rem_euclid(DAY);
+            let clock = time / HOUR * 10_000 + time % HOUR / MINUTE * 100 + time % MINUTE / SECOND;
+            (year * 10_000 + month * 100 + of_month) * 1_000_000 + clock
+        }),
+        "timeZoneOffset" => date_time(site, |at, clock| (clock.local(at) - at) / SECOND),
+        "date_part" => {
+            let unit = unit_of(site, 0)?;
+            site.args.remove(0);
+            part(site, move |local| {
+                let day = local.div_euclid(DAY);
+                match unit {
+                    Unit::Second => local.rem_euclid(MINUTE) / SECOND,
+                    Unit::Minute => local.rem_euclid(HOUR) / MINUTE,
+                    Unit::Hour => local.rem_euclid(DAY) / HOUR,
+                    Unit::Day => civil(day).2,
+                    Unit::Week => iso_week(day).1,
+                    Unit::Month => civil(day).1,
+                    Unit::Quarter => (civil(day).1 - 1) / 3 + 1,
+                    Unit::Year => civil(day).0,
+                }
+            })
+        }
         "toHour" => part(site, |local| local.rem_euclid(DAY) / HOUR),
         "toMinute" => part(site, |local| local.rem_euclid(HOUR) / MINUTE),
         "toSecond" => part(site, |local| local.rem_euclid(MINUTE) / SECOND),
@@ -211,8 +429,14 @@ fn date_part(site: &mut CallSite) -> Result<Option<CompiledCall>> {
             let (year, month, of_month) = civil(day);
             year * 10_000 + month * 100 + of_month
         }),
-        "toUnixTimestamp" => date_time(site, |at, _| at.div_euclid(SECOND)),
+        "toUnixTimestamp" => {
+            let reader = zoned(site, 0, 1);
+            site.args.truncate(1);
+            date_time_of(reader, |at, _| at.div_euclid(SECOND))
+        }
+        "toUnixTimestamp64Second" => date_time(site, |at, _| at.div_euclid(SECOND)),
         "toUnixTimestamp64Milli" => date_time(site, |at, _| at.div_euclid(1_000)),
+        "toUnixTimestamp64Micro" => date_time(site, |at, _| at),
         "monthName" => {
             let (reader, span) = (reader(site, 0), site.span);
             call(move |args| {
@@ -232,7 +456,7 @@ fn start_of_interval(site: &mut CallSite) -> Result<CompiledCall> {
     let Kind::Interval(unit) = *site.kind(1) else {
         return Err(site.invalid("toStartOfInterval takes an interval"));
     };
-    let (reader, to_day) = (reader(site, 0), site.ty.kind == Kind::Date);
+    let (reader, to_day) = (zoned(site, 0, 2), site.ty.kind == Kind::Date);
     Ok(call(move |args| {
         let (values, counts, mut clock) = (args.ints(0), args.ints(1), reader.clock());
         args.try_ints(|row| {
@@ -253,8 +477,8 @@ fn start_of_interval(site: &mut CallSite) -> Result<CompiledCall> {
 
 fn distance(site: &mut CallSite) -> Result<CompiledCall> {
     let (unit, whole) = (unit_of(site, 0)?, site.name == "age");
-    site.args.remove(0);
-    let (from_reader, to_reader) = (reader(site, 0), reader(site, 1));
+    let (from_reader, to_reader) = (zoned(site, 1, 3), zoned(site, 2, 3));
+    site.args = vec![site.args[1].clone(), site.args[2].clone()];
     Ok(call(move |args| {
         let (from, to) = (args.ints(0), args.ints(1));
         let (mut from_clock, mut to_clock) = (from_reader.clock(), to_reader.clock());

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use ahash::{AHashMap, AHashSet};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, UInt32Array};
 use hogql::types::{Kind, Type};
 
 use super::{CallSite, CompiledCall, call};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::limits::meter;
 use crate::vector::column::check_elements;
 use crate::vector::gather::{interleave, take};
-use crate::vector::keys::Keys;
+use crate::vector::keys::{Key, Keys};
 use crate::vector::types::{entry, null_or_default, wide_list, wide_struct, without_nulls};
 
 pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
@@ -34,6 +36,8 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
             call(move |args| Ok(Arc::clone(args.columns[0].array.as_struct().column(index))))
         }
         "map" => map(site)?,
+        "mapFromArrays" => map_from_arrays(site),
+        "mapUpdate" => map_update(site)?,
         "mapKeys" => entries(site, 0),
         "mapValues" => entries(site, 1),
         _ => return Ok(None),
@@ -129,4 +133,67 @@ fn entries(site: &CallSite, part: usize) -> CompiledCall {
         let values = Arc::clone(list.values().as_struct().column(part));
         wide_list(&element, list.value_offsets().to_vec(), values)
     })
+}
+
+/// `mapFromArrays`: a map of keys and values at the same positions.
+fn map_from_arrays(site: &CallSite) -> CompiledCall {
+    let span = site.span;
+    let pair = match &site.ty.kind {
+        Kind::Map(pair) => (**pair).clone(),
+        _ => (Kind::Null.into(), Kind::Null.into()),
+    };
+    let entry = entry(&pair);
+    call(move |args| {
+        let lists = [args.lists(0), args.lists(1)];
+        let mut indices = [Vec::new(), Vec::new()];
+        let mut offsets = vec![0];
+        for row in 0..args.rows {
+            if lists[0].at(row).len() != lists[1].at(row).len() {
+                return Err(Error::invalid("mapFromArrays needs as many values as keys", span));
+            }
+            for (list, indices) in lists.iter().zip(&mut indices) {
+                indices.extend(list.at(row).map(|at| at as u32));
+            }
+            offsets.push(check_elements(indices[0].len(), span)?);
+        }
+        let count = indices[0].len();
+        let [keys, values] = indices.map(UInt32Array::from);
+        let columns = vec![take(lists[0].values, &keys)?, take(lists[1].values, &values)?];
+        let items = [pair.0.clone(), pair.1.clone()];
+        wide_list(&entry, offsets, wide_struct(&items, columns, count)?)
+    })
+    .fallible()
+}
+
+/// `mapUpdate`: the entries of the first map, with the values of the second where it has their key,
+/// then the other entries of the second.
+fn map_update(site: &mut CallSite) -> Result<CompiledCall> {
+    let span = site.span;
+    let Kind::Map(pair) = site.ty.kind.clone() else {
+        return Err(site.invalid("mapUpdate takes maps"));
+    };
+    site.cast_all(&site.ty.kind)?;
+    let entry = entry(&pair);
+    Ok(call(move |args| {
+        let maps = [args.lists(0), args.lists(1)];
+        let arrays = [Arc::clone(maps[0].values), Arc::clone(maps[1].values)];
+        let keys =
+            arrays.each_ref().map(|array| Keys::new(&pair.0.kind, array.as_struct().column(0)));
+        let (mut positions, mut offsets) = (Vec::new(), vec![0]);
+        for row in 0..args.rows {
+            let (old, new) = (maps[0].at(row), maps[1].at(row));
+            meter::work(old.len() + new.len())?;
+            let _charge = meter::charge_large((old.len() + new.len()) * 2 * size_of::<Key>())?;
+            let updates: AHashMap<Key, usize> =
+                new.clone().map(|at| (keys[1].at(at), at)).collect();
+            let known: AHashSet<Key> = old.clone().map(|at| keys[0].at(at)).collect();
+            positions.extend(old.map(|at| match updates.get(&keys[0].at(at)) {
+                Some(update) => (1, *update),
+                None => (0, at),
+            }));
+            positions.extend(new.filter(|at| !known.contains(&keys[1].at(*at))).map(|at| (1, at)));
+            offsets.push(check_elements(positions.len(), span)?);
+        }
+        wide_list(&entry, offsets, interleave(&arrays, &positions)?)
+    }))
 }

@@ -1,8 +1,8 @@
 //! String functions. Lengths and positions count characters.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
+use ahash::AHashSet;
 use hogql::types::Kind;
 
 use super::{CallSite, CompiledCall, call, predicate};
@@ -10,9 +10,6 @@ use crate::error::{Error, Result};
 use crate::limits::meter;
 use crate::values::format::{Style, ValueFormatter};
 use crate::vector::column::check_string_bytes;
-
-/// Bytes of a string search that count as one unit of work.
-const TEXT_BYTES_A_UNIT: usize = 64;
 
 pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     let span = site.span;
@@ -39,10 +36,29 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
         }
         "lower" => each(span, |text, out| out.extend(text.chars().flat_map(char::to_lowercase))),
         "upper" => each(span, |text, out| out.extend(text.chars().flat_map(char::to_uppercase))),
+        "reverse" if is_list(site) => return Ok(None),
         "reverse" => each(span, |text, out| out.extend(text.chars().rev())),
-        "trim" => each(span, |text, out| out.push_str(text.trim_matches(' '))),
-        "trimLeft" => each(span, |text, out| out.push_str(text.trim_start_matches(' '))),
-        "trimRight" => each(span, |text, out| out.push_str(text.trim_end_matches(' '))),
+        "trim" => trim(site, true, true),
+        "trimLeft" => trim(site, true, false),
+        "trimRight" => trim(site, false, true),
+        "encodeXMLComponent" => call(move |args| {
+            let strings = args.strings(0);
+            args.try_strings(span, |row, out| {
+                let text = strings.at(row);
+                check_string_bytes(out, text.len().saturating_mul(ENTITY_GROWTH_MAX), span)?;
+                for one in text.chars() {
+                    match XML.iter().find(|(plain, _)| *plain == one) {
+                        Some((_, entity)) => out.push_str(entity),
+                        None => out.push(one),
+                    }
+                }
+                Ok(true)
+            })
+        })
+        .fallible(),
+        "decodeXMLComponent" => each(span, decode_xml),
+        "initcap" => each(span, initcap),
+        "concatWithSeparator" => concat_with_separator(site)?,
         "concat" => concat(site)?,
         "substring" => substring(site),
         "left" | "right" => {
@@ -75,47 +91,10 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
         "leftPad" | "rightPad" => pad(site),
         "startsWith" => pairs(|text, part| text.starts_with(part)),
         "endsWith" => pairs(|text, part| text.ends_with(part)),
-        "position" => call(|args| {
-            let (strings, parts) = (args.strings(0), args.strings(1));
-            Ok(args.map_ints(|row| position(strings.at(row), parts.at(row))))
-        }),
-        "positionCaseInsensitive" => call(|args| {
-            let (strings, parts) = (args.strings(0), args.strings(1));
-            Ok(args
-                .map_ints(|row| position(&lower_case(strings.at(row)), &lower_case(parts.at(row)))))
-        }),
         "replaceOne" => replace(span, 1),
         "replaceAll" => replace(span, usize::MAX),
-        "splitByChar" | "splitByString" => {
-            let (element, by_char) = (site.element(), site.name == "splitByChar");
-            call(move |args| {
-                let (separators, strings) = (args.strings(0), args.strings(1));
-                args.string_lists(&element, span, |row, out| {
-                    let (separator, text) = (separators.at(row), strings.at(row));
-                    if by_char && separator.chars().count() != 1 {
-                        let message = "splitByChar splits by one character";
-                        return Err(Error::invalid(message, span));
-                    }
-                    if separator.is_empty() {
-                        let mut character = [0; 4];
-                        let mut chars = text.chars();
-                        return chars.try_for_each(|one| out.push(one.encode_utf8(&mut character)));
-                    }
-                    text.split(separator).try_for_each(|part| out.push(part))
-                })
-            })
-            .fallible_if(by_char)
-        }
         "arrayStringConcat" => string_concat(site)?,
         "format" => format(site)?,
-        "multiSearchAny" | "multiSearchAnyCaseInsensitive" => search_any(site)?,
-        "countSubstrings" => call(|args| {
-            let (strings, parts) = (args.strings(0), args.strings(1));
-            Ok(args.map_ints(|row| {
-                let part = parts.at(row);
-                if part.is_empty() { 0 } else { strings.at(row).matches(part).count() as i64 }
-            }))
-        }),
         "ascii" => call(|args| {
             let strings = args.strings(0);
             Ok(args.map_ints(|row| {
@@ -163,10 +142,6 @@ fn replace(span: hogql::Span, most: usize) -> CompiledCall {
     })
 }
 
-fn lower_case(text: &str) -> String {
-    text.to_lowercase()
-}
-
 /// The byte range of `count` characters from character `start` on.
 fn characters(text: &str, start: usize, count: usize) -> Range<usize> {
     let at = |count: usize, from: usize| {
@@ -176,9 +151,93 @@ fn characters(text: &str, start: usize, count: usize) -> Range<usize> {
     from..at(count, from)
 }
 
-/// Position from 1; 0 if not matched.
-fn position(text: &str, part: &str) -> i64 {
-    text.find(part).map_or(0, |at| text[..at].chars().count() as i64 + 1)
+fn trim(site: &CallSite, left: bool, right: bool) -> CompiledCall {
+    let span = site.span;
+    call(move |args| {
+        let strings = args.strings(0);
+        let sets = (args.columns.len() > 1).then(|| args.strings(1));
+        args.try_strings(span, |row, out| {
+            let set = sets.map_or(" ", |sets| sets.at(row));
+            meter::work(1 + set.len())?;
+            let set: AHashSet<char> = set.chars().collect();
+            let mut text = strings.at(row);
+            if left {
+                text = text.trim_start_matches(|one| set.contains(&one));
+            }
+            if right {
+                text = text.trim_end_matches(|one| set.contains(&one));
+            }
+            out.push_str(text);
+            Ok(true)
+        })
+    })
+    .fallible()
+}
+
+const XML: [(char, &str); 5] =
+    [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&apos;")];
+
+/// Replaces the named entities of XML, and numbers of characters.
+fn decode_xml(text: &str, out: &mut String) {
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let named = XML.iter().find(|(_, entity)| rest.starts_with(entity));
+        let end = rest.bytes().take(ENTITY_BYTES_MAX + 1).position(|byte| byte == b';');
+        let numbered = end.and_then(|end| {
+            let digits = rest[1..end].strip_prefix('#')?;
+            let number = match digits.strip_prefix(['x', 'X']) {
+                Some(hex) => u32::from_str_radix(hex, 16),
+                None => digits.parse(),
+            };
+            Some((char::from_u32(number.ok()?)?, end + 1))
+        });
+        let (one, bytes) = match (named, numbered) {
+            (Some((one, entity)), _) => (*one, entity.len()),
+            (None, Some(numbered)) => numbered,
+            (None, None) => ('&', 1),
+        };
+        out.push(one);
+        rest = &rest[bytes..];
+    }
+    out.push_str(rest);
+}
+
+/// How many times as long a text of quotes is when encoded.
+const ENTITY_GROWTH_MAX: usize = 6;
+
+/// Bytes of an entity before its semicolon.
+const ENTITY_BYTES_MAX: usize = 9;
+
+/// Each letter after something else than a letter or digit in upper case, the others in lower case.
+fn initcap(text: &str, out: &mut String) {
+    let mut within = false;
+    for one in text.chars() {
+        match within {
+            true => out.extend(one.to_lowercase()),
+            false => out.extend(one.to_uppercase()),
+        }
+        within = one.is_alphanumeric();
+    }
+}
+
+fn concat_with_separator(site: &mut CallSite) -> Result<CompiledCall> {
+    let span = site.span;
+    site.cast_all(&Kind::String)?;
+    Ok(call(move |args| {
+        let strings: Vec<_> = (0..args.columns.len()).map(|no| args.strings(no)).collect();
+        args.try_strings(span, |row, out| {
+            for (no, text) in strings.iter().enumerate().skip(1) {
+                check_string_bytes(out, strings[0].at(row).len() + text.at(row).len(), span)?;
+                if no > 1 {
+                    out.push_str(strings[0].at(row));
+                }
+                out.push_str(text.at(row));
+            }
+            Ok(true)
+        })
+    }))
 }
 
 fn concat(site: &mut CallSite) -> Result<CompiledCall> {
@@ -187,7 +246,9 @@ fn concat(site: &mut CallSite) -> Result<CompiledCall> {
     Ok(call(move |args| {
         let strings: Vec<_> = (0..args.columns.len()).map(|no| args.strings(no)).collect();
         args.try_strings(span, |row, out| {
-            for text in &strings {
+            // A missing part counts as empty.
+            let known = strings.iter().enumerate().filter(|(no, _)| !args.is_null(*no, row));
+            for (_, text) in known {
                 check_string_bytes(out, text.at(row).len(), span)?;
                 out.push_str(text.at(row));
             }
@@ -334,31 +395,6 @@ fn format(site: &mut CallSite) -> Result<CompiledCall> {
                 out.push_str(text);
             }
             Ok(true)
-        })
-    }))
-}
-
-fn search_any(site: &mut CallSite) -> Result<CompiledCall> {
-    let any_case = site.name != "multiSearchAny";
-    let strings = hogql::types::Type::array(Kind::String.into()).kind;
-    site.cast(1, &strings)?;
-    Ok(predicate(move |args| {
-        let (strings, parts) = (args.strings(0), args.lists(1));
-        let parts_array = arrow_array::cast::AsArray::as_string::<i32>(&**parts.values);
-        args.try_bools(|row| {
-            let text = strings.at(row);
-            let text = if any_case { Cow::Owned(lower_case(text)) } else { Cow::Borrowed(text) };
-            for at in parts.at(row) {
-                // Each needle may scan the whole string.
-                meter::work(1 + text.len() / TEXT_BYTES_A_UNIT)?;
-                let part = parts_array.value(at);
-                let part =
-                    if any_case { Cow::Owned(lower_case(part)) } else { Cow::Borrowed(part) };
-                if text.contains(&*part) {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
         })
     }))
 }

@@ -16,11 +16,12 @@ use crate::limits::cancellation::{Cancellation, ROWS_PER_CHECK};
 use crate::limits::memory::MemoryCharge;
 use crate::limits::meter;
 use crate::run::compare::comparer;
+use crate::run::fold::fold;
 use crate::run::node::Node;
 use crate::run::scope::Scope;
 use crate::vector::column::{Column, check_elements, is_true};
 use crate::vector::gather::take;
-use crate::vector::types::{wide_list, without_nulls};
+use crate::vector::types::{entry, wide_list, wide_struct, without_nulls};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HigherOrder {
@@ -38,16 +39,28 @@ pub(crate) enum HigherOrder {
     Sort,
     ReverseSort,
     RunningSum,
+    /// As `RunningSum`, never below zero.
+    RunningSumAboveZero,
+    FirstIndex,
+    LastIndex,
+    Fill,
+    ReverseFill,
+    Split,
+    ReverseSplit,
+    Product,
+    MapFilter,
+    MapApply,
+    Fold,
 }
 
 /// The elements of all rows of a batch, flattened.
-struct Elements {
+pub(super) struct Elements {
     /// List offsets, by row.
     offsets: Vec<i32>,
     /// The row of each element.
     rows: UInt32Array,
     /// The flattened elements of each array argument.
-    values: Vec<ArrayRef>,
+    pub values: Vec<ArrayRef>,
     _charge: Option<MemoryCharge>,
 }
 
@@ -68,6 +81,17 @@ impl HigherOrder {
             "arraySort" => Self::Sort,
             "arrayReverseSort" => Self::ReverseSort,
             "arrayCumSum" => Self::RunningSum,
+            "arrayCumSumNonNegative" => Self::RunningSumAboveZero,
+            "arrayFirstIndex" => Self::FirstIndex,
+            "arrayLastIndex" => Self::LastIndex,
+            "arrayFill" => Self::Fill,
+            "arrayReverseFill" => Self::ReverseFill,
+            "arraySplit" => Self::Split,
+            "arrayReverseSplit" => Self::ReverseSplit,
+            "arrayProduct" => Self::Product,
+            "mapFilter" => Self::MapFilter,
+            "mapApply" => Self::MapApply,
+            "arrayFold" => Self::Fold,
             _ => return None,
         })
     }
@@ -85,8 +109,16 @@ impl HigherOrder {
         ty: &Type,
         span: Span,
     ) -> Result<Column> {
+        if let (Self::Fold, Some(lambda)) = (self, lambda) {
+            return fold(scope, lambda, arrays, span);
+        }
         let columns = scope.eval_all(arrays)?;
-        let elements = Elements::of(&columns, scope.rows, span)?;
+        let mut elements = Elements::of(&columns, scope.rows, span)?;
+        if matches!(self, Self::MapFilter | Self::MapApply) {
+            // The lambda takes the key and the value of an entry.
+            let entries = elements.values[0].as_struct();
+            elements.values = vec![Arc::clone(entries.column(0)), Arc::clone(entries.column(1))];
+        }
         let first = &elements.values[0];
         let first_kind = arrays[0].ty.element().map_or(Kind::Null, |element| element.kind.clone());
         let inner = lambda.map(|(params, body)| {
@@ -155,7 +187,49 @@ impl HigherOrder {
                 let reverse = self == Self::ReverseSort;
                 elements.sorted(&results, result_kind, reverse, ty, &scope.cancellation)?
             }
-            Self::RunningSum => elements.running(&results()?, ty)?,
+            Self::RunningSum => elements.running(&results()?, ty, false)?,
+            Self::RunningSumAboveZero => elements.running(&results()?, ty, true)?,
+            Self::FirstIndex | Self::LastIndex => {
+                elements.per_row(&holds()?, |holds, mut range| {
+                    let start = range.start;
+                    let found = match self {
+                        Self::FirstIndex => range.find(|at| holds(*at)),
+                        _ => range.rfind(|at| holds(*at)),
+                    };
+                    found.map_or(0, |at| (at - start) as i64 + 1)
+                })
+            }
+            Self::Fill | Self::ReverseFill => elements.filled(&holds()?, self == Self::Fill, ty)?,
+            Self::Split | Self::ReverseSplit => {
+                elements.split(&holds()?, self == Self::Split, ty)?
+            }
+            Self::Product => {
+                let results = results()?;
+                let products = elements.ranges().map(|range| {
+                    let valid = range.filter(|at| results.is_valid(*at));
+                    valid.map(|at| float_at(result_kind, &results, at)).product::<f64>()
+                });
+                Arc::new(products.collect::<Float64Array>())
+            }
+            Self::Fold => return Err(Error::invalid("arrayFold takes a lambda", span)),
+            Self::MapFilter => {
+                let bools = holds()?;
+                let entries = columns[0].expand(scope.rows)?;
+                let list = entries.as_list::<i32>();
+                let start = list.value_offsets()[0] as usize;
+                let entries = list.values().slice(start, elements.rows.len());
+                elements.filtered_map(&entries, &bools, ty)?
+            }
+            Self::MapApply => {
+                let pairs = results()?;
+                let Kind::Map(pair) = &ty.kind else {
+                    return Err(Error::invalid("mapApply gives a map", span));
+                };
+                let items = [pair.0.clone(), pair.1.clone()];
+                let columns = pairs.as_struct().columns().to_vec();
+                let entries = wide_struct(&items, columns, pairs.len())?;
+                wide_list(&entry(pair), elements.offsets.clone(), entries)?
+            }
         };
         Ok(Column::full(array))
     }
@@ -182,7 +256,7 @@ fn float_at(kind: &Kind, array: &ArrayRef, at: usize) -> f64 {
 }
 
 impl Elements {
-    fn of(columns: &[Column], rows: usize, span: Span) -> Result<Self> {
+    pub fn of(columns: &[Column], rows: usize, span: Span) -> Result<Self> {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0i32);
         let lengths = |column: &Column| -> Vec<usize> {
@@ -225,7 +299,7 @@ impl Elements {
         })
     }
 
-    fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+    pub fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         self.offsets.windows(2).map(|pair| pair[0] as usize..pair[1] as usize)
     }
 
@@ -263,6 +337,63 @@ impl Elements {
             out.extend(range.filter(holds).map(|at| at as u32));
             Ok(())
         })
+    }
+
+    fn filtered_map(
+        &self,
+        entries: &ArrayRef,
+        bools: &BooleanArray,
+        ty: &Type,
+    ) -> Result<ArrayRef> {
+        let Kind::Map(pair) = &ty.kind else { return Ok(Arc::clone(entries)) };
+        let holds = |at: &usize| bools.is_valid(*at) && bools.value(*at);
+        let (mut offsets, mut indices) = (vec![0i32], Vec::new());
+        for range in self.ranges() {
+            indices.extend(range.filter(holds).map(|at| at as u32));
+            offsets.push(indices.len() as i32);
+        }
+        wide_list(&entry(pair), offsets, take(entries, &UInt32Array::from(indices))?)
+    }
+
+    /// Each element that does not hold is replaced by the nearest one before it (or after it) that
+    /// does; the first (or last) one stays.
+    fn filled(&self, bools: &BooleanArray, forward: bool, ty: &Type) -> Result<ArrayRef> {
+        let holds = |at: usize| bools.is_valid(at) && bools.value(at);
+        self.picked(ty, |range, out| {
+            let start = out.len();
+            let mut last = None;
+            let mut next = |at: usize| {
+                let kept = if holds(at) { at } else { last.unwrap_or(at) };
+                last = Some(kept);
+                kept as u32
+            };
+            if forward {
+                out.extend(range.map(&mut next));
+            } else {
+                out.extend(range.rev().map(&mut next));
+                out[start..].reverse();
+            }
+            Ok(())
+        })
+    }
+
+    /// Splits before (or after) each element that holds.
+    fn split(&self, bools: &BooleanArray, before: bool, ty: &Type) -> Result<ArrayRef> {
+        let holds = |at: usize| bools.is_valid(at) && bools.value(at);
+        let (mut outer, mut inner) = (vec![0i32], vec![0i32]);
+        for range in self.ranges() {
+            for at in range.clone() {
+                let ends = if before { at + 1 < range.end && holds(at + 1) } else { holds(at) };
+                if ends || at + 1 == range.end {
+                    inner.push(at as i32 + 1);
+                }
+            }
+            outer.push(inner.len() as i32 - 1);
+        }
+        let list = ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
+        let element = list.element().cloned().unwrap_or_else(|| Kind::Null.into());
+        let parts = wide_list(&element, inner, Arc::clone(&self.values[0]))?;
+        wide_list(&list, outer, parts)
     }
 
     /// NaN and then nulls come last in both directions.
@@ -331,7 +462,7 @@ impl Elements {
         })
     }
 
-    fn running(&self, values: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
+    fn running(&self, values: &ArrayRef, ty: &Type, above_zero: bool) -> Result<ArrayRef> {
         let element = ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
         let sums: ArrayRef = match &element.kind {
             Kind::Float => {
@@ -339,6 +470,9 @@ impl Elements {
                 let sums = self.ranges().flat_map(|range| {
                     range.scan(0.0, |sum, at| {
                         *sum += if values.is_valid(at) { values.value(at) } else { 0.0 };
+                        if above_zero {
+                            *sum = sum.max(0.0);
+                        }
                         Some(*sum)
                     })
                 });
@@ -349,6 +483,9 @@ impl Elements {
                 let sums = self.ranges().flat_map(|range| {
                     range.scan(0i128, |sum, at| {
                         *sum = sum.saturating_add(values.value(at));
+                        if above_zero {
+                            *sum = (*sum).max(0);
+                        }
                         Some(*sum)
                     })
                 });
@@ -361,6 +498,9 @@ impl Elements {
                     range.scan(0i64, |sum, at| {
                         let next = if values.is_valid(at) { values.value(at) } else { 0 };
                         *sum = sum.wrapping_add(next);
+                        if above_zero {
+                            *sum = (*sum).max(0);
+                        }
                         Some(*sum)
                     })
                 });

@@ -24,8 +24,9 @@ use crate::vector::types::{bools_to_ints, null_or_default, wide_type, widen};
 pub(crate) struct Scope<'a> {
     inputs: &'a [ArrayRef],
     pub rows: usize,
-    /// Inputs in the wide representation, filled on first use.
-    wide: RefCell<Vec<Option<Column>>>,
+    /// Inputs in the wide representation, filled on first use. One input may be read as several
+    /// types: a property as the string that is stored, and as the number that it is defined as.
+    wide: RefCell<Vec<Vec<(Type, Column)>>>,
     dictionaries: RefCell<Vec<Option<Arc<DictionaryColumn>>>>,
     /// Bytes of all results so far, shared with nested scopes.
     result_bytes: Rc<Cell<usize>>,
@@ -43,7 +44,7 @@ struct Nested<'a> {
 
 impl<'a> Scope<'a> {
     pub fn root(inputs: &'a [ArrayRef], rows: usize, cancellation: &Cancellation) -> Self {
-        let wide = RefCell::new(vec![None; inputs.len()]);
+        let wide = RefCell::new(vec![Vec::new(); inputs.len()]);
         let dictionaries = RefCell::new(vec![None; inputs.len()]);
         let (result_bytes, cancellation) = (Rc::default(), cancellation.clone());
         Self { inputs, rows, wide, dictionaries, result_bytes, cancellation, nested: None }
@@ -284,7 +285,10 @@ impl<'a> Scope<'a> {
     }
 
     fn input(&self, input: usize, parse: Option<&Kernel>, ty: &Type) -> Result<Column> {
-        if let Some(Some(column)) = self.wide.borrow().get(input) {
+        let is_type = |(known, _): &&(Type, Column)| known == ty;
+        if let Some((_, column)) =
+            self.wide.borrow().get(input).and_then(|known| known.iter().find(is_type))
+        {
             return Ok(column.clone());
         }
         let Some(array) = self.inputs.get(input) else {
@@ -311,8 +315,8 @@ impl<'a> Scope<'a> {
             None => read(array)?,
         };
         let column = Column::full(wide);
-        if let Some(slot) = self.wide.borrow_mut().get_mut(input) {
-            *slot = Some(column.clone());
+        if let Some(known) = self.wide.borrow_mut().get_mut(input) {
+            known.push((ty.clone(), column.clone()));
         }
         Ok(column)
     }

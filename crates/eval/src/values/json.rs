@@ -74,6 +74,12 @@ pub fn json_value(array: &dyn Array, ty: &Type, row: usize, zone: &TimeZone) -> 
             for at in 0..entries.len() {
                 let key = match json_value(keys, &pair.0, at, zone) {
                     Value::String(text) => text,
+                    // As text a float without a fraction is written without one.
+                    Value::Number(number) if pair.0.kind == Kind::Float => {
+                        let mut text = String::new();
+                        value_format::float(number.as_f64().unwrap_or(f64::NAN), &mut text);
+                        text
+                    }
                     other => other.to_string(),
                 };
                 object.insert(key, json_value(values, &pair.1, at, zone));

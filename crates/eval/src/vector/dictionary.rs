@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
@@ -32,9 +33,20 @@ impl DictionaryColumn {
             return Some(Self { keys: UInt32Array::from(vec![null; array.len()]), values });
         }
         let keys = dictionary.keys();
-        let indices = dictionary.normalized_keys().into_iter().enumerate();
-        let indices = indices.map(|(row, key)| if keys.is_null(row) { null } else { key as u32 });
-        Some(Self { keys: UInt32Array::from_iter_values(indices), values })
+        let keys = match keys.as_primitive_opt::<UInt32Type>() {
+            Some(keys) if keys.null_count() == 0 => keys.clone(),
+            Some(keys) => {
+                let keys = keys.iter().map(|key| key.unwrap_or(null));
+                UInt32Array::from_iter_values(keys)
+            }
+            None => {
+                let indices = dictionary.normalized_keys().into_iter().enumerate();
+                UInt32Array::from_iter_values(
+                    indices.map(|(row, key)| if keys.is_null(row) { null } else { key as u32 }),
+                )
+            }
+        };
+        Some(Self { keys, values })
     }
 
     /// The result for each entry, followed by the result for null.

@@ -38,7 +38,7 @@ pub(crate) fn lines() -> Vec<Line> {
 }
 
 /// ClickHouse's results, or its errors.
-fn theirs(expressions: &[String]) -> Vec<Outcome> {
+pub(crate) fn theirs(expressions: &[String]) -> Vec<Outcome> {
     let select = |expression: &String| format!("select {expression} as x");
     let queries = expressions.iter().map(|expression| (&select(expression)).into()).collect();
     let batch = Batch { setup: Vec::new(), zone: "Europe/Berlin", queries };
@@ -47,7 +47,7 @@ fn theirs(expressions: &[String]) -> Vec<Outcome> {
 }
 
 /// ClickHouse formats date-times differently from our results.
-fn has_date_time(ty: &Type) -> bool {
+pub(crate) fn has_date_time(ty: &Type) -> bool {
     match &ty.kind {
         Kind::DateTime(_) => true,
         Kind::Array(element) => has_date_time(element),
@@ -57,7 +57,7 @@ fn has_date_time(ty: &Type) -> bool {
 }
 
 /// Equal, except for the last digits of floats and the notation of integral ones.
-fn same(ours: &Value, theirs: &Value) -> bool {
+pub(crate) fn same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Number(a), Value::Number(b)) => {
             let (Some(x), Some(y)) = (a.as_f64(), b.as_f64()) else { return a == b };

@@ -6,6 +6,7 @@ mod batches;
 mod clickhouse;
 mod columns;
 mod functions;
+mod generated;
 mod limits;
 mod results;
 
@@ -36,6 +37,8 @@ fn project() -> Project {
             property("due", PropertyType::DateTime),
         ]),
         cohorts: BTreeMap::new(),
+        actions: Default::default(),
+        objects: Default::default(),
     }
 }
 

@@ -1,9 +1,9 @@
-//! Signatures of array, tuple and map functions.
+//! Signatures of array functions.
 
 use super::{Arg, Fixed, Function, Lambda, Nulls, Returns, common, function, not_null, widest};
 use crate::types::{Kind, Type, bits, integer};
 
-use Arg::{Any, Array, ConstInt, Int, Map, Tuple};
+use Arg::{Any, Array, ConstString, Int};
 
 const UINT8: Returns = Returns::Kind(Fixed::UInt8);
 const SIZE: Returns = Returns::Kind(Fixed::UInt32);
@@ -34,13 +34,46 @@ pub(super) const ARRAYS: &[Function] = &[
     higher_order("arrayAll", Lambda::Optional, UINT8),
     higher_order("arrayFirst", Lambda::Required, FIRST_ELEMENT),
     higher_order("arrayLast", Lambda::Required, FIRST_ELEMENT),
+    higher_order("arrayFirstIndex", Lambda::Required, SIZE),
+    higher_order("arrayLastIndex", Lambda::Required, SIZE),
+    higher_order("arrayFill", Lambda::Required, FIRST_ARRAY),
+    higher_order("arrayReverseFill", Lambda::Required, FIRST_ARRAY),
+    higher_order("arraySplit", Lambda::Required, Returns::ArrayOf(1)),
+    higher_order("arrayReverseSplit", Lambda::Required, Returns::ArrayOf(1)),
+    higher_order(
+        "arrayProduct",
+        Lambda::Optional,
+        Returns::By(|types| widest(types).map(|_| Kind::Float.into())),
+    ),
     higher_order("arrayCount", Lambda::Optional, SIZE),
     higher_order("arraySum", Lambda::Optional, Returns::By(widest)),
     higher_order("arrayAvg", Lambda::Optional, Returns::Kind(Fixed::Float)),
     higher_order("arrayMin", Lambda::Optional, Returns::Arg(0)),
     higher_order("arrayMax", Lambda::Optional, Returns::Arg(0)),
+    // The lambda takes the accumulated value first, then the elements; the last argument starts it.
+    function("arrayFold", &[Array, Any], Returns::Arg(0))
+        .repeats()
+        .lambda(Lambda::Required)
+        .nulls(Nulls::Custom),
+    // The first argument names an aggregate; the resolver finds the function on arrays.
+    function("arrayReduce", &[ConstString, Array], Returns::Arg(0)).nulls(Nulls::Custom),
     higher_order("arraySort", Lambda::Optional, FIRST_ARRAY),
     higher_order("arrayReverseSort", Lambda::Optional, FIRST_ARRAY),
+    function("countEqual", &[Array, Any], Returns::By(index_of)).nulls(Nulls::Custom),
+    function("hasSubstr", &[Array, Array], Returns::By(searched_in_elements)),
+    function("arrayEnumerateDense", &[Array], Returns::By(positions)),
+    function("arrayEnumerateUniq", &[Array], Returns::By(positions)),
+    function("arrayResize", &[Array, Int, Any], Returns::By(resized))
+        .optional(1)
+        .nulls(Nulls::Custom),
+    function(
+        "arrayWithConstant",
+        &[Int, Any],
+        Returns::By(|types| Some(Type::array(types.get(1)?.clone()))),
+    )
+    .nulls(Nulls::Custom),
+    same_array("arrayRotateLeft", &[Array, Int]),
+    same_array("arrayRotateRight", &[Array, Int]),
     same_array("arrayReverse", &[Array]),
     same_array("arrayDistinct", &[Array]),
     function("arrayUniq", &[Array], SIZE).repeats(),
@@ -51,10 +84,15 @@ pub(super) const ARRAYS: &[Function] = &[
     same_array("arrayPopBack", &[Array]),
     same_array("arrayPopFront", &[Array]),
     function("arrayElement", &[Any, Any], Returns::By(element)).nulls(Nulls::Custom),
-    function("arrayEnumerate", &[Array], Returns::By(|_| Some(Type::array(Kind::UInt(32).into())))),
+    function("arrayEnumerate", &[Array], Returns::By(positions)),
     function("arrayZip", &[Array], Returns::By(zip)).repeats(),
     function("arrayFlatten", &[Array], Returns::By(flatten)),
     function("arrayDifference", &[Array], Returns::By(differences)),
+    higher_order(
+        "arrayCumSumNonNegative",
+        Lambda::Optional,
+        Returns::By(|types| Some(Type::array(widest(types)?))),
+    ),
     higher_order(
         "arrayCumSum",
         Lambda::Optional,
@@ -63,12 +101,6 @@ pub(super) const ARRAYS: &[Function] = &[
     function("arrayIntersect", &[Array], Returns::Common(0)).repeats(),
     same_array("arrayCompact", &[Array]),
     function("range", &[Int, Int, Int], Returns::By(range)).optional(2),
-    function("tuple", &[Any], Returns::By(tuple)).optional(1).repeats().nulls(Nulls::Custom),
-    // The resolver computes the type of the selected element.
-    function("tupleElement", &[Tuple, ConstInt], Returns::Arg(0)).nulls(Nulls::Custom),
-    function("map", &[Any], Returns::By(map)).optional(1).repeats().nulls(Nulls::Custom),
-    function("mapKeys", &[Map], Returns::By(|types| Some(Type::array(pair(types)?.0.clone())))),
-    function("mapValues", &[Map], Returns::By(|types| Some(Type::array(pair(types)?.1.clone())))),
 ];
 
 fn array(types: &[Type]) -> Option<Type> {
@@ -85,6 +117,18 @@ fn has(types: &[Type]) -> Option<Type> {
 
 fn index_of(types: &[Type]) -> Option<Type> {
     push(types).map(|_| Kind::UInt(64).into())
+}
+
+fn positions(_: &[Type]) -> Option<Type> {
+    Some(Type::array(Kind::UInt(32).into()))
+}
+
+fn resized(types: &[Type]) -> Option<Type> {
+    match types {
+        [array, _, extender] => push(&[array.clone(), extender.clone()]),
+        [array, _] => Some(array.clone()),
+        _ => None,
+    }
 }
 
 fn searched_in_elements(types: &[Type]) -> Option<Type> {
@@ -132,28 +176,4 @@ fn differences(types: &[Type]) -> Option<Type> {
 
 fn range(types: &[Type]) -> Option<Type> {
     Some(Type::array(not_null(common(types)?)))
-}
-
-fn tuple(types: &[Type]) -> Option<Type> {
-    Some(Kind::Tuple(types.to_vec()).into())
-}
-
-fn map(types: &[Type]) -> Option<Type> {
-    if !types.len().is_multiple_of(2) {
-        return None;
-    }
-    if types.is_empty() {
-        let nothing = Type { kind: Kind::Null, nullable: false };
-        return Some(Kind::Map(Box::new((nothing.clone(), nothing))).into());
-    }
-    let keys: Vec<Type> = types.iter().step_by(2).cloned().collect();
-    let values: Vec<Type> = types.iter().skip(1).step_by(2).cloned().collect();
-    Some(Kind::Map(Box::new((common(&keys)?, common(&values)?))).into())
-}
-
-fn pair(types: &[Type]) -> Option<&(Type, Type)> {
-    match &types.first()?.kind {
-        Kind::Map(pair) => Some(pair),
-        _ => None,
-    }
 }

@@ -1,4 +1,4 @@
-//! Signatures of string, JSON and URL functions.
+//! Signatures of string and JSON functions.
 
 use super::{Arg, Fixed, Function, Nulls, Returns, function};
 use crate::types::{Kind, Type};
@@ -13,47 +13,48 @@ const COUNT: Returns = Returns::Kind(Fixed::UInt64);
 pub(super) const STRINGS: &[Function] = &[
     // Accepts an array as well.
     function("length", &[Any], Returns::By(length)),
-    function("lengthUTF8", &[String], COUNT),
-    function("empty", &[Any], Returns::By(emptiness)),
-    function("notEmpty", &[Any], Returns::By(emptiness)),
-    function("lower", &[String], STRING),
-    function("upper", &[String], STRING),
-    function("concat", &[Any], STRING).repeats(),
-    function("substring", &[String, Int, Int], STRING).optional(1).also(&["substr"]),
-    function("left", &[String, Int], STRING),
-    function("right", &[String, Int], STRING),
-    function("trim", &[String], STRING),
-    function("trimLeft", &[String], STRING),
-    function("trimRight", &[String], STRING),
-    function("reverse", &[String], STRING),
+    function("lengthUTF8", &[String], COUNT).also(&["char_length", "character_length"]),
+    function("empty", &[Any], Returns::By(emptiness)).also(&["isEmpty"]),
+    function("notEmpty", &[Any], Returns::By(emptiness)).also(&["isNotEmpty"]),
+    function("lower", &[String], STRING).also(&["lowerUTF8", "lcase"]),
+    function("upper", &[String], STRING).also(&["upperUTF8", "ucase"]),
+    function("initcap", &[String], STRING).also(&["initcapUTF8"]),
+    // A missing part counts as empty, as in PostHog.
+    function("concat", &[Any], STRING).repeats().nulls(Nulls::Custom),
+    function("concatWithSeparator", &[ConstString, Any], STRING).repeats().also(&["concat_ws"]),
+    function("substring", &[String, Int, Int], STRING).optional(1).also(&[
+        "substr",
+        "substringUTF8",
+        "mid",
+    ]),
+    function("left", &[String, Int], STRING).also(&["leftUTF8"]),
+    function("right", &[String, Int], STRING).also(&["rightUTF8"]),
+    function("trim", &[String, String], STRING).optional(1).also(&["btrim", "trimBoth"]),
+    function("trimLeft", &[String, String], STRING).optional(1).also(&["ltrim"]),
+    function("trimRight", &[String, String], STRING).optional(1).also(&["rtrim"]),
+    function("reverse", &[Any], Returns::By(reversed)).also(&["reverseUTF8"]),
     function("repeat", &[String, Int], STRING),
-    function("leftPad", &[String, Int, String], STRING).optional(1),
-    function("rightPad", &[String, Int, String], STRING).optional(1),
-    function("startsWith", &[String, String], UINT8),
-    function("endsWith", &[String, String], UINT8),
-    function("position", &[String, String], COUNT),
-    function("positionCaseInsensitive", &[String, String], COUNT),
-    function("like", &[String, String], UINT8),
-    function("ilike", &[String, String], UINT8),
-    function("notLike", &[String, String], UINT8),
-    function("match", &[String, String], UINT8),
-    function("extract", &[String, String], STRING),
-    function("extractAll", &[String, String], STRING_ARRAY),
-    function("replaceOne", &[String, String, String], STRING),
-    function("replaceAll", &[String, String, String], STRING).also(&["replace"]),
-    function("replaceRegexpOne", &[String, String, String], STRING),
-    function("replaceRegexpAll", &[String, String, String], STRING),
-    function("splitByChar", &[String, String], STRING_ARRAY),
-    function("splitByString", &[String, String], STRING_ARRAY),
-    function("splitByRegexp", &[String, String], STRING_ARRAY),
+    function("space", &[Int], STRING).means(&["repeat(' ', _1)"]),
+    function("leftPad", &[String, Int, String], STRING).optional(1).also(&["lpad", "leftPadUTF8"]),
+    function("rightPad", &[String, Int, String], STRING)
+        .optional(1)
+        .also(&["rpad", "rightPadUTF8"]),
+    function("startsWith", &[String, String], UINT8).also(&["startsWithUTF8"]),
+    function("endsWith", &[String, String], UINT8).also(&["endsWithUTF8"]),
+    function("appendTrailingCharIfAbsent", &[String, String], STRING).means(&[
+        "if(isNull(_1) or isNull(_2) or empty(_1) or endsWith(_1, _2), if(isNull(_2), null, _1), concat(_1, _2))",
+    ]),
+    // Strings are always valid UTF-8.
+    function("isValidUTF8", &[String], UINT8).means(&["if(_1 is null, null, 1)"]),
+    function("toValidUTF8", &[String], STRING).means(&["toString(_1)"]),
+    function("firstLine", &[String], STRING).means(&["extract(_1, '^[^\\r\\n]*')"]),
+    function("encodeXMLComponent", &[String], STRING),
+    function("decodeXMLComponent", &[String], STRING),
     function("arrayStringConcat", &[Array, String], STRING).optional(1),
     function("format", &[ConstString, Any], STRING).repeats(),
     function("base64Encode", &[String], STRING),
     function("base64Decode", &[String], STRING),
     function("tryBase64Decode", &[String], STRING),
-    function("multiSearchAny", &[String, Array], UINT8),
-    function("multiSearchAnyCaseInsensitive", &[String, Array], UINT8),
-    function("countSubstrings", &[String, String], COUNT),
     function("ascii", &[String], Returns::Kind(Fixed::Int32)),
 ];
 
@@ -75,23 +76,13 @@ pub(super) const JSON: &[Function] = &[
     function("JSONHas", &[String, Key], UINT8).optional(1).repeats(),
     function("JSONLength", &[String, Key], COUNT).optional(1).repeats(),
     function("JSONType", &[String, Key], STRING).optional(1).repeats(),
+    function(
+        "JSONArrayLength",
+        &[String],
+        Returns::By(|_| Some(Type::from(Kind::UInt(64)).or_null(true))),
+    )
+    .means(&["if(JSONType(_1) = 'Array', JSONLength(_1), null)"]),
     function("isValidJSON", &[String], UINT8),
-];
-
-pub(super) const URLS: &[Function] = &[
-    function("protocol", &[String], STRING),
-    function("domain", &[String], STRING),
-    function("domainWithoutWWW", &[String], STRING),
-    function("topLevelDomain", &[String], STRING),
-    function("path", &[String], STRING),
-    function("pathFull", &[String], STRING),
-    function("queryString", &[String], STRING),
-    function("fragment", &[String], STRING),
-    function("extractURLParameter", &[String, String], STRING),
-    function("cutQueryString", &[String], STRING),
-    function("cutQueryStringAndFragment", &[String], STRING),
-    function("decodeURLComponent", &[String], STRING),
-    function("encodeURLComponent", &[String], STRING),
 ];
 
 fn has_length(one: &Type) -> bool {
@@ -104,6 +95,14 @@ fn length(types: &[Type]) -> Option<Type> {
 
 fn emptiness(types: &[Type]) -> Option<Type> {
     types.first().is_some_and(has_length).then(|| Kind::UInt(8).into())
+}
+
+/// Reverses a string or an array.
+fn reversed(types: &[Type]) -> Option<Type> {
+    match types.first()? {
+        Type { kind: Kind::Array(_), .. } => types.first().cloned(),
+        ty => (ty.kind.is_string() || ty.kind == Kind::Null).then(|| Kind::String.into()),
+    }
 }
 
 fn keys_and_values(_: &[Type]) -> Option<Type> {

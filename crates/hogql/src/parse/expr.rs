@@ -51,15 +51,48 @@ impl Parser {
     pub(super) fn expr(&mut self) -> Checked<Expr> {
         self.nested(|parser| {
             let start = parser.span();
-            let Some(params) = parser.lambda_params() else {
-                return parser.operators(Level::Ternary);
+            let params = match parser.lambda_keyword()? {
+                Some(params) => params,
+                None => {
+                    let Some(params) = parser.lambda_params() else {
+                        return parser.operators(Level::Ternary);
+                    };
+                    parser.expect("->")?;
+                    params
+                }
             };
-            parser.expect("->")?;
             let body = parser.expr()?;
             parser.grow()?;
             let span = start.to(body.span);
             Ok(Expr { kind: ExprKind::Lambda(params, Box::new(body)), span })
         })
+    }
+
+    /// An expression that may have an alias within a larger one: `round(sum(x) AS total, 2)`.
+    pub(super) fn aliased(&mut self) -> Checked<Expr> {
+        let expr = self.expr()?;
+        if !self.eat_word("as") {
+            return Ok(expr);
+        }
+        let name = self.alias_name("an alias")?;
+        self.grow()?;
+        let span = expr.span.to(name.span);
+        Ok(Expr { kind: ExprKind::Alias(Box::new(expr), name), span })
+    }
+
+    /// Consumes `lambda x, y:`, if it comes next.
+    fn lambda_keyword(&mut self) -> Checked<Option<Vec<Name>>> {
+        let names_param = matches!(self.peek(1), Token::Word(_) | Token::Quoted(_));
+        if !self.is_word("lambda")
+            || !names_param
+            || !matches!(self.peek(2), Token::Symbol(":" | ","))
+        {
+            return Ok(None);
+        }
+        self.advance();
+        let params = self.list(|parser| parser.name("a parameter"))?;
+        self.expect(":")?;
+        Ok(Some(params))
     }
 
     /// Consumes `x` or `(x, y)` if `->` follows; otherwise consumes nothing.
@@ -102,6 +135,8 @@ impl Parser {
             (UnaryOp::Not, self.level(level.max(Level::Not))?)
         } else if self.eat("-") {
             (UnaryOp::Negate, self.level(Level::Negate)?)
+        } else if self.eat("+") {
+            return self.level(Level::Negate);
         } else {
             return self.postfix();
         };
@@ -178,6 +213,12 @@ impl Parser {
         let expr = Box::new(left);
         if word == "is" {
             let negated = self.eat_word("not");
+            if self.eat_words(&["distinct", "from"]) {
+                // Comparisons treat nulls as values: `=` is already null-safe.
+                let op = if negated { BinaryOp::Equal } else { BinaryOp::NotEqual };
+                let other = self.level(Level::Compare.above())?;
+                return Ok(ExprKind::Binary(op, expr, Box::new(other)));
+            }
             self.expect_word("null")?;
             return Ok(ExprKind::IsNull { expr, negated });
         }
@@ -215,9 +256,9 @@ impl Parser {
                 "<=" => BinaryOp::LessOrEqual,
                 ">" => BinaryOp::Greater,
                 ">=" => BinaryOp::GreaterOrEqual,
-                "=~" => BinaryOp::Match,
+                "=~" | "~" => BinaryOp::Match,
                 "!~" => BinaryOp::NotMatch,
-                "=~*" => BinaryOp::IMatch,
+                "=~*" | "~*" => BinaryOp::IMatch,
                 "!~*" => BinaryOp::NotIMatch,
                 _ => return None,
             };

@@ -1,10 +1,10 @@
 //! Parses primary expressions: literals, names, calls, and member access.
 
 use super::expr::Level;
-use super::{Parser, is_reserved};
+use super::{Parser, is_never_field};
 use crate::ast::{Call, Expr, ExprKind, Literal, Name, Over, TypeArg, TypeName, Unit};
 use crate::error::{Checked, Fault, Span};
-use crate::token::Token;
+use crate::token::{TEMPLATE_START, Token};
 
 /// Clause keywords, which are never the name of a function.
 const CLAUSES: &[&str] = &[
@@ -20,7 +20,6 @@ const CLAUSES: &[&str] = &[
     "from",
     "group",
     "having",
-    "in",
     "intersect",
     "is",
     "join",
@@ -46,10 +45,15 @@ impl Parser {
         let mut base = self.primary()?;
         loop {
             let start = base.span;
+            // A null member is null anyway, so `?.` is a dot.
+            if self.is("?") && *self.peek(1) == Token::Symbol(".") {
+                self.advance();
+                if *self.peek(1) == Token::Symbol("[") {
+                    self.advance();
+                }
+            }
             let kind = if self.eat("[") {
-                let index = self.expr()?;
-                self.expect("]")?;
-                ExprKind::Index(Box::new(base), Box::new(index))
+                self.index_or_slice(base)?
             } else if self.eat("::") {
                 ExprKind::Cast(Box::new(base), self.type_name()?)
             } else if self.is(".") {
@@ -97,9 +101,17 @@ impl Parser {
                 self.advance();
                 ExprKind::Array(self.exprs_until("]")?)
             }
+            Token::Symbol(TEMPLATE_START) => {
+                self.advance();
+                self.template(start)?
+            }
             Token::Symbol("{") => {
                 self.advance();
-                self.placeholder()?
+                if self.starts_object() { self.object(start)? } else { self.placeholder()? }
+            }
+            Token::Symbol("<") => {
+                self.advance();
+                self.tag(start)?
             }
             _ => return Err(self.unexpected("an expression")),
         };
@@ -107,7 +119,7 @@ impl Parser {
         Ok(Expr { kind, span: start.to(self.last_span()) })
     }
 
-    fn literal(&mut self, literal: Literal) -> ExprKind {
+    pub(super) fn literal(&mut self, literal: Literal) -> ExprKind {
         self.advance();
         ExprKind::Literal(literal)
     }
@@ -128,7 +140,7 @@ impl Parser {
             self.expect(")")?;
             ExprKind::Query(Box::new(query))
         } else {
-            let first = self.expr()?;
+            let first = self.aliased()?;
             if self.eat(")") {
                 return Ok(Expr { kind: first.kind, span: start.to(self.last_span()) });
             }
@@ -138,8 +150,8 @@ impl Parser {
             let mut items = vec![first];
             if !self.eat(")") {
                 loop {
-                    self.push(&mut items, Self::expr)?;
-                    if !self.eat(",") {
+                    self.push(&mut items, Self::aliased)?;
+                    if !self.eat(",") || self.is(")") {
                         break;
                     }
                 }
@@ -158,8 +170,14 @@ impl Parser {
         let calls = *self.peek(1) == Token::Symbol("(");
         match lower.as_str() {
             "case" => return self.case(),
-            "cast" if calls => return self.cast(),
-            "interval" => return self.interval(),
+            "cast" | "try_cast" if calls => return self.cast(lower == "cast"),
+            "extract" if calls && self.word_ahead(3, "from") => return self.extract(start),
+            "interval" if self.starts_interval() => return self.interval(),
+            "array" if *self.peek(1) == Token::Symbol("[") => {
+                self.advance();
+                self.advance();
+                return Ok(ExprKind::Array(self.exprs_until("]")?));
+            }
             "null" => return Ok(self.literal(Literal::Null)),
             "true" => return Ok(self.literal(Literal::Bool(true))),
             "false" => return Ok(self.literal(Literal::Bool(false))),
@@ -175,7 +193,8 @@ impl Parser {
             self.advance();
             return self.call(Name::new(word, start));
         }
-        if is_reserved(word) {
+        let starts_clause = matches!(lower.as_str(), "group" | "order") && self.word_ahead(1, "by");
+        if starts_clause || is_never_field(&lower) {
             return Err(self.unexpected("an expression"));
         }
         self.advance();
@@ -212,6 +231,18 @@ impl Parser {
             parameters = args;
             (distinct, args) = self.args()?;
         }
+        let mut name = name;
+        if self.is_word("filter")
+            && *self.peek(1) == Token::Symbol("(")
+            && self.word_ahead(2, "where")
+        {
+            // `sum(x) FILTER (WHERE c)` is `sumIf(x, c)`.
+            (0..3).for_each(|_| self.advance());
+            args.retain(|arg| !matches!(arg.kind, ExprKind::Star(_)));
+            self.push(&mut args, Self::expr)?;
+            self.expect(")")?;
+            name.text.push_str("If");
+        }
         let over = if !self.eat_word("over") {
             None
         } else if self.is("(") {
@@ -242,8 +273,26 @@ impl Parser {
         Ok((distinct, self.exprs_until(")")?))
     }
 
+    /// Whether `interval` begins an interval; elsewhere it is a name.
+    fn starts_interval(&self) -> bool {
+        match self.peek(1) {
+            Token::Int(_) | Token::Float(_) | Token::String(_) | Token::Symbol("{") => true,
+            Token::Symbol("(") => true,
+            Token::Symbol("-") => {
+                matches!(self.peek(3), Token::Word(unit) if Unit::parse(unit).is_some())
+            }
+            Token::Word(word) if word.eq_ignore_ascii_case("interval") => true,
+            Token::Word(word) => !super::is_reserved(word) && !word.eq_ignore_ascii_case("nulls"),
+            Token::Quoted(_) => true,
+            Token::Symbol(_) | Token::End => false,
+        }
+    }
+
     fn case(&mut self) -> Checked<ExprKind> {
         self.advance();
+        if self.is_word("end") {
+            return Err(self.unexpected("an expression"));
+        }
         let operand = if self.is_word("when") { None } else { Some(Box::new(self.expr()?)) };
         let mut branches = Vec::new();
         while self.eat_word("when") {
@@ -263,14 +312,26 @@ impl Parser {
         Ok(ExprKind::Case { operand, branches, otherwise })
     }
 
-    fn cast(&mut self) -> Checked<ExprKind> {
+    /// `CAST(x AS T)` or `CAST(x, 'T')`; `strict` tells it from `TRY_CAST`.
+    fn cast(&mut self, strict: bool) -> Checked<ExprKind> {
         self.advance();
         self.advance();
-        let expr = self.expr()?;
-        self.expect_word("as")?;
-        let to = self.type_name()?;
+        let expr = Box::new(self.expr()?);
+        let to = if self.eat(",") {
+            let Token::String(text) = self.token().clone() else {
+                return Err(self.unexpected("the name of a type"));
+            };
+            let Ok(to) = super::parse_type(&text) else {
+                return Err(Fault::invalid(format!("Unknown type '{text}'"), self.span()));
+            };
+            self.advance();
+            to
+        } else {
+            self.expect_word("as")?;
+            self.type_name()?
+        };
         self.expect(")")?;
-        Ok(ExprKind::Cast(Box::new(expr), to))
+        Ok(if strict { ExprKind::Cast(expr, to) } else { ExprKind::TryCast(expr, to) })
     }
 
     pub(super) fn type_name(&mut self) -> Checked<TypeName> {
@@ -287,7 +348,16 @@ impl Parser {
                 parser.expect(")")?;
             }
             parser.grow()?;
-            Ok(TypeName { name, args })
+            let mut to = TypeName { name, args };
+            // `String[]` is `Array(String)`.
+            while parser.is("[") && *parser.peek(1) == Token::Symbol("]") {
+                parser.advance();
+                parser.advance();
+                parser.grow()?;
+                let name = Name::new("Array", parser.last_span());
+                to = TypeName { name, args: vec![TypeArg::Type(to)] };
+            }
+            Ok(to)
         })
     }
 
@@ -339,6 +409,7 @@ mod tests {
     #[test]
     fn word_lists_are_sorted_for_binary_search() {
         assert!(super::CLAUSES.is_sorted());
+        assert!(crate::parse::NEVER_FIELDS.is_sorted());
         assert!(crate::parse::RESERVED.is_sorted());
     }
 }

@@ -6,6 +6,7 @@ use super::{
     Aggregate, Body, Comparison, Expr, ExprKind, JoinedSource, Order, Plan, Relation, Select, Set,
     Source, Step, Unnest, Value, WindowCall,
 };
+use crate::ast::Strictness;
 use crate::tables::LazyJoin;
 use crate::types::Kind;
 
@@ -71,6 +72,7 @@ fn before(select: &Select) -> Vec<String> {
 
 fn after(select: &Select) -> Vec<String> {
     let mut steps = Vec::new();
+    steps.extend(select.qualify.iter().map(|filter| format!("qualify {filter}")));
     if select.distinct {
         steps.push("distinct".to_owned());
     }
@@ -83,19 +85,24 @@ fn after(select: &Select) -> Vec<String> {
     }
     if select.limit.is_some() || select.offset > 0 {
         let limit = select.limit.map_or_else(|| "all".to_owned(), |limit| limit.to_string());
-        steps.push(format!("limit {limit}+{}", select.offset));
+        let ties = if select.with_ties { " with ties" } else { "" };
+        steps.push(format!("limit {limit}+{}{ties}", select.offset));
     }
     steps
 }
 
 impl Display for JoinedSource {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        if self.strictness != Strictness::All {
+            write!(f, "{:?} ", self.strictness)?;
+        }
         if let Some(kind) = self.kind {
             write!(f, "{kind:?} ")?;
         }
         match &self.source {
             Source::Table(table, project) => write!(f, "{}@{project}", table.name())?,
-            Source::Numbers(count) => write!(f, "numbers {count}")?,
+            Source::Numbers { start: 0, count } => write!(f, "numbers {count}")?,
+            Source::Numbers { start, count } => write!(f, "numbers {start}+{count}")?,
             Source::Query(relation) => write!(f, "({relation})")?,
             Source::Cte(no) => write!(f, "cte{no}")?,
         }
@@ -112,7 +119,7 @@ impl Display for Unnest {
 
 impl Display for Aggregate {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(self.function.0.name)?;
+        write!(f, "{}{}", self.function.0.name, self.combinators)?;
         if !self.parameters.is_empty() {
             write!(f, "({})", comma_separated(&self.parameters))?;
         }

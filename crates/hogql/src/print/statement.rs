@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::join;
+use super::{join, quoted};
 use crate::ast::{
-    ArrayJoin, Body, Bound, Column, Frame, FrameUnit, From, Join, JoinKind, On, Order, Query,
-    Select, SetOp, Source, SourceKind, Window, With, WithValue,
+    ArrayJoin, Body, Bound, Column, ColumnSet, Frame, FrameUnit, From, Join, JoinKind, Name, On,
+    Order, Query, Select, SetOp, Source, SourceKind, Strictness, Window, With, WithValue,
 };
 
 impl fmt::Display for Query {
@@ -24,7 +24,9 @@ impl fmt::Display for Query {
                         SetOp::UnionAll => "UNION ALL",
                         SetOp::UnionDistinct => "UNION DISTINCT",
                         SetOp::Intersect => "INTERSECT",
+                        SetOp::IntersectDistinct => "INTERSECT DISTINCT",
                         SetOp::Except => "EXCEPT",
+                        SetOp::ExceptDistinct => "EXCEPT DISTINCT",
                     };
                     write!(f, " {op} {}", Operand(query))?;
                 }
@@ -32,6 +34,16 @@ impl fmt::Display for Query {
             }
         }
     }
+}
+
+/// Names in parentheses, if there are any.
+pub(super) fn names(f: &mut fmt::Formatter<'_>, names: &[Name]) -> fmt::Result {
+    if names.is_empty() {
+        return Ok(());
+    }
+    f.write_str("(")?;
+    join(f, names, ", ")?;
+    f.write_str(")")
 }
 
 struct Operand<'a>(&'a Query);
@@ -48,7 +60,11 @@ impl fmt::Display for Operand<'_> {
 impl fmt::Display for With {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
-            WithValue::Query(query) => write!(f, "{} AS ({query})", self.name),
+            WithValue::Query(query) => {
+                self.name.fmt(f)?;
+                names(f, &self.columns)?;
+                write!(f, " AS ({query})")
+            }
             WithValue::Scalar(expr) => write!(f, "{expr} AS {}", self.name),
         }
     }
@@ -70,7 +86,9 @@ impl fmt::Display for Select {
         if let Some(filter) = &self.filter {
             write!(f, " WHERE {filter}")?;
         }
-        if !self.group.is_empty() {
+        if self.group_all {
+            f.write_str(" GROUP BY ALL")?;
+        } else if !self.group.is_empty() {
             f.write_str(" GROUP BY ")?;
             join(f, &self.group, ", ")?;
         }
@@ -79,6 +97,9 @@ impl fmt::Display for Select {
         }
         for (no, (name, window)) in self.windows.iter().enumerate() {
             write!(f, "{} {name} AS {window}", if no == 0 { " WINDOW" } else { "," })?;
+        }
+        if let Some(filter) = &self.qualify {
+            write!(f, " QUALIFY {filter}")?;
         }
         if !self.order.is_empty() {
             f.write_str(" ORDER BY ")?;
@@ -93,7 +114,7 @@ impl fmt::Display for Select {
             join(f, &limit_by.by, ", ")?;
         }
         if let Some(limit) = &self.limit {
-            write!(f, " LIMIT {limit}")?;
+            write!(f, " LIMIT {limit}{}", if self.with_ties { " WITH TIES" } else { "" })?;
         }
         if let Some(offset) = &self.offset {
             write!(f, " OFFSET {offset}")?;
@@ -127,7 +148,13 @@ impl fmt::Display for Join {
             JoinKind::Full => "FULL JOIN",
             JoinKind::Cross => "CROSS JOIN",
         };
-        write!(f, " {kind} {}", self.source)?;
+        let strictness = match self.strictness {
+            Strictness::All => "",
+            Strictness::Any => " ANY",
+            Strictness::Semi => " SEMI",
+            Strictness::Anti => " ANTI",
+        };
+        write!(f, "{strictness} {kind} {}", self.source)?;
         match &self.on {
             Some(On::Condition(condition)) => write!(f, " ON {condition}"),
             Some(On::Using(names)) => {
@@ -152,9 +179,38 @@ impl fmt::Display for Source {
             SourceKind::Query(query) => write!(f, "({query})")?,
         }
         match &self.alias {
-            Some(alias) => write!(f, " AS {alias}"),
+            Some(alias) => {
+                write!(f, " AS {alias}")?;
+                names(f, &self.columns)
+            }
             None => Ok(()),
         }
+    }
+}
+
+impl fmt::Display for ColumnSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.pattern, &self.table) {
+            (Some(pattern), _) => {
+                f.write_str("COLUMNS(")?;
+                quoted(f, pattern, '\'')?;
+                f.write_str(")")?;
+            }
+            (None, Some(table)) => write!(f, "{table}.*")?,
+            (None, None) => f.write_str("*")?,
+        }
+        if !self.exclude.is_empty() {
+            f.write_str(" EXCLUDE ")?;
+            names(f, &self.exclude)?;
+        }
+        if !self.replace.is_empty() {
+            f.write_str(" REPLACE (")?;
+            for (no, (expr, name)) in self.replace.iter().enumerate() {
+                write!(f, "{}{expr} AS {name}", if no > 0 { ", " } else { "" })?;
+            }
+            f.write_str(")")?;
+        }
+        Ok(())
     }
 }
 

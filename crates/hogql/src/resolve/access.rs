@@ -1,14 +1,19 @@
 //! Resolves members, elements and properties of values, and `{filters}`.
 
 use model::definition::PropertyType;
+use model::{ActionId, Timestamp};
 
 use super::Resolver;
 use super::expr::{bool_type, literal_expr, logic};
-use super::scope::Columns;
-use crate::ast::{self, ExprKind as Ast, Literal, LogicOp};
-use crate::error::{Checked, Fault, Span};
+use super::scope::{Columns, ScopeSource};
+use super::suggest::suggest;
+use crate::ast::{self, ExprKind as Ast, Literal, LogicOp, UnaryOp};
+use crate::error::{Checked, Fault, Reason, Span};
+use crate::placeholders::{DateBound, date_bound};
 use crate::plan::{Comparison, Expr, ExprKind, Step, Value};
+use crate::tables::Table;
 use crate::types::{Kind, Type};
+use crate::visit::operands;
 
 impl<'a> Resolver<'a> {
     pub(super) fn members(&mut self, base: Expr, names: &'a [ast::Name]) -> Checked<Expr> {
@@ -66,6 +71,7 @@ impl<'a> Resolver<'a> {
                 Ast::Literal(Literal::Int(index)) => {
                     Ok(self.property(base, Step::Index(*index), span))
                 }
+                Ast::Unary(UnaryOp::Negate, _) => self.indexed_from_end(base, index, span),
                 _ => {
                     Err(Fault::invalid("The name of a property is a text or a number", index.span))
                 }
@@ -75,8 +81,20 @@ impl<'a> Resolver<'a> {
         self.apply("arrayElement", vec![base, index], span)
     }
 
+    /// `[-1]` of a property that holds an array: its last element, as a string without its quotes.
+    fn indexed_from_end(&mut self, base: Expr, index: &'a ast::Expr, span: Span) -> Checked<Expr> {
+        let text = |text: &str| literal_expr(&Literal::String(text.to_owned()), span);
+        let elements = self.apply("JSONExtractArrayRaw", vec![base], span)?;
+        let index = self.expr(index)?;
+        let mut element = self.apply("arrayElement", vec![elements, index], span)?;
+        for missing in ["", "null"] {
+            element = self.apply("nullIf", vec![element, text(missing)], span)?;
+        }
+        self.apply("replaceRegexpAll", vec![element, text("^\"|\"$"), text("")], span)
+    }
+
     /// A property has the type of its definition; a nested member is a string.
-    fn property(&mut self, base: Expr, step: Step, span: Span) -> Expr {
+    pub(super) fn property(&mut self, base: Expr, step: Step, span: Span) -> Expr {
         let (of, path) = match base.kind {
             ExprKind::Property { of, mut path } => {
                 path.push(step);
@@ -128,20 +146,97 @@ impl<'a> Resolver<'a> {
             all.push(Expr { kind, ty: bool_type(false), span });
         }
         if let Some(condition) = &filters.condition {
-            let scope = self.scope();
-            let outside = std::mem::replace(&mut scope.only_first, true);
-            let params = std::mem::take(&mut scope.params);
-            // The condition has no position in the text.
-            let condition = self.condition_of(condition).map_err(|fault| fault.at(span))?;
-            let scope = self.scope();
-            scope.only_first = outside;
-            scope.params = params;
-            all.push(condition);
+            all.push(self.on_source(0, condition, span)?);
         }
         Ok(match all.len() {
             0 => literal_expr(&Literal::Bool(true), span),
             _ => logic(LogicOp::And, all, span),
         })
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// Resolves a condition on the rows of one source, which has no position in the text.
+    fn on_source(&mut self, source: usize, condition: &'a ast::Expr, span: Span) -> Checked<Expr> {
+        let scope = self.scope();
+        let outside = scope.only.replace(source);
+        let params = std::mem::take(&mut scope.params);
+        let condition = self.condition_of(condition).map_err(|fault| fault.at(span))?;
+        let scope = self.scope();
+        scope.only = outside;
+        scope.params = params;
+        Ok(condition)
+    }
+
+    /// `matchesAction('name')` or `matchesAction(5)`: the action's condition on the first table of
+    /// events.
+    pub(super) fn matches_action(&mut self, action: &'a ast::Expr, span: Span) -> Checked<Expr> {
+        let known = &self.project.actions;
+        let (name, named, suggestion) = match &action.kind {
+            Ast::Literal(Literal::Int(id)) => {
+                let id_known = i64::try_from(*id).ok().and_then(|id| known.get(&ActionId(id)));
+                (id.to_string(), id_known, None)
+            }
+            Ast::Literal(Literal::String(name)) => {
+                let named = known.values().find(|other| other.name == *name);
+                let names = known.values().map(|other| other.name.as_str());
+                (name.clone(), named, suggest(name, names))
+            }
+            _ => return Err(Fault::invalid("An action is named by its id or name", action.span)),
+        };
+        let Some(named) = named else {
+            return Err(Fault::new(
+                Reason::Unknown { what: "action", name, suggestion },
+                action.span,
+            ));
+        };
+        let is_events =
+            |source: &ScopeSource| matches!(source.columns, Columns::Table(Table::Events));
+        let Some(events) = self.scope().sources.iter().position(is_events) else {
+            return Err(Fault::invalid("matchesAction() needs the table events", span));
+        };
+        let condition = self.on_source(events, &named.condition, span)?;
+        Ok(Expr { span, ..condition })
+    }
+
+    /// `{filters.dateRange.from}`: a date-time.
+    pub(super) fn date_bound(&self, bound: DateBound, span: Span) -> Checked<Expr> {
+        let Some(at) = self.bound_of_filters(bound) else {
+            let message = "The date range has no such bound: compare a field with it directly, and the \
+                           comparison will be true";
+            return Err(Fault::invalid(message, span));
+        };
+        let kind = ExprKind::Value(Value::Timestamp(at.as_micros()));
+        Ok(Expr { kind, ty: Kind::TIMESTAMP.into(), span })
+    }
+
+    fn bound_of_filters(&self, bound: DateBound) -> Option<Timestamp> {
+        let filters = self.filters?;
+        match bound {
+            DateBound::From => filters.from,
+            DateBound::To => filters.to,
+        }
+    }
+
+    /// Whether an expression compares with a bound that the date range lacks: then it holds.
+    pub(super) fn lacks_date_bound(&self, expr: &ast::Expr) -> bool {
+        let compares = match &expr.kind {
+            Ast::Binary(op, ..) => op.compares(),
+            Ast::Between { .. } => true,
+            _ => false,
+        };
+        compares && operands(expr).into_iter().any(|operand| self.is_lacking(operand))
+    }
+
+    fn is_lacking(&self, expr: &ast::Expr) -> bool {
+        match &expr.kind {
+            Ast::Placeholder(chain) => {
+                date_bound(chain).is_some_and(|bound| self.bound_of_filters(bound).is_none())
+            }
+            // A comparison within has been decided on its own.
+            Ast::Binary(op, ..) if op.compares() => false,
+            _ => operands(expr).into_iter().any(|operand| self.is_lacking(operand)),
+        }
     }
 }
 

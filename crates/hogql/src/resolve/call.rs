@@ -3,25 +3,42 @@
 use super::scope::Clause;
 use super::suggest::suggest;
 use super::{Resolver, windows};
-use crate::ast::{self, ExprKind as Ast, Literal, LogicOp, Unit};
+use crate::ast::{self, ExprKind as Ast, Literal, Unit};
 use crate::error::{Checked, Fault, Reason, Span};
 use crate::functions::scalars::time_plus_interval;
-use crate::functions::{Arg, Function, FunctionKind, Lambda, function_named, functions};
+use crate::functions::{
+    Arg, Combined, Function, FunctionKind, Lambda, Operator, REDUCERS, definition, functions,
+    operator, reducer,
+};
 use crate::parse::parse_type;
 use crate::plan::{Expr, ExprKind, FunctionRef, Step, Value};
-use crate::resolve::expr::logic;
+use crate::resolve::expr::cast;
 use crate::types::{DateTimeType, Kind, Type, named};
 use crate::visit::exprs_of_expr;
 
 /// Functions whose lambda is a predicate.
-const PREDICATES: &[&str] =
-    &["arrayAll", "arrayCount", "arrayExists", "arrayFilter", "arrayFirst", "arrayLast"];
+const PREDICATES: &[&str] = &[
+    "arrayAll",
+    "arrayCount",
+    "arrayExists",
+    "arrayFill",
+    "arrayFilter",
+    "arrayFirst",
+    "arrayFirstIndex",
+    "arrayLast",
+    "arrayLastIndex",
+    "arrayReverseFill",
+    "arrayReverseSplit",
+    "arraySplit",
+    "mapFilter",
+];
 
 impl<'a> Resolver<'a> {
     pub(super) fn call(&mut self, call: &'a ast::Call, span: Span) -> Checked<Expr> {
-        let (function, conditional) = named_function(&call.name)?;
+        let combined = named_function(&call.name)?;
+        let function = combined.function;
         if function.kind != FunctionKind::Scalar {
-            return self.aggregate(windows::Called { function, conditional, call, span });
+            return self.aggregate(windows::Called { function, combined, call, span });
         }
         let name = function.name;
         let refused = [
@@ -32,12 +49,141 @@ impl<'a> Resolver<'a> {
         if let Some((_, what)) = refused.into_iter().find(|(applies, _)| *applies) {
             return Err(Fault::invalid(format!("{name} takes no {what}"), call.name.span));
         }
+        if let ("dateAdd" | "dateSub", [time, by]) = (function.name, &call.args[..])
+            && is_interval(by)
+        {
+            let add = function.name == "dateAdd";
+            let op = if add { ast::BinaryOp::Add } else { ast::BinaryOp::Subtract };
+            return self.binary(op, time, by, span);
+        }
+        if function.name == "arrayFold" {
+            return self.fold(function, call, span);
+        }
         if function.lambda != Lambda::None {
             return self.with_lambda(function, call, span);
         }
         check_arity(function, call.args.len(), call.name.span)?;
+        if let Some(operator) = operator(function.name) {
+            return self.operator(operator, &call.args, span);
+        }
+        if let ("matchesAction", [action]) = (function.name, &call.args[..]) {
+            return self.matches_action(action, span);
+        }
+        if function.name == "arrayReduce" {
+            return self.reduce(function, &call.args, span);
+        }
+        if let Some(body) = definition(function, call.args.len()) {
+            return self.defined(function, body, &call.args, span);
+        }
         let args = self.args(function, &call.args)?;
         self.special(function, args, span)
+    }
+
+    fn operator(&mut self, operator: Operator, args: &'a [ast::Expr], span: Span) -> Checked<Expr> {
+        match (operator, args) {
+            (Operator::Binary(op), [left, right]) => self.binary(op, left, right, span),
+            (Operator::In { negated }, [expr, set]) => self.in_set(expr, set, negated, span),
+            (Operator::Logic(op), operands) => self.logic(op, operands, span),
+            (Operator::Not, [operand]) => self.not(operand, span),
+            _ => Err(Fault::invalid("An operator with other arguments than its own", span)),
+        }
+    }
+
+    /// `arrayReduce('sum', array)`
+    fn reduce(
+        &mut self,
+        function: &'static Function,
+        args: &'a [ast::Expr],
+        span: Span,
+    ) -> Checked<Expr> {
+        let body = match args.first().map(|name| &name.kind) {
+            Some(Ast::Literal(Literal::String(name))) => reducer(name),
+            _ => None,
+        };
+        let Some(body) = body else {
+            let names: Vec<&str> = REDUCERS.iter().map(|(name, _)| *name).collect();
+            let message = format!("{} takes one of {}", function.name, names.join(", "));
+            return Err(Fault::invalid(message, span));
+        };
+        let array = self.measured(|resolver| {
+            let array = resolver.expr(&args[1])?;
+            resolver.coerce(array, Arg::Array)
+        })?;
+        self.arguments.push(vec![array]);
+        let resolved = self.expr(body).map_err(|fault| fault.at(span));
+        self.arguments.pop();
+        Ok(Expr { span, ..resolved? })
+    }
+
+    /// `arrayFold((accumulated, element) -> …, array, start)`: the type of what is accumulated holds
+    /// both the start and the lambda's result.
+    fn fold(
+        &mut self,
+        function: &'static Function,
+        call: &'a ast::Call,
+        span: Span,
+    ) -> Checked<Expr> {
+        check_arity(function, call.args.len().saturating_sub(1), call.name.span)?;
+        let [lambda, arrays @ .., start] = &call.args[..] else {
+            return Err(Fault::invalid("arrayFold takes a lambda, arrays and a start", span));
+        };
+        if !matches!(lambda.kind, Ast::Lambda(..)) || arrays.is_empty() {
+            return Err(Fault::invalid("arrayFold takes a lambda, arrays and a start", span));
+        }
+        let start = self.expr(start)?;
+        let arrays = arrays.iter().map(|array| {
+            let array = self.expr(array)?;
+            self.coerce(array, Arg::Array)
+        });
+        let arrays = arrays.collect::<Checked<Vec<Expr>>>()?;
+        let elements = arrays.iter().filter_map(|array| array.ty.element().cloned());
+        let mut types = vec![start.ty.clone()];
+        types.extend(elements);
+        let first = self.lambda(function, lambda, types.clone())?;
+        let Some(ty) = first.ty.common(&start.ty).map(widest_number) else {
+            let message = format!("arrayFold cannot make {} of {}", first.ty, start.ty);
+            return Err(Fault::invalid(message, span));
+        };
+        types[0] = ty.clone();
+        let mut lambda = self.lambda(function, lambda, types)?;
+        if !lambda.ty.casts_to(&ty) {
+            let message = format!("arrayFold cannot make {} of {ty}", lambda.ty);
+            return Err(Fault::invalid(message, span));
+        }
+        if let ExprKind::Lambda { body, .. } = &mut lambda.kind {
+            **body = cast((**body).clone(), ty.clone(), false);
+            body.ty = ty.clone();
+        }
+        lambda.ty = ty.clone();
+        let start = Expr { ty: ty.clone(), ..cast(start, ty.clone(), false) };
+        let mut args = vec![lambda, start];
+        args.extend(arrays);
+        Ok(Expr { kind: ExprKind::Call { function: FunctionRef(function), args }, ty, span })
+    }
+
+    /// Resolves the expression that a function stands for, with the arguments in place.
+    fn defined(
+        &mut self,
+        function: &'static Function,
+        body: &'a ast::Expr,
+        args: &'a [ast::Expr],
+        span: Span,
+    ) -> Checked<Expr> {
+        let args = args.iter().enumerate().map(|(no, arg)| {
+            let wanted = function.arg(no).unwrap_or(Arg::Any);
+            self.measured(|resolver| {
+                if wanted == Arg::Unit {
+                    return unit(arg);
+                }
+                let arg = resolver.expr(arg)?;
+                resolver.coerce(arg, wanted)
+            })
+        });
+        let args = args.collect::<Checked<Vec<_>>>()?;
+        self.arguments.push(args);
+        let resolved = self.expr(body).map_err(|fault| fault.at(span));
+        self.arguments.pop();
+        Ok(Expr { span, ..resolved? })
     }
 
     pub(super) fn args(
@@ -64,12 +210,16 @@ impl<'a> Resolver<'a> {
         span: Span,
     ) -> Checked<Expr> {
         match function.name {
-            "and" => return Ok(logic(LogicOp::And, args, span)),
-            "or" => return Ok(logic(LogicOp::Or, args, span)),
             "arrayJoin" => return self.array_join_call(args, span),
             "nullIf" => {
                 if let Some(property) = stored_property(&args, span) {
                     return Ok(property);
+                }
+                if let [value, other] = &args[..]
+                    && value.ty.common(&other.ty).is_none()
+                    && let Some(cast) = self.with_cast_properties(function.name, &args)?
+                {
+                    args = cast;
                 }
             }
             "tupleElement" => {
@@ -79,6 +229,21 @@ impl<'a> Resolver<'a> {
                     return self.element(base, index, span);
                 }
                 return Err(Fault::invalid("Elements are counted from 1", span));
+            }
+            "accurateCastOrNull" => {
+                let name = match args.pop().map(|name| name.kind) {
+                    Some(ExprKind::Value(Value::String(name))) => parse_type(&name).ok(),
+                    _ => None,
+                };
+                let (Some(name), Some(value)) = (name, args.pop()) else {
+                    return Err(Fault::invalid("The last argument names a type", span));
+                };
+                let ty = named(&name).map_err(|fault| fault.at(span))?;
+                if !value.ty.casts_to(&ty) {
+                    let message = format!("{} cannot be cast to {ty}", value.ty);
+                    return Err(Fault::invalid(message, span));
+                }
+                return Ok(Expr { span, ..cast(value, ty, true) });
             }
             "multiIf" => {
                 let last = args.len() - 1;
@@ -135,8 +300,7 @@ impl<'a> Resolver<'a> {
         }
         check_arity(function, arrays.len(), call.name.span)?;
         let arrays = self.args(function, arrays)?;
-        let elements: Vec<Type> =
-            arrays.iter().filter_map(|array| array.ty.element().cloned()).collect();
+        let elements: Vec<Type> = arrays.iter().flat_map(|array| elements(&array.ty)).collect();
         let mut types = vec![elements.first().cloned().unwrap_or_else(|| Kind::Null.into())];
         let mut args = Vec::new();
         if let Some(lambda) = lambda {
@@ -190,6 +354,34 @@ impl<'a> Resolver<'a> {
     }
 }
 
+/// `dateAdd(time, INTERVAL 1 DAY)` takes an interval in place of a unit and a count.
+fn is_interval(expr: &ast::Expr) -> bool {
+    match &expr.kind {
+        Ast::Interval(..) => true,
+        Ast::Call(call) => call.name.text.to_ascii_lowercase().starts_with("tointerval"),
+        _ => false,
+    }
+}
+
+/// What a lambda receives from an array, or from a map.
+fn elements(ty: &Type) -> Vec<Type> {
+    match &ty.kind {
+        Kind::Array(element) => vec![(**element).clone()],
+        Kind::Map(pair) => vec![pair.0.clone(), pair.1.clone()],
+        _ => Vec::new(),
+    }
+}
+
+/// Integers with 64 bits, so that repeated sums fit.
+fn widest_number(ty: Type) -> Type {
+    let kind = match ty.kind {
+        Kind::UInt(_) => Kind::UInt(64),
+        Kind::Int(_) => Kind::Int(64),
+        kind => kind,
+    };
+    Type { kind, ..ty }
+}
+
 /// `nullIf(JSONExtractString(properties, 'x'), '')` is the string of a property and
 /// `nullIf(JSONType(properties, 'x'), 'Null')` its JSON type, both whatever the property's definition
 /// says. As a [`ExprKind::Property`] they read one property instead of the whole object.
@@ -225,26 +417,16 @@ pub fn has_aggregate(expr: &ast::Expr) -> bool {
     visit(&mut expr.clone()).is_err()
 }
 
-fn is_aggregate(name: &ast::Name) -> bool {
-    named_function(name).is_ok_and(|(function, _)| function.kind == FunctionKind::Aggregate)
+pub(super) fn is_aggregate(name: &ast::Name) -> bool {
+    named_function(name).is_ok_and(|named| named.function.kind == FunctionKind::Aggregate)
 }
 
-/// The function, and whether the name has the `If` combinator.
-fn named_function(name: &ast::Name) -> Checked<(&'static Function, bool)> {
+fn named_function(name: &ast::Name) -> Checked<Combined> {
     let text = name.text.as_str();
-    if let Some(function) = function_named(text) {
-        return Ok((function, false));
-    }
-    let base = text.len().checked_sub(2).filter(|at| text.is_char_boundary(*at));
-    if let Some((base, suffix)) = base.map(|at| text.split_at(at))
-        && suffix.eq_ignore_ascii_case("if")
-        && let Some(function) = function_named(base)
-        && function.kind == FunctionKind::Aggregate
-    {
-        return Ok((function, true));
-    }
-    let suggestion = suggest(text, functions().map(|function| function.name));
-    Err(Fault::new(Reason::UnknownFunction { name: text.to_owned(), suggestion }, name.span))
+    Combined::named(text).ok_or_else(|| {
+        let suggestion = suggest(text, functions().map(|function| function.name));
+        Fault::new(Reason::UnknownFunction { name: text.to_owned(), suggestion }, name.span)
+    })
 }
 
 pub(super) fn check_arity(function: &Function, count: usize, span: Span) -> Checked<()> {
@@ -292,7 +474,15 @@ fn special_kind(function: &Function, args: &[Expr], span: Span) -> Checked<Optio
         "now" => date_time(0, text(0)),
         "dateTrunc" => match text(0).as_deref().and_then(Unit::parse) {
             Some(Unit::Week | Unit::Month | Unit::Quarter | Unit::Year) => Some(Kind::Date.into()),
-            _ => None,
+            _ => match (args.get(1).map(|time| &time.ty.kind), text(2)) {
+                (Some(Kind::DateTime(_)), Some(zone)) => date_time(0, Some(zone)),
+                _ => None,
+            },
+        },
+        "toStartOfDay" => text(1).and_then(|zone| date_time(0, Some(zone))),
+        "toStartOfInterval" => match args.get(1).map(|interval| &interval.ty.kind) {
+            Some(Kind::Interval(Unit::Week | Unit::Month | Unit::Quarter | Unit::Year)) => None,
+            _ => text(2).and_then(|zone| date_time(0, Some(zone))),
         },
         "dateAdd" | "dateSub" => {
             let unit = text(0).as_deref().and_then(Unit::parse);
@@ -300,12 +490,20 @@ fn special_kind(function: &Function, args: &[Expr], span: Span) -> Checked<Optio
                 .map(|(unit, time)| time_plus_interval(&time.ty.kind, &Kind::Interval(unit)))
         }
         "toDateTime" | "parseDateTimeBestEffort" => date_time(0, text(1)),
-        "toDateTime64" => date_time(digits(1, 9)?, text(2)),
+        "fromUnixTimestamp" => date_time(0, text(1)),
+        "fromUnixTimestamp64Milli" => date_time(3, text(1)),
+        "fromUnixTimestamp64Micro" => date_time(6, text(1)),
+        "fromUnixTimestamp64Second" => date_time(0, text(1)),
+        "UUIDv7ToDateTime" => date_time(3, text(1)),
+        "makeDateTime" => date_time(0, text(6)),
+        // Milliseconds, unless the call says otherwise.
+        "toDateTime64" | "toDateTime64OrZero" if args.len() < 2 => date_time(3, None),
+        "toDateTime64" | "toDateTime64OrZero" => date_time(digits(1, 9)?, text(2)),
         "toTimeZone" => match args.first().map(|time| &time.ty.kind) {
             Some(Kind::DateTime(of)) => date_time(of.precision, text(1)),
             _ => date_time(0, text(1)),
         },
-        "toDecimal" => Some(Kind::Decimal(digits(1, 38)?).into()),
+        "toDecimal" | "toDecimalOrZero" => Some(Kind::Decimal(digits(1, 38)?).into()),
         "JSONExtract" => {
             let name = text(args.len().saturating_sub(1)).and_then(|name| parse_type(&name).ok());
             let Some(name) = name else {

@@ -7,7 +7,7 @@ use super::suggest::suggest;
 use crate::ast::{self, BinaryOp, ExprKind as Ast, Literal, LogicOp, UnaryOp};
 use crate::error::{Checked, Fault, Reason, Span};
 use crate::functions::{Arg, function_named};
-use crate::placeholders::is_filters;
+use crate::placeholders::{date_bound, is_filters};
 use crate::plan::{Comparison, Expr, ExprKind, FunctionRef, Set, Value};
 use crate::types::{Kind, Type, named};
 
@@ -18,15 +18,22 @@ impl<'a> Resolver<'a> {
 
     fn by_kind(&mut self, expr: &'a ast::Expr) -> Checked<Expr> {
         let span = expr.span;
+        if self.lacks_date_bound(expr) {
+            return Ok(literal_expr(&Literal::Bool(true), span));
+        }
         match &expr.kind {
             Ast::Literal(literal) => Ok(literal_expr(literal, span)),
-            Ast::Star(_) => Err(Fault::invalid("'*' is a column, or the argument of count", span)),
-            Ast::Field(chain) => self.field(chain, expr),
-            Ast::Placeholder(chain) if is_filters(chain) => self.filters(span),
-            Ast::Placeholder(chain) => {
-                let names: Vec<&str> = chain.iter().map(|name| name.text.as_str()).collect();
-                Err(Fault::new(Reason::Placeholder(names.join(".")), span))
+            Ast::Star(_) | Ast::Columns(_) => {
+                Err(Fault::invalid("'*' is a column, or the argument of count", span))
             }
+            Ast::Alias(inner, name) => {
+                self.scope().open.push(&name.text);
+                let resolved = self.expr(inner)?;
+                self.scope().open.pop();
+                Ok(resolved)
+            }
+            Ast::Field(chain) => self.field(chain, expr),
+            Ast::Placeholder(chain) => self.placeholder(chain, span),
             Ast::Member(base, name) => {
                 let base = self.expr(base)?;
                 self.member(base, name, span)
@@ -37,11 +44,7 @@ impl<'a> Resolver<'a> {
             }
             Ast::Index(base, index) => self.index(base, index, span),
             Ast::Unary(UnaryOp::Negate, operand) => self.negate(operand, span),
-            Ast::Unary(UnaryOp::Not, operand) => {
-                let operand = self.condition_of(operand)?;
-                let ty = logic_type(std::slice::from_ref(&operand));
-                Ok(Expr { kind: ExprKind::Not(Box::new(operand)), ty, span })
-            }
+            Ast::Unary(UnaryOp::Not, operand) => self.not(operand, span),
             Ast::Binary(op, left, right) => self.binary(*op, left, right, span),
             Ast::Logic(op, operands) => self.logic(*op, operands, span),
             Ast::IsNull { expr, negated } => {
@@ -72,15 +75,8 @@ impl<'a> Resolver<'a> {
             Ast::Case { operand, branches, otherwise } => {
                 self.case(operand.as_deref(), branches, otherwise.as_deref(), span)
             }
-            Ast::Cast(inner, to) => {
-                let inner = self.expr(inner)?;
-                let ty = named(to)?;
-                if !inner.ty.casts_to(&ty) {
-                    let message = format!("{} cannot be cast to {ty}", inner.ty);
-                    return Err(Fault::invalid(message, span));
-                }
-                Ok(Expr { span, ..cast(inner, ty, false) })
-            }
+            Ast::Cast(inner, to) => self.explicit_cast(inner, to, false, span),
+            Ast::TryCast(inner, to) => self.explicit_cast(inner, to, true, span),
             Ast::Interval(count, unit) => {
                 let count = self.expr(count)?;
                 let count = self.coerce(count, Arg::Int)?;
@@ -105,6 +101,33 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    fn placeholder(&mut self, chain: &[ast::Name], span: Span) -> Checked<Expr> {
+        if is_filters(chain) {
+            return self.filters(span);
+        }
+        if let Some(bound) = date_bound(chain) {
+            return self.date_bound(bound, span);
+        }
+        let names: Vec<&str> = chain.iter().map(|name| name.text.as_str()).collect();
+        Err(Fault::new(Reason::Placeholder(names.join(".")), span))
+    }
+
+    fn explicit_cast(
+        &mut self,
+        inner: &'a ast::Expr,
+        to: &'a ast::TypeName,
+        or_null: bool,
+        span: Span,
+    ) -> Checked<Expr> {
+        let inner = self.expr(inner)?;
+        let ty = named(to)?;
+        if !inner.ty.casts_to(&ty) {
+            let message = format!("{} cannot be cast to {ty}", inner.ty);
+            return Err(Fault::invalid(message, span));
+        }
+        Ok(Expr { span, ..cast(inner, ty, or_null) })
+    }
+
     pub(super) fn condition_of(&mut self, expr: &'a ast::Expr) -> Checked<Expr> {
         let resolved = self.expr(expr)?;
         self.coerce(resolved, Arg::Condition)
@@ -123,11 +146,20 @@ impl<'a> Resolver<'a> {
         };
         let types: Vec<Type> = args.iter().map(|arg| arg.ty.clone()).collect();
         let Some(ty) = function.result(&types) else {
+            if let Some(args) = self.with_cast_properties(function.name, &args)? {
+                return self.apply(name, args, span);
+            }
             let types: Vec<String> = types.iter().map(Type::to_string).collect();
             let message = format!("{name} cannot take {} together", types.join(" and "));
             return Err(Fault::invalid(message, span));
         };
         Ok(Expr { kind: ExprKind::Call { function: FunctionRef(function), args }, ty, span })
+    }
+
+    pub(super) fn not(&mut self, operand: &'a ast::Expr, span: Span) -> Checked<Expr> {
+        let operand = self.condition_of(operand)?;
+        let ty = logic_type(std::slice::from_ref(&operand));
+        Ok(Expr { kind: ExprKind::Not(Box::new(operand)), ty, span })
     }
 
     fn negate(&mut self, operand: &'a ast::Expr, span: Span) -> Checked<Expr> {
@@ -150,7 +182,7 @@ impl<'a> Resolver<'a> {
         self.apply("negate", vec![operand], span)
     }
 
-    fn binary(
+    pub(super) fn binary(
         &mut self,
         op: BinaryOp,
         left: &'a ast::Expr,
@@ -180,8 +212,15 @@ impl<'a> Resolver<'a> {
         };
         let timely = matches!(name, "plus" | "minus") && sides.iter().any(is_temporal);
         let [left, right] = sides;
+        let is_time =
+            |side: &Expr| side.ty.kind.is_time() || matches!(side.ty.kind, Kind::Interval(_));
         let args = if timely {
-            vec![left, right]
+            let with_time = is_time(&left) || is_time(&right);
+            let as_time = |resolver: &mut Self, side: Expr| {
+                let is_text = side.ty.kind.is_string() && resolver.is_property(&side);
+                if with_time && is_text { resolver.coerce(side, Arg::Time) } else { Ok(side) }
+            };
+            vec![as_time(self, left)?, as_time(self, right)?]
         } else {
             vec![self.coerce(left, Arg::Number)?, self.coerce(right, Arg::Number)?]
         };
@@ -214,7 +253,12 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    fn logic(&mut self, op: LogicOp, operands: &'a [ast::Expr], span: Span) -> Checked<Expr> {
+    pub(super) fn logic(
+        &mut self,
+        op: LogicOp,
+        operands: &'a [ast::Expr],
+        span: Span,
+    ) -> Checked<Expr> {
         let operands = operands.iter().map(|operand| self.condition_of(operand));
         Ok(logic(op, operands.collect::<Checked<_>>()?, span))
     }
@@ -240,7 +284,7 @@ impl<'a> Resolver<'a> {
         Ok(Expr { kind: ExprKind::Not(Box::new(within)), ty: bool_type(false), span })
     }
 
-    fn in_set(
+    pub(super) fn in_set(
         &mut self,
         expr: &'a ast::Expr,
         set: &'a ast::Expr,
@@ -248,6 +292,18 @@ impl<'a> Resolver<'a> {
         span: Span,
     ) -> Checked<Expr> {
         let left = self.expr(expr)?;
+        // For tuples, `((1, 2))` is a list with one element.
+        if let Some(items) = list_items(set)
+            && (!matches!(left.ty.kind, Kind::Tuple(_))
+                || items.iter().all(|item| list_items(item).is_some()))
+        {
+            let items = items.iter().map(|item| {
+                let item = self.expr(item)?;
+                self.align_item(&left, item)
+            });
+            let items = items.collect::<Checked<Vec<Expr>>>()?;
+            return Ok(in_expr(left, Set::List(items), negated, span));
+        }
         match &set.kind {
             Ast::Query(query) => {
                 let relation = self.deeper(set.span, |resolver| resolver.query(query))?;
@@ -267,18 +323,6 @@ impl<'a> Resolver<'a> {
                     return Err(Fault::invalid(message, set.span));
                 }
                 Ok(in_expr(left, Set::Query(Box::new(relation)), negated, span))
-            }
-            // For tuples, `((1, 2))` is a list with one element.
-            Ast::Tuple(items) | Ast::Array(items)
-                if !matches!(left.ty.kind, Kind::Tuple(_))
-                    || items.iter().all(|item| matches!(item.kind, Ast::Tuple(_))) =>
-            {
-                let items = items.iter().map(|item| {
-                    let item = self.expr(item)?;
-                    self.align_item(&left, item)
-                });
-                let items = items.collect::<Checked<Vec<Expr>>>()?;
-                Ok(in_expr(left, Set::List(items), negated, span))
             }
             _ => {
                 let set = self.expr(set)?;
@@ -342,6 +386,15 @@ impl<'a> Resolver<'a> {
             None => literal_expr(&Literal::Null, span),
         });
         self.apply("multiIf", args, span)
+    }
+}
+
+/// The items of a list: `(a, b)`, `[a, b]`, `tuple(a, b)` or `array(a, b)`.
+fn list_items(set: &ast::Expr) -> Option<&[ast::Expr]> {
+    match &set.kind {
+        Ast::Tuple(items) | Ast::Array(items) => Some(items),
+        Ast::Call(call) if matches!(call.name.text.as_str(), "tuple" | "array") => Some(&call.args),
+        _ => None,
     }
 }
 

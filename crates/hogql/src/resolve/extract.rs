@@ -119,7 +119,8 @@ fn not_grouped(what: &str, span: Span) -> Fault {
 /// The expressions of a select that are evaluated after grouping.
 fn outputs(plan: &mut Select) -> impl Iterator<Item = &mut Expr> {
     let by = plan.limit_by.iter_mut().flat_map(|limit_by| &mut limit_by.by);
-    plan.columns.iter_mut().chain(plan.order.iter_mut().map(|order| &mut order.expr)).chain(by)
+    let order = plan.order.iter_mut().map(|order| &mut order.expr);
+    plan.columns.iter_mut().chain(&mut plan.qualify).chain(order).chain(by)
 }
 
 fn replace(expr: &mut Expr, change: impl FnOnce(Expr) -> Checked<Expr>) -> Checked<()> {

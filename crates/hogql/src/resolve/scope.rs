@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use super::Resolver;
+use super::expr::literal_expr;
 use super::suggest::suggest;
-use crate::ast;
-use crate::error::{Checked, Fault, Reason};
-use crate::plan::{Expr, ExprKind, Output};
+use crate::ast::{self, Literal};
+use crate::error::{Checked, Fault, Reason, Span};
+use crate::plan::{Expr, ExprKind, Output, Step};
 use crate::tables::{LazyJoin, PROJECT_COLUMN, Table};
 use crate::types::{Kind, Type};
 
@@ -29,8 +30,8 @@ pub(super) struct Scope<'a> {
     pub windows: &'a [(ast::Name, ast::Window)],
     /// Columns merged by `USING`.
     pub using: Vec<(&'a str, ast::JoinKind)>,
-    /// While `{filters}` is resolved: only the first source is visible.
-    pub only_first: bool,
+    /// While `{filters}` or an action's condition is resolved: the only source that is visible.
+    pub only: Option<usize>,
     pub clause: Clause,
 }
 
@@ -98,13 +99,17 @@ impl<'a> Resolver<'a> {
             };
         }
         if let Some(base) = self.local(first)? {
-            return self.members(Expr { span: expr.span, ..base }, rest);
+            // In a definition, an argument keeps its place in the statement.
+            let span = if expr.span == Span::default() { base.span } else { expr.span };
+            return self.members(Expr { span, ..base }, rest);
         }
         let scope = self.scope();
-        let sources =
-            if scope.only_first { 1.min(scope.sources.len()) } else { scope.sources.len() };
+        let sources = match scope.only {
+            Some(only) => only..scope.sources.len().min(only + 1),
+            None => 0..scope.sources.len(),
+        };
         let mut resolved = None;
-        for source in 0..sources {
+        for source in sources {
             if let Some(other) = self.in_source(source, first, rest, expr)? {
                 resolved = Some(match resolved {
                     Some(before) => self.merged(first, before, other)?,
@@ -128,7 +133,7 @@ impl<'a> Resolver<'a> {
         }
         let named = |source: &ScopeSource| source.name.as_ref() == Some(&first.text);
         let source = scope.sources.iter().position(named)?;
-        (source == 0 || !scope.only_first).then_some((source, column, deeper))
+        scope.only.is_none_or(|only| only == source).then_some((source, column, deeper))
     }
 
     /// A name in two sources is ambiguous, unless `USING` merged them.
@@ -151,12 +156,15 @@ impl<'a> Resolver<'a> {
     fn local(&mut self, first: &'a ast::Name) -> Checked<Option<Expr>> {
         let name = first.text.as_str();
         let span = first.span;
+        if let Some(argument) = self.argument(name)? {
+            return Ok(Some(argument));
+        }
         let scope = self.scope();
         if let Some((_, id, ty)) = scope.params.iter().rev().find(|(param, ..)| *param == name) {
             let param = Expr { kind: ExprKind::Param(*id), ty: ty.clone(), span };
             return Ok(Some(param));
         }
-        if scope.only_first {
+        if scope.only.is_some() {
             return Ok(None);
         }
         if let Some((_, array, ty)) = scope.elements.iter().find(|(element, ..)| element == name) {
@@ -228,7 +236,14 @@ impl<'a> Resolver<'a> {
             };
             (name, rest) = (next, behind);
         }
-        let Some((column, mut ty)) = table.column(&name.text) else {
+        if rest.is_empty()
+            && let Some(value) = table.constant(&name.text)
+        {
+            return Ok(Some(literal_expr(&Literal::Int(value), expr.span)));
+        }
+        let derived = table.derived().find(|field| field.name == name.text);
+        let stored = derived.map_or(name.text.as_str(), |field| field.column);
+        let Some((column, mut ty)) = table.column(stored) else {
             if via.is_empty() {
                 return Ok(None);
             }
@@ -240,8 +255,14 @@ impl<'a> Resolver<'a> {
         }
         nullable |= via.iter().any(|link| link.is_nullable(column));
         let kind = ExprKind::Column { source, via, name: column };
-        let column = Expr { kind, ty: ty.or_null(nullable), span: expr.span };
-        self.members(column, rest).map(Some)
+        let mut value = Expr { kind, ty: ty.or_null(nullable), span: expr.span };
+        if let Some(derived) = derived {
+            if let Some(property) = derived.property {
+                value = self.property(value, Step::Key(property.to_owned()), expr.span);
+            }
+            value = self.apply(derived.function, vec![value], expr.span)?;
+        }
+        self.members(value, rest).map(Some)
     }
 
     /// Group type names are arbitrary: a column of the same name takes precedence.
@@ -267,9 +288,51 @@ impl<'a> Resolver<'a> {
         unknown(name, suggest(&name.text, known))
     }
 
+    /// Expands `* EXCLUDE (a) REPLACE (x AS b)` and `COLUMNS('pattern')`.
+    pub(super) fn column_set(
+        &mut self,
+        set: &'a ast::ColumnSet,
+        span: Span,
+    ) -> Checked<Vec<(String, Expr)>> {
+        let mut columns = self.star(set.table.as_ref(), span)?;
+        if let Some(pattern) = &set.pattern {
+            let Ok(pattern) = model::filter_expr::compile_pattern(pattern) else {
+                return Err(Fault::invalid("COLUMNS needs a valid regular expression", span));
+            };
+            columns.retain(|(name, _)| pattern.is_match(name));
+        }
+        let unknown = |name: &ast::Name, columns: &[(String, Expr)]| {
+            unknown(name, suggest(&name.text, columns.iter().map(|(name, _)| name.as_str())))
+        };
+        for name in &set.exclude {
+            let before = columns.len();
+            columns.retain(|(other, _)| *other != name.text);
+            if columns.len() == before {
+                return Err(unknown(name, &columns));
+            }
+        }
+        for (expr, name) in &set.replace {
+            let Some(at) = columns.iter().position(|(other, _)| *other == name.text) else {
+                return Err(unknown(name, &columns));
+            };
+            columns[at].1 = self.expr(expr)?;
+        }
+        if columns.is_empty() {
+            return Err(Fault::invalid("This selects no column", span));
+        }
+        Ok(columns)
+    }
+
     /// Expands `*` to names and fields.
-    pub(super) fn star(&mut self, table: Option<&'a ast::Name>) -> Checked<Vec<(String, Expr)>> {
+    pub(super) fn star(
+        &mut self,
+        table: Option<&'a ast::Name>,
+        span: Span,
+    ) -> Checked<Vec<(String, Expr)>> {
         let scope = self.scope();
+        if scope.sources.is_empty() {
+            return Err(Fault::invalid("'*' needs a table", span));
+        }
         let chosen: Vec<usize> = match table {
             None => (0..scope.sources.len()).collect(),
             Some(name) => {
@@ -331,7 +394,7 @@ fn unknown(name: &ast::Name, suggestion: Option<String>) -> Fault {
 
 /// Rejects an alias named like the project column, which could suggest access to other projects.
 pub(super) fn check_alias(alias: &ast::Name) -> Checked<()> {
-    if alias.text.eq_ignore_ascii_case(PROJECT_COLUMN) {
+    if alias.text.eq_ignore_ascii_case(PROJECT_COLUMN) && !alias.is_generated() {
         let message = format!("'{PROJECT_COLUMN}' cannot be an alias");
         return Err(Fault::invalid(message, alias.span));
     }

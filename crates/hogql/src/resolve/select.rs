@@ -1,6 +1,7 @@
 //! Resolves one `SELECT`.
 
 use super::Resolver;
+use super::constants::ALIASES_MAX;
 use super::extract::Extract;
 use super::scope::{Clause, Scope, check_alias};
 use crate::ast::{self, ExprKind as Ast, Literal};
@@ -11,6 +12,7 @@ use crate::plan::{
     Body, Expr, ExprKind, Grouping, LimitBy, Order, Output, Relation, Select, Unnest,
 };
 use crate::types::Kind;
+use crate::visit::operands;
 
 impl<'a> Resolver<'a> {
     pub(super) fn select(&mut self, select: &'a ast::Select) -> Checked<Relation> {
@@ -45,16 +47,29 @@ impl<'a> Resolver<'a> {
             }
         }
         let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
-        plan.order = self.order(&select.order, &select.columns)?;
+        plan.qualify =
+            select.qualify.as_ref().map(|qualify| self.condition(qualify)).transpose()?;
+        plan.order = self.order_of_outputs(&select.order, &outputs)?;
         plan.limit_by = self.limit_by(select)?;
         plan.limit = self.optional_constant_u64(select.limit.as_ref(), "LIMIT")?;
         plan.offset = self.optional_constant_u64(select.offset.as_ref(), "OFFSET")?.unwrap_or(0);
 
-        let names: Vec<String> = outputs.iter().map(|(name, _)| name.clone()).collect();
-        plan.columns = outputs.into_iter().map(|(_, expr)| expr).collect();
+        plan.with_ties = select.with_ties;
+        if select.with_ties && plan.order.is_empty() {
+            return Err(Fault::invalid("WITH TIES needs ORDER BY", select.span));
+        }
+        let properties: Vec<bool> =
+            outputs.iter().map(|output| self.is_property(&output.expr)).collect();
+        let names: Vec<String> = outputs.iter().map(|output| output.name.clone()).collect();
+        plan.columns = outputs.into_iter().map(|output| output.expr).collect();
         Extract::apply(&mut plan, keys, having)?;
-        let outputs = names.into_iter().zip(&plan.columns);
-        let columns = outputs.map(|(name, expr)| Output { name, ty: expr.ty.clone() }).collect();
+        let outputs = names.into_iter().zip(properties).zip(&plan.columns);
+        let columns = outputs.map(|((name, is_property), expr)| Output {
+            name,
+            ty: expr.ty.clone(),
+            is_property,
+        });
+        let columns = columns.collect();
         Ok(Relation { columns, body: Body::Select(Box::new(plan)) })
     }
 
@@ -72,7 +87,34 @@ impl<'a> Resolver<'a> {
                 return Err(Fault::invalid(message, alias.span));
             }
         }
-        Ok(())
+        let columns = select.columns.iter().map(|column| &column.expr);
+        let filters = [&select.prewhere, &select.filter, &select.having, &select.qualify];
+        let order = select.order.iter().map(|order| &order.expr);
+        let by = select.limit_by.iter().flat_map(|limit_by| &limit_by.by);
+        columns
+            .chain(filters.into_iter().flatten())
+            .chain(&select.group)
+            .chain(order)
+            .chain(by)
+            .try_for_each(|expr| self.inner_aliases(expr))
+    }
+
+    /// Collects the aliases within an expression, except those within a lambda, which may depend on
+    /// its parameters.
+    fn inner_aliases(&mut self, expr: &'a ast::Expr) -> Checked<()> {
+        match &expr.kind {
+            Ast::Lambda(..) => return Ok(()),
+            Ast::Alias(inner, name) => {
+                check_alias(name)?;
+                let other = self.scope().aliases.insert(&name.text, inner);
+                if other.is_some_and(|other| other != &**inner) {
+                    let message = format!("Two expressions have the alias '{}'", name.text);
+                    return Err(Fault::invalid(message, name.span));
+                }
+            }
+            _ => {}
+        }
+        operands(expr).into_iter().try_for_each(|operand| self.inner_aliases(operand))
     }
 
     fn array_join(&mut self, array_join: &'a ast::ArrayJoin) -> Checked<Unnest> {
@@ -103,11 +145,55 @@ impl<'a> Resolver<'a> {
         if select.group.len() > GROUP_KEYS_MAX {
             return Err(Fault::too_large("keys of GROUP BY", GROUP_KEYS_MAX, select.span));
         }
-        let keys = select.group.iter().map(|key| match by_position(key, &select.columns)? {
+        if select.group_all {
+            return self.all_keys(select);
+        }
+        let keys = select.group.iter().map(|key| match column_by_position(key, &select.columns)? {
             Some(column) => self.column_expr(column),
             None => self.expr(key),
         });
         keys.collect()
+    }
+
+    /// `GROUP BY ALL`: the columns without aggregates and windows.
+    fn all_keys(&mut self, select: &'a ast::Select) -> Checked<Vec<Expr>> {
+        let mut keys = Vec::new();
+        for column in &select.columns {
+            if matches!(column.expr.kind, Ast::Star(_) | Ast::Columns(_)) {
+                let message = "GROUP BY ALL needs columns that are named";
+                return Err(Fault::invalid(message, column.expr.span));
+            }
+            if self.computes_on_groups(&column.expr, ALIASES_MAX)? {
+                continue;
+            }
+            keys.push(self.column_expr(column)?);
+            if keys.len() > GROUP_KEYS_MAX {
+                return Err(Fault::too_large("keys of GROUP BY", GROUP_KEYS_MAX, select.span));
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Whether an expression has an aggregate or a window, also through at most this many aliases.
+    fn computes_on_groups(&mut self, expr: &'a ast::Expr, aliases: usize) -> Checked<bool> {
+        self.charge(1, expr.span)?;
+        match &expr.kind {
+            Ast::Call(call) if call.over.is_some() || super::call::is_aggregate(&call.name) => {
+                return Ok(true);
+            }
+            Ast::Field(chain) if chain.len() == 1 && aliases > 0 => {
+                let meant = self.scope().aliases.get(chain[0].text.as_str()).copied();
+                return meant
+                    .map_or(Ok(false), |meant| self.computes_on_groups(meant, aliases - 1));
+            }
+            _ => {}
+        }
+        for operand in operands(expr) {
+            if self.computes_on_groups(operand, aliases)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Resolves a column's expression. Its alias is not visible within it.
@@ -125,21 +211,24 @@ impl<'a> Resolver<'a> {
     fn column(
         &mut self,
         column: &'a ast::Column,
-        outputs: &mut Vec<(String, Expr)>,
+        outputs: &mut Vec<SelectedColumn<'a>>,
     ) -> Checked<()> {
-        if let Ast::Star(table) = &column.expr.kind {
-            if self.scope().sources.is_empty() {
-                return Err(Fault::invalid("'*' needs a table", column.expr.span));
-            }
-            for (name, expr) in self.star(table.as_ref())? {
-                self.deeper(column.expr.span, |_| Ok(()))?;
-                outputs.push((name, Expr { span: column.expr.span, ..expr }));
+        let span = column.expr.span;
+        let all = match &column.expr.kind {
+            Ast::Star(table) => Some(self.star(table.as_ref(), span)?),
+            Ast::Columns(set) => Some(self.column_set(set, span)?),
+            _ => None,
+        };
+        if let Some(all) = all {
+            for (name, expr) in all {
+                self.deeper(span, |_| Ok(()))?;
+                outputs.push(SelectedColumn { name, expr: Expr { span, ..expr }, column: None });
             }
             return Ok(());
         }
         let expr = self.column_expr(column)?;
         let name = match (&column.alias, &column.expr.kind, &expr.kind) {
-            (Some(alias), ..) => alias.text.clone(),
+            (Some(alias), ..) | (None, Ast::Alias(_, alias), _) => alias.text.clone(),
             // The output name of `e.event` is `event`.
             (None, Ast::Field(chain), ExprKind::Column { via, .. }) if via.is_empty() => {
                 chain.last().map_or_else(String::new, |name| name.text.clone())
@@ -149,32 +238,40 @@ impl<'a> Resolver<'a> {
             }
             _ => column.expr.to_string(),
         };
-        outputs.push((name, expr));
+        outputs.push(SelectedColumn { name, expr, column: Some(column) });
         Ok(())
     }
 
-    /// Nulls come last in either direction, unless `NULLS FIRST` is given.
-    pub(super) fn order(
+    /// Resolves `ORDER BY`. A position counts the columns that `*` expands to.
+    fn order_of_outputs(
         &mut self,
         order: &'a [ast::Order],
-        columns: &'a [ast::Column],
+        outputs: &[SelectedColumn<'a>],
     ) -> Checked<Vec<Order>> {
         let resolved = order.iter().map(|item| {
-            let expr = match by_position(&item.expr, columns)? {
-                Some(column) => self.column_expr(column)?,
+            let expr = match by_position(&item.expr, outputs)? {
+                Some(SelectedColumn { column: Some(column), .. }) => self.column_expr(column)?,
+                Some(SelectedColumn { expr, .. }) => {
+                    self.charge(1, item.expr.span)?;
+                    expr.clone()
+                }
                 None => self.expr(&item.expr)?,
             };
-            let nulls_first = item.nulls_first.unwrap_or(false);
-            Ok(Order { expr, descending: item.descending, nulls_first })
+            Ok(ordered(item, expr))
         });
         resolved.collect()
+    }
+
+    /// Resolves the order of a window.
+    pub(super) fn order(&mut self, order: &'a [ast::Order]) -> Checked<Vec<Order>> {
+        order.iter().map(|item| Ok(ordered(item, self.expr(&item.expr)?))).collect()
     }
 
     fn limit_by(&mut self, select: &'a ast::Select) -> Checked<Option<LimitBy>> {
         let Some(limit_by) = &select.limit_by else { return Ok(None) };
         let limit = self.constant_u64(&limit_by.limit, "LIMIT BY")?;
         let offset = self.optional_constant_u64(limit_by.offset.as_ref(), "OFFSET")?.unwrap_or(0);
-        let by = limit_by.by.iter().map(|by| match by_position(by, &select.columns)? {
+        let by = limit_by.by.iter().map(|by| match column_by_position(by, &select.columns)? {
             Some(column) => self.column_expr(column),
             None => self.expr(by),
         });
@@ -188,33 +285,41 @@ impl<'a> Resolver<'a> {
     ) -> Checked<Option<u64>> {
         expr.map(|expr| self.constant_u64(expr, of)).transpose()
     }
+}
 
-    /// A constant number, such as a limit.
-    pub(super) fn constant_u64(&mut self, expr: &'a ast::Expr, of: &str) -> Checked<u64> {
-        match expr.kind {
-            Ast::Literal(Literal::Int(number)) => Ok(number),
-            _ => Err(Fault::invalid(
-                format!("{of} takes a whole number, not an expression"),
-                expr.span,
-            )),
-        }
-    }
+/// A column of the result, and of the statement unless it is part of `*`.
+struct SelectedColumn<'a> {
+    name: String,
+    expr: Expr,
+    column: Option<&'a ast::Column>,
+}
+
+/// Nulls come last in either direction, unless `NULLS FIRST` is given.
+fn ordered(item: &ast::Order, expr: Expr) -> Order {
+    let nulls_first = item.nulls_first.unwrap_or(false);
+    Order { expr, descending: item.descending, nulls_first }
 }
 
 /// Positional reference: `GROUP BY 1` is the first column.
-fn by_position<'a>(
+fn by_position<'c, T>(expr: &ast::Expr, columns: &'c [T]) -> Checked<Option<&'c T>> {
+    let Ast::Literal(Literal::Int(position)) = expr.kind else { return Ok(None) };
+    let index = usize::try_from(position).ok().and_then(|position| position.checked_sub(1));
+    match index.and_then(|index| columns.get(index)) {
+        Some(column) => Ok(Some(column)),
+        None => Err(Fault::invalid(format!("There is no column {position}"), expr.span)),
+    }
+}
+
+/// As [`by_position`], where `*` is not expanded yet.
+fn column_by_position<'a>(
     expr: &ast::Expr,
     columns: &'a [ast::Column],
 ) -> Checked<Option<&'a ast::Column>> {
-    let Ast::Literal(Literal::Int(position)) = expr.kind else { return Ok(None) };
-    // In a window, a number is a literal and no positional reference.
-    if columns.is_empty() {
-        return Ok(None);
-    }
-    let index = usize::try_from(position).ok().and_then(|position| position.checked_sub(1));
-    match index.and_then(|index| columns.get(index)) {
-        Some(column) if !matches!(column.expr.kind, Ast::Star(_)) => Ok(Some(column)),
-        _ => Err(Fault::invalid(format!("There is no column {position}"), expr.span)),
+    match by_position(expr, columns)? {
+        Some(column) if matches!(column.expr.kind, Ast::Star(_) | Ast::Columns(_)) => {
+            Err(Fault::invalid("A position cannot count the columns of '*' here", expr.span))
+        }
+        found => Ok(found),
     }
 }
 

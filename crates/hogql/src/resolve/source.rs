@@ -3,18 +3,19 @@
 use super::Resolver;
 use super::scope::{Columns, Named, ScopeSource, check_alias};
 use super::suggest::suggest;
-use crate::ast::{self, JoinKind};
+use crate::ast::{self, JoinKind, Strictness};
 use crate::error::{Checked, Fault, Reason};
 use crate::functions::Arg;
 use crate::limits::SOURCES_MAX;
-use crate::plan::{Comparison, Expr, ExprKind, JoinedSource, Source};
+use crate::plan::{Comparison, Expr, ExprKind, JoinedSource, Output, Source};
 use crate::tables::Table;
 use crate::types::Kind;
 
 impl<'a> Resolver<'a> {
     pub(super) fn from(&mut self, from: &'a ast::From) -> Checked<Vec<JoinedSource>> {
         let first = self.source(&from.first)?;
-        let mut joined = vec![JoinedSource { source: first, kind: None, on: None }];
+        let strictness = Strictness::All;
+        let mut joined = vec![JoinedSource { source: first, kind: None, strictness, on: None }];
         for join in &from.joins {
             if joined.len() >= SOURCES_MAX {
                 return Err(Fault::too_large("joined tables", SOURCES_MAX, join.source.span));
@@ -34,13 +35,16 @@ impl<'a> Resolver<'a> {
             }
             let last = joined.len();
             let sources = &mut self.scope().sources;
-            if matches!(join.kind, JoinKind::Left | JoinKind::Full) {
+            // Every row of a semi join has a match.
+            let is_outer = join.strictness != Strictness::Semi;
+            if is_outer && matches!(join.kind, JoinKind::Left | JoinKind::Full) {
                 sources[last].nullable = true;
             }
-            if matches!(join.kind, JoinKind::Right | JoinKind::Full) {
+            if is_outer && matches!(join.kind, JoinKind::Right | JoinKind::Full) {
                 sources[..last].iter_mut().for_each(|source| source.nullable = true);
             }
-            joined.push(JoinedSource { source, kind: Some(join.kind), on });
+            let (kind, strictness) = (Some(join.kind), join.strictness);
+            joined.push(JoinedSource { source, kind, strictness, on });
         }
         Ok(joined)
     }
@@ -87,7 +91,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn source(&mut self, source: &'a ast::Source) -> Checked<Source> {
-        let (resolved, columns, own_name) = match &source.kind {
+        let (resolved, mut columns, own_name) = match &source.kind {
             ast::SourceKind::Query(query) => {
                 let relation = self.deeper(source.span, |resolver| resolver.query(query))?;
                 let columns = Columns::Outputs(relation.columns.clone());
@@ -104,6 +108,14 @@ impl<'a> Resolver<'a> {
         };
         if let Some(alias) = &source.alias {
             check_alias(alias)?;
+        }
+        match (&mut columns, &source.columns[..]) {
+            (Columns::Outputs(outputs), names) => rename(outputs, names)?,
+            (Columns::Table(_), []) => {}
+            (Columns::Table(_), [first, ..]) => {
+                let message = "Only the columns of a subquery can be renamed here";
+                return Err(Fault::invalid(message, first.span));
+            }
         }
         let name = source.alias.as_ref().map(|alias| alias.text.clone()).or(own_name);
         if let Some(name) = &name
@@ -134,7 +146,7 @@ impl<'a> Resolver<'a> {
         Err(Fault::new(reason, name.span))
     }
 
-    /// `numbers(n)` is the only table function; there are none that read files or the network.
+    /// `numbers` is the only table function; there are none that read files or the network.
     fn table_function(
         &mut self,
         name: &'a ast::Name,
@@ -146,11 +158,36 @@ impl<'a> Resolver<'a> {
                 Reason::Unknown { what: "table function", name: name.text.clone(), suggestion };
             return Err(Fault::new(reason, name.span));
         }
-        let [count] = args else {
-            return Err(Fault::invalid("numbers() takes how many", name.span));
+        let numbers = args.iter().map(|arg| self.constant_u64(arg, "numbers()"));
+        let (start, count) = match numbers.collect::<Checked<Vec<u64>>>()?[..] {
+            [count] => (0, count),
+            [start, count] => (start, count),
+            _ => {
+                return Err(Fault::invalid(
+                    "numbers() takes how many, or from where and how many",
+                    name.span,
+                ));
+            }
         };
-        let count = self.constant_u64(count, "numbers()")?;
-        let number = crate::plan::Output { name: "number".to_owned(), ty: Kind::UInt(64).into() };
-        Ok((Source::Numbers(count), Columns::Outputs(vec![number])))
+        if start.checked_add(count).is_none() {
+            return Err(Fault::invalid("numbers() ends past the largest number", name.span));
+        }
+        let (name, ty) = ("number".to_owned(), Kind::UInt(64).into());
+        let number = Output { name, ty, is_property: false };
+        Ok((Source::Numbers { start, count }, Columns::Outputs(vec![number])))
     }
+}
+
+/// Gives columns new names: all of them, or none if there are no names.
+pub(super) fn rename(columns: &mut [Output], names: &[ast::Name]) -> Checked<()> {
+    let Some(first) = names.first() else { return Ok(()) };
+    if names.len() != columns.len() {
+        let message = format!("{} names for {} columns", names.len(), columns.len());
+        return Err(Fault::invalid(message, first.span));
+    }
+    for (column, name) in columns.iter_mut().zip(names) {
+        check_alias(name)?;
+        column.name.clone_from(&name.text);
+    }
+    Ok(())
 }

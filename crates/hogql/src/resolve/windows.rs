@@ -5,14 +5,13 @@ use super::call::check_arity;
 use super::scope::Clause;
 use crate::ast::{self, Bound, ExprKind as Ast, Literal, Over, UnaryOp};
 use crate::error::{Checked, Fault, Reason, Span};
-use crate::functions::{Function, FunctionKind};
+use crate::functions::{Arg, Combinators, Combined, Function, FunctionKind, Nesting};
 use crate::plan::{Aggregate, Expr, ExprKind, FunctionRef, Order, Value, WindowCall};
-use crate::types::Type;
+use crate::types::Kind;
 
 pub(super) struct Called<'a> {
     pub function: &'static Function,
-    /// `sumIf`: the last argument is a condition.
-    pub conditional: bool,
+    pub combined: Combined,
     pub call: &'a ast::Call,
     pub span: Span,
 }
@@ -21,7 +20,6 @@ impl<'a> Resolver<'a> {
     pub(super) fn aggregate(&mut self, called: Called<'a>) -> Checked<Expr> {
         let Called { function, call, span, .. } = called;
         let name = &call.name.text;
-        self.reject_in_lambda(name, span)?;
         let outside = self.scope().clause;
         let message = match (outside, &call.over) {
             (Clause::Source | Clause::Row, _) => {
@@ -38,22 +36,26 @@ impl<'a> Resolver<'a> {
             return Err(Fault::invalid(message, span));
         }
         self.scope().clause = if call.over.is_some() { Clause::Window } else { Clause::Aggregate };
+        // Within a lambda it is the same for all elements: its parameters are not visible.
+        let params = std::mem::take(&mut self.scope().params);
         let resolved = self.aggregate_call(called);
+        self.scope().params = params;
         self.scope().clause = outside;
         resolved
     }
 
     fn aggregate_call(&mut self, called: Called<'a>) -> Checked<Expr> {
-        let Called { function, conditional, call, span } = called;
+        let Called { function, combined, call, span } = called;
+        let (distinct, combinators) = (call.distinct || combined.distinct, combined.combinators);
         let mut args: &[ast::Expr] = &call.args;
         if let [ast::Expr { kind: Ast::Star(None), .. }, rest @ ..] = args
             && function.name == "count"
-            && !call.distinct
+            && !distinct
         {
             args = rest;
         }
         let mut filter = None;
-        if conditional {
+        if combined.conditional {
             let Some((last, before)) = args.split_last() else {
                 let message = format!("{} takes a condition last", call.name.text);
                 return Err(Fault::invalid(message, call.name.span));
@@ -61,25 +63,68 @@ impl<'a> Resolver<'a> {
             filter = Some(self.condition_of(last)?);
             args = before;
         }
-        if call.distinct && (args.is_empty() || function.kind == FunctionKind::Window) {
+        if distinct && (args.is_empty() || function.kind == FunctionKind::Window) {
             return Err(Fault::invalid("DISTINCT needs something to tell apart", call.name.span));
         }
-        check_arity(function, args.len(), call.name.span)?;
-        let args = self.args(function, args)?;
-        let types: Vec<Type> = args.iter().map(|arg| arg.ty.clone()).collect();
-        let Some(ty) = function.result(&types) else {
-            let types: Vec<String> = types.iter().map(Type::to_string).collect();
-            let message = format!("{} cannot take {}", function.name, types.join(" and "));
-            return Err(Fault::invalid(message, span));
+        let plain = combinators == Combinators::default();
+        let args = if plain {
+            check_arity(function, args.len(), call.name.span)?;
+            self.args(function, args)?
+        } else {
+            let own = args.len().saturating_sub(usize::from(combinators.extreme.is_some()));
+            check_arity(function, own, call.name.span)?;
+            self.combined_args(function, combinators, args)?
         };
         let parameters = parameters(function, call)?;
-        let function = FunctionRef(function);
-        let aggregate = Aggregate { function, parameters, distinct: call.distinct, args, filter };
+        let aggregate = Aggregate {
+            function: FunctionRef(function),
+            combinators,
+            parameters,
+            distinct,
+            args,
+            filter,
+        };
+        let Some(ty) = aggregate.ty() else {
+            let types = aggregate.args.iter().map(|arg| arg.ty.to_string());
+            let types = types.collect::<Vec<_>>().join(" and ");
+            return Err(Fault::invalid(format!("{} cannot take {types}", call.name.text), span));
+        };
         let kind = match &call.over {
             None => ExprKind::AggregateCall(Box::new(aggregate)),
             Some(over) => ExprKind::WindowCall(Box::new(self.window(aggregate, over)?)),
         };
         Ok(Expr { kind, ty, span })
+    }
+
+    /// Arguments of an aggregate with combinators: each element must be what the aggregate takes.
+    fn combined_args(
+        &mut self,
+        function: &'static Function,
+        combinators: Combinators,
+        args: &'a [ast::Expr],
+    ) -> Checked<Vec<Expr>> {
+        let resolved = args.iter().map(|arg| self.expr(arg)).collect::<Checked<Vec<Expr>>>()?;
+        let own = resolved.len().saturating_sub(usize::from(combinators.extreme.is_some()));
+        let mut resolved = resolved.into_iter().enumerate().map(|(no, arg)| {
+            let wanted = function.arg(no).filter(|_| no < own).unwrap_or(Arg::Any);
+            let element = match (combinators.nesting, &arg.ty.kind) {
+                _ if no >= own => return Ok(arg),
+                (None, _) => return self.coerce(arg, wanted),
+                (Some(Nesting::Array | Nesting::ForEach), Kind::Array(element)) => &**element,
+                (Some(Nesting::Map), Kind::Map(pair)) => &pair.1,
+                (Some(nesting), _) => {
+                    let what = if nesting == Nesting::Map { "a map" } else { "an array" };
+                    let message = format!("Expected {what}, found {}", arg.ty);
+                    return Err(Fault::invalid(message, arg.span));
+                }
+            };
+            // Elements are not cast: only what already fits.
+            let probe =
+                Expr { kind: ExprKind::Value(Value::Null), ty: element.clone(), span: arg.span };
+            self.coerce(probe, wanted)?;
+            Ok(arg)
+        });
+        resolved.by_ref().collect()
     }
 
     fn window(&mut self, call: Aggregate, over: &'a Over) -> Checked<WindowCall> {
@@ -100,7 +145,7 @@ impl<'a> Resolver<'a> {
         };
         let partition = window.partition.iter().map(|expr| self.expr(expr));
         let partition = partition.collect::<Checked<Vec<Expr>>>()?;
-        let order: Vec<Order> = self.order(&window.order, &[])?;
+        let order: Vec<Order> = self.order(&window.order)?;
         let frame = window.frame.map(|frame| (frame.unit, frame.start, frame.end));
         if let Some((_, start, end)) = frame
             && !follows(start, end)
@@ -147,7 +192,7 @@ fn parameters(function: &Function, call: &ast::Call) -> Checked<Vec<Value>> {
 
 /// Quantile levels are between 0 and 1; other parameters are counts.
 fn parameter(function: &Function, parameter: &ast::Expr) -> Checked<Value> {
-    let levels = matches!(function.name, "quantile" | "quantiles");
+    let levels = function.name.starts_with("quantile");
     match &parameter.kind {
         Ast::Literal(Literal::Float(level)) if levels && (0.0..=1.0).contains(level) => {
             Ok(Value::Float(*level))

@@ -7,8 +7,13 @@ use crate::resolve::project;
 
 fn sample(function: &Function, no: usize) -> &'static str {
     match (function.name, function.arg(no)) {
-        ("length" | "empty" | "notEmpty", _) => "'abc'",
+        ("length" | "empty" | "notEmpty" | "reverse", _) => "'abc'",
         ("sumMap", _) => "map('a', 1)",
+        ("arrayReduce", _) if no == 0 => "'sum'",
+        ("accurateCastOrNull", _) if no > 0 => "'Float64'",
+        ("mapContains", _) if no > 0 => "'a'",
+        ("hasAnyTokens" | "hasAllTokens", _) if no == 1 => "['a']",
+        (name, Some(Arg::Any)) if is_on_tuples(name) => "(1, 2)",
         ("arrayElement", _) if no == 0 => "[1]",
         ("JSONExtract", _) if no > 0 => "'Float64'",
         (_, None) => "'one too many'",
@@ -28,10 +33,30 @@ fn sample(function: &Function, no: usize) -> &'static str {
     }
 }
 
+/// Functions that read fields of events.
+const READ_EVENTS: [&str; 3] =
+    ["matchesAction", "getSurveyResponse", "uniqueSurveySubmissionsFilter"];
+
+/// Functions on vectors, which are tuples or arrays.
+fn is_on_tuples(name: &str) -> bool {
+    name.starts_with("tuple")
+        || name.ends_with("Norm")
+        || name.ends_with("Distance") && !name.starts_with("great") && !name.starts_with("geo")
+        || name == "dotProduct"
+}
+
 fn call(function: &Function, args: usize) -> String {
     let mut list: Vec<&str> = (0..args).map(|no| sample(function, no)).collect();
-    let lambda = match args {
-        2 => "(x, y) -> x + y",
+    if function.name == "arrayFold"
+        && let Some((_, arrays)) = list.split_last_mut()
+    {
+        arrays.fill("[1]");
+    }
+    let lambda = match (function.name, args) {
+        ("mapApply", _) => "(x, y) -> (x, y)",
+        ("mapFilter", _) => "(x, y) -> y > 0",
+        ("arrayFold", 3) => "(x, y, z) -> x + y + z",
+        (_, 2) => "(x, y) -> x + y",
         _ => "x -> x",
     };
     if function.lambda != Lambda::None {
@@ -39,7 +64,8 @@ fn call(function: &Function, args: usize) -> String {
     }
     let parameters = if function.parameters.0 > 0 { "(1)" } else { "" };
     let over = if function.kind == FunctionKind::Window { " over (order by 1)" } else { "" };
-    format!("select {}{parameters}({}){over}", function.name, list.join(", "))
+    let from = if READ_EVENTS.contains(&function.name) { " from events" } else { "" };
+    format!("select {}{parameters}({}){over}{from}", function.name, list.join(", "))
 }
 
 fn resolves(text: &str) -> Result<String, String> {
@@ -57,6 +83,10 @@ fn functions_accept_exactly_their_signature() {
         let most = max.unwrap_or(min + step);
         for count in [min, most] {
             wrong.extend(resolves(&call(function, count)).err());
+        }
+        // An operator: what follows in parentheses is no list of arguments.
+        if function.name == "not" {
+            continue;
         }
         let beyond = max.map(|max| max + 1);
         for count in beyond.into_iter().chain(min.checked_sub(1)) {

@@ -30,6 +30,12 @@ const NESTS: &[(&str, &str)] = &[
     ("1 + (", ")"),
     ("case when ", " then 1 end"),
     ("cast(", " as Int64)"),
+    ("try_cast(", " as Int64)"),
+    ("(", " as b)"),
+    ("f'{", "}'"),
+    ("", "[1:2]"),
+    ("x[", ":n]"),
+    ("sum(x) filter (where ", ")"),
     ("a ? b : ", ""),
     ("a ? ", " : b"),
     ("interval ", " day"),
@@ -158,6 +164,14 @@ fn inlined_aliases_cannot_exceed_the_plan_limits() {
             let error = plan(&text).expect_err(what);
             assert!(error.to_string().contains(what), "{what}: {error}");
         }
+    });
+}
+
+#[test]
+fn names_with_many_suffixes_are_unknown_and_fit_the_stack() {
+    on_a_small_stack(|| {
+        let text = format!("select sum{}(1) from events", "If".repeat(20_000));
+        assert!(plan(&text).is_err());
     });
 }
 

@@ -3,6 +3,7 @@ mod hostile;
 mod mutations;
 mod parse;
 mod placeholders;
+mod reference;
 mod resolve;
 mod round_trip;
 mod samples;

@@ -29,6 +29,11 @@ const SEEDS: &[&str] = &[
      group by toDate ( timestamp )",
     "select quantile ( 0.5 ) ( x ) , sumIf ( x , x > 1 ) from ( select arrayJoin ( [ 1 , 2 ] ) \
      as x ) group by x % 2",
+    "select distinct on ( event ) ( count ( ) as c ) * 2 , c , event , f'{ event } x' from events final e \
+     any left join persons p on e . person_id = p . id group by all qualify row_number ( ) over \
+     ( order by event ) < 3 order by 1 limit ( 2 * 3 ) with ties",
+    "with final ( a , b ) as ( select 1 , 2 ) ( select * exclude ( b ) from final ) union select \
+     length ( [ number ] [ 1 : 2 ] ) from numbers ( 3 , 4 ) order by 1 limit 5",
     "select key , g . properties . a . 1 from groups g full join persons using ( created_at ) \
      where key in ( select session . session_id from events )",
 ];

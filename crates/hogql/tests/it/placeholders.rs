@@ -27,6 +27,8 @@ fn placeholder_values_become_literals() {
         ),
         ("select 1 union all select {number}", "SELECT 1 UNION ALL SELECT -3"),
         ("select sum(x) over (order by {number})", "SELECT sum(x) OVER (ORDER BY -3)"),
+        ("select {object.a}", "SELECT 1"),
+        ("select {filters.dateRange.from}", "SELECT {filters.dateRange.`from`}"),
         ("select count() where {filters}", "SELECT count() WHERE {filters}"),
         (
             "select 1 from t join u on {yes} limit 1 by {number}",
@@ -46,6 +48,7 @@ fn unknown_placeholder_is_an_error_at_its_position() {
         ("select {since}", "Unknown placeholder {since}", 7),
         ("select {filters.date}", "Unknown placeholder {filters.date}", 7),
         ("select f({object})", "cannot be an object", 9),
+        ("select {object.b}", "Unknown placeholder {object.b}", 7),
     ] {
         let error = fill(parse(text).unwrap(), text, &values()).expect_err(text);
         assert!(error.to_string().contains(message), "{text}: {error}");

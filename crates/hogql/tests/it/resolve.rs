@@ -3,9 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use hogql::plan::Plan;
-use hogql::{Filters, PlaceholderValues, Project, has_aggregate, parse, parse_expr, resolve};
+use hogql::{
+    ActionSchema, Filters, PlaceholderValues, Project, has_aggregate, parse, parse_expr, resolve,
+};
 use model::definition::{PropertyOwner, PropertyType};
-use model::{CohortId, ProjectId, Timestamp};
+use model::{ActionId, CohortId, ProjectId, Timestamp};
+
+fn action() -> ActionSchema {
+    let condition = hogql::parse_expr("event = 'paid' and properties.amount > 5").expect("valid");
+    ActionSchema { name: "large order".to_owned(), condition }
+}
 
 pub(crate) fn project() -> Project {
     let property = |owner, name: &str, kind| ((owner, name.to_owned()), kind);
@@ -21,6 +28,8 @@ pub(crate) fn project() -> Project {
             property(PropertyOwner::Group(0), "seats", PropertyType::Numeric),
         ]),
         cohorts: BTreeMap::from([(CohortId(5), "beta users".to_owned())]),
+        actions: BTreeMap::from([(ActionId(1), action())]),
+        objects: BTreeMap::new(),
     }
 }
 
@@ -93,6 +102,66 @@ fn the_outermost_limit_is_the_page() {
             "events@7 | event String = #0.event | limit 2+0 by #0.person_id | page 9!",
         ),
     ]);
+}
+
+#[test]
+fn clauses_resolve_to_steps_of_the_plan() {
+    check(&[
+        (
+            "with 2 as n select number from numbers(3, 2 + 4) order by number limit n * 2 with ties",
+            "numbers 3+6 | number UInt64 = #0[0] | order #0[0] | limit 4+0 with ties | page 50000!",
+        ),
+        (
+            "select event, row_number() over () as n from events qualify n < 3",
+            "events@7 | window row_number() over [] [] | event String = #0.event, n UInt64 = win0 \
+             | qualify (win0 < 3) | page 100",
+        ),
+        (
+            "select (count() as c) * 2, c from events",
+            "events@7 | group [] [count()] | (count() AS c) * 2 UInt64 = multiply(agg0, 2), \
+             c UInt64 = agg0 | page 100",
+        ),
+        (
+            "select event, count() as c, c + 1 as d from events group by all",
+            "events@7 | group [#0.event] [count()] | event String = key0, c UInt64 = agg0, \
+             d UInt64 = plus(agg0, 1) | page 100",
+        ),
+        (
+            "with t(a) as (select 1) select * from t semi join t u on t.a = u.a",
+            "cte0 = (a UInt8 = 1); cte0 Semi Left cte0 on (#0[0] = #1[0]) | a UInt8 = #0[0], \
+             a UInt8 = #1[0] | page 100",
+        ),
+        (
+            "select * exclude (a) replace (b + 1 as b) from (select 1 as a, 2 as b, 3) as t(a, b, c) \
+             order by 2",
+            "(a UInt8 = 1, b UInt8 = 2, 3 UInt8 = 3) | b UInt16 = plus(#0[1], 1), c UInt8 = #0[2] \
+             | order #0[2] | page 100",
+        ),
+        (
+            "select is_deleted from raw_persons union select 1",
+            "(persons@7 | is_deleted UInt8 = 0) UnionDistinct (1 UInt8 = 1) | page 100",
+        ),
+    ]);
+}
+
+#[test]
+fn date_bounds_are_times_or_make_their_comparison_true() {
+    let text = "select count() from events where timestamp >= toDateTime({filters.dateRange.from}) \
+                and timestamp < {filters.dateRange.to} and event = 'a'";
+    let from = Timestamp::from_micros(5_000_000);
+    let filters = Filters { from: Some(from), ..Filters::default() };
+    let plan = |filters: Option<&Filters>| {
+        hogql::plan(text, &PlaceholderValues::default(), &project(), filters).unwrap().to_string()
+    };
+    let with_from = plan(Some(&filters));
+    assert!(
+        with_from.contains("where ((#0.timestamp >= toDateTime(@5000000)) and true and (#0.event"),
+        "{with_from}"
+    );
+    assert!(plan(None).contains("where (true and true and (#0.event"), "{}", plan(None));
+    let bare = "select {filters.dateRange.to} from events";
+    let error = hogql::plan(bare, &PlaceholderValues::default(), &project(), None).unwrap_err();
+    assert!(error.to_string().contains("no such bound"), "{error}");
 }
 
 #[test]
@@ -361,7 +430,7 @@ fn semantic_errors_have_positions() {
         ("select x -> 1", "A lambda can only be", 7),
         ("select arrayMap(1, [1])", "takes a lambda first", 7),
         ("select arrayMap((x, y) -> 1, [1])", "takes 2 parameter(s) for 1 array(s)", 16),
-        ("select arrayMap(x -> count(), [1])", "count cannot stand in a lambda", 21),
+        ("select arrayMap(x -> sum(x), [1])", "Unknown field 'x'", 25),
         ("select x from (select arrayMap(x -> x, [1]) as y)", "Unknown field 'x'", 7),
         ("select 1 from events where count() > 1", "rows are not grouped yet", 27),
         ("select sum(count()) from events", "cannot stand inside an aggregate", 11),
@@ -376,7 +445,7 @@ fn semantic_errors_have_positions() {
             29,
         ),
         ("select quantile(2)(1)", "between 0 and 1", 16),
-        ("select quantile(1)", "quantile takes 1 to 1 parameter(s)", 7),
+        ("select topK(1)", "topK takes 1 to 1 parameter(s)", 7),
         ("select sum(1)(2)", "takes no parameters", 7),
         ("select event as team_id from events", "'team_id' cannot be an alias", 16),
         ("with 8 as team_id select 1 from events", "'team_id' cannot be an alias", 10),
@@ -384,6 +453,18 @@ fn semantic_errors_have_positions() {
         ("select 1 from events, events", "Two tables are named 'events'", 22),
         ("select event from events a, events b", "'event' is in more than one table", 7),
         ("select 1 limit -1", "LIMIT takes a whole number", 15),
+        ("select number from numbers(3) limit number", "LIMIT takes a whole number", 36),
+        ("with n as n select 1 limit n", "LIMIT takes a whole number", 27),
+        ("select 1 limit 1 with ties", "WITH TIES needs ORDER BY", 0),
+        ("select 1 from numbers(18446744073709551615, 2)", "past the largest number", 14),
+        ("select count() as a, (1 as a)", "Two expressions have the alias 'a'", 27),
+        ("select * exclude (b) from (select 1 as a)", "Unknown field 'b'", 18),
+        ("select columns('[') from events", "valid regular expression", 7),
+        ("select columns('zzz') from events", "selects no column", 7),
+        ("with t(a, b) as (select 1) select 1 from t", "2 names for 1 columns", 7),
+        ("select 1 from events as e(a)", "Only the columns of a subquery", 26),
+        ("select * from events group by all", "GROUP BY ALL needs columns", 7),
+        ("select 1 from system.tables", "Unknown table 'system.tables'", 14),
         ("select 1 order by 2", "There is no column 2", 18),
         ("select 1 having 1", "HAVING needs GROUP BY", 16),
         ("select *", "'*' needs a table", 7),

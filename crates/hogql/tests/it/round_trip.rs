@@ -139,6 +139,8 @@ fn parts(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = ExprKind> {
         (boxed.clone(), any::<u64>()).prop_map(|(base, index)| ExprKind::Element(base, index)),
         (boxed.clone(), boxed.clone()).prop_map(|(base, index)| ExprKind::Index(base, index)),
         (boxed.clone(), type_name()).prop_map(|(base, to)| ExprKind::Cast(base, to)),
+        (boxed.clone(), type_name()).prop_map(|(base, to)| ExprKind::TryCast(base, to)),
+        (boxed.clone(), name()).prop_map(|(inner, name)| ExprKind::Alias(inner, name)),
         (boxed.clone(), prop::sample::select(&Unit::ALL[..]))
             .prop_map(|(count, unit)| ExprKind::Interval(count, unit)),
         (vec(name(), 1..3), boxed).prop_map(|(params, body)| ExprKind::Lambda(params, body)),
@@ -186,6 +188,21 @@ fn column(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Column> {
     (inner, option::of(name())).prop_map(|(expr, alias)| Column { expr, alias })
 }
 
+/// A column, or `*` with changes.
+fn selected(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Column> {
+    let replace = vec((inner.clone(), name()), 0..2);
+    let set =
+        (option::of(name()), vec(name(), 1..3), replace).prop_map(|(table, exclude, replace)| {
+            let set = ColumnSet { table, pattern: None, exclude, replace };
+            Column { expr: expr(ExprKind::Columns(Box::new(set))), alias: None }
+        });
+    let matching = "[a-z'\\\\$^]{1,4}".prop_map(|pattern| {
+        let set = ColumnSet { pattern: Some(pattern), ..ColumnSet::default() };
+        Column { expr: expr(ExprKind::Columns(Box::new(set))), alias: None }
+    });
+    prop_oneof![8 => column(inner), 1 => set, 1 => matching]
+}
+
 fn source(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Source> {
     let kind = prop_oneof![
         name().prop_map(SourceKind::Table),
@@ -197,10 +214,10 @@ fn source(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Source> {
             SourceKind::Query(Box::new(Query { with: Vec::new(), body }))
         }),
     ];
-    (kind, option::of(name())).prop_map(|(kind, alias)| Source {
-        kind,
-        alias,
-        span: Span::default(),
+    (kind, option::of(name()), vec(name(), 0..2)).prop_map(|(kind, alias, columns)| {
+        // Only an alias can be followed by names of columns.
+        let columns = if alias.is_some() { columns } else { Vec::new() };
+        Source { kind, alias, columns, span: Span::default() }
     })
 }
 
@@ -209,11 +226,21 @@ fn from(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = From> {
     let on =
         prop_oneof![inner.clone().prop_map(On::Condition), vec(name(), 1..3).prop_map(On::Using),];
     let kind = prop::sample::select(vec![Inner, Left, Right, Full, Cross]);
-    let join = (kind, source(inner.clone()), on).prop_map(|(kind, source, on)| Join {
-        kind,
-        source,
-        on: (kind != Cross).then_some(on),
-    });
+    let strictness = prop::sample::select(vec![
+        Strictness::All,
+        Strictness::Any,
+        Strictness::Semi,
+        Strictness::Anti,
+    ]);
+    let join =
+        (kind, strictness, source(inner.clone()), on).prop_map(|(kind, strictness, source, on)| {
+            let strictness = match kind {
+                Left | Right => strictness,
+                Inner if strictness == Strictness::Any => strictness,
+                _ => Strictness::All,
+            };
+            Join { kind, strictness, source, on: (kind != Cross).then_some(on) }
+        });
     (source(inner), vec(join, 0..2)).prop_map(|(first, joins)| From { first, joins })
 }
 
@@ -225,7 +252,7 @@ fn select(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Select> {
         .prop_map(|(limit, offset, by)| LimitBy { limit, offset, by });
     let head = (
         any::<bool>(),
-        vec(column(inner.clone()), 1..3),
+        vec(selected(inner.clone()), 1..3),
         option::of(from(inner.clone())),
         option::weighted(0.1, array_join),
         (maybe(), maybe(), vec(inner.clone(), 0..2), maybe()),
@@ -234,12 +261,15 @@ fn select(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Select> {
         vec((name(), window(inner.clone())), 0..2),
         vec(order(inner.clone()), 0..2),
         option::weighted(0.1, limit_by),
-        (maybe(), maybe()),
+        (maybe(), maybe(), any::<bool>(), maybe()),
     );
     (head, tail).prop_map(|(head, tail)| {
         let (distinct, columns, from, array_join, (prewhere, filter, group, having)) = head;
-        let (windows, order, limit_by, (limit, offset)) = tail;
+        let (windows, order, limit_by, (limit, offset, with_ties, qualify)) = tail;
         Select {
+            with_ties: with_ties && limit.is_some(),
+            qualify,
+            group_all: false,
             span: Span::default(),
             distinct,
             columns,
@@ -263,10 +293,20 @@ fn query(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Query> {
     let one = select(inner.clone())
         .prop_map(|select| Query { with: Vec::new(), body: Body::Select(Box::new(select)) })
         .boxed();
-    let op = prop_oneof![Just(SetOp::UnionAll), Just(SetOp::UnionDistinct), Just(SetOp::Except)];
-    let value =
-        prop_oneof![inner.prop_map(WithValue::Scalar), one.clone().prop_map(WithValue::Query),];
-    let with = (name(), value).prop_map(|(name, value)| With { name, value });
+    let op = prop::sample::select(vec![
+        SetOp::UnionAll,
+        SetOp::UnionDistinct,
+        SetOp::Except,
+        SetOp::ExceptDistinct,
+    ]);
+    let scalar = inner.prop_map(|expr| (Vec::new(), WithValue::Scalar(expr)));
+    let columns = vec(name(), 0..3);
+    let common = (columns, one.clone()).prop_map(|(names, query)| (names, WithValue::Query(query)));
+    let with = (name(), prop_oneof![scalar, common]).prop_map(|(name, (columns, value))| With {
+        name,
+        columns,
+        value,
+    });
     (vec(with, 0..2), one.clone(), vec((op, one), 0..2)).prop_map(|(with, first, rest)| {
         if rest.is_empty() {
             return Query { with, body: first.body };
