@@ -1,15 +1,16 @@
 //! Aggregates with ClickHouse's semantics.
 //!
-//! Where DataFusion's aggregate has the same semantics it is used, and may aggregate partitions in
-//! parallel. The others are functions of all rows of a group ([`GroupFunction`]), or keep a small
+//! Where DataFusion's aggregate has the same semantics it is used. The others are functions of all rows of a group ([`GroupFunction`]), or keep a small
 //! state ([`uniq`], [`pick`]). All skip rows with a null argument. All return null for no rows, which
 //! [`LoweredAggregate::finish`] replaces with ClickHouse's value.
 
 pub(crate) mod buffer;
 pub(crate) mod collect;
+pub(crate) mod combinators;
 pub(crate) mod custom;
 pub(crate) mod funnel;
 pub(crate) mod group_function;
+pub(crate) mod moments;
 pub(crate) mod pick;
 pub(crate) mod quantile;
 pub(crate) mod sum_map;
@@ -27,8 +28,9 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion_physical_expr::expressions::Column;
 use eval::data_type;
+use hogql::functions::Combinators;
 use hogql::plan::{self, Value};
-use hogql::types::Type;
+use hogql::types::{Kind, Type};
 
 use crate::closure_expr::ClosureExpr;
 use crate::error::{Error, Result, UNEXPECTED};
@@ -50,7 +52,7 @@ pub(crate) struct LoweredAggregate {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Strategy {
-    /// DataFusion's aggregate, which merges partial states.
+    /// DataFusion's aggregate.
     Engine,
     Group(Arc<dyn GroupFunction>),
 }
@@ -58,7 +60,17 @@ pub(crate) enum Strategy {
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 impl LoweredAggregate {
-    /// `args` are the arguments' types and `result` is the result's.
+    /// The aggregate of a call, with its combinators.
+    pub(crate) fn of(call: &plan::Aggregate, result: &Type) -> Result<Self> {
+        let types: Vec<Type> = call.args.iter().map(|arg| arg.ty.clone()).collect();
+        if call.combinators == Combinators::default() {
+            let types: Vec<DataType> = types.iter().map(data_type).collect();
+            return Self::new(call, &types, result);
+        }
+        combinators::lowered(call, &types, result)
+    }
+
+    /// Without combinators. `args` are the arguments' types and `result` is the result's.
     pub(crate) fn new(call: &plan::Aggregate, args: &[DataType], result: &Type) -> Result<Self> {
         let name = call.function.0.name;
         let ty = data_type(result);
@@ -114,10 +126,36 @@ impl LoweredAggregate {
                 group(same(), Arc::new(collect::TopK { count, ty: ty.clone() }))?
             }
             "string_agg" => group(vec![DataType::Utf8; args.len()], Arc::new(collect::StringAgg))?,
-            "median" => group(floats(), Arc::new(quantile::Quantile(0.5)))?,
-            "quantile" => {
+            "groupArrayLast" => {
+                let count = first_integer(call).unwrap_or(usize::MAX);
+                group(same(), Arc::new(collect::GroupArrayLast { count, ty: ty.clone() }))?
+            }
+            "groupArraySorted" => {
+                let count = first_integer(call).unwrap_or(usize::MAX);
+                group(same(), Arc::new(collect::GroupArraySorted { count, ty: ty.clone() }))?
+            }
+            "anyHeavy" => group(same(), Arc::new(collect::AnyHeavy))?,
+            "medianExact" | "medianExactLow" | "quantileExact" | "quantileExactLow"
+            | "quantileExactHigh" => {
                 let level = levels(call).first().copied().unwrap_or(0.5);
-                group(floats(), Arc::new(quantile::Quantile(level)))?
+                let low = name.ends_with("Low");
+                group(same(), Arc::new(quantile::Exact { level, low }))?
+            }
+            "skewPop" => group(floats(), Arc::new(moments::Moments::SkewPop))?,
+            "skewSamp" => group(floats(), Arc::new(moments::Moments::SkewSamp))?,
+            "kurtPop" => group(floats(), Arc::new(moments::Moments::KurtPop))?,
+            "kurtSamp" => group(floats(), Arc::new(moments::Moments::KurtSamp))?,
+            "avgWeighted" => group(floats(), Arc::new(moments::WeightedAverage))?,
+            "deltaSum" => group(vec![ty.clone()], Arc::new(moments::DeltaSum { ty: ty.clone() }))?,
+            "covarPop" => engine(builtin::covariance::covar_pop_udaf(), floats())?,
+            "covarSamp" => engine(builtin::covariance::covar_samp_udaf(), floats())?,
+            "median" | "quantile" => {
+                let level = levels(call).first().copied().unwrap_or(0.5);
+                let function = quantile::Quantile(level);
+                let udaf = CustomAggregate::udaf(name, AggregateState::Quantile(level), ty.clone());
+                let empty = function.evaluate_filtered(&empty_arrays(&floats()), None)?;
+                let strategy = Strategy::Group(Arc::new(function) as Arc<dyn GroupFunction>);
+                Self { udaf, args: floats(), strategy, empty, ty: ty.clone() }
             }
             "quantiles" => {
                 let quantiles = quantile::Quantiles { levels: levels(call), ty: ty.clone() };
@@ -139,7 +177,11 @@ impl LoweredAggregate {
                 let mut args = vec![DataType::Boolean; args.len()];
                 args[0] = TIMESTAMP;
                 let seconds = first_integer(call).unwrap_or(0);
-                group(args, Arc::new(funnel::Funnel { seconds: seconds as i64 }))?
+                let funnel = funnel::Funnel { seconds: seconds as i64 };
+                let udaf = CustomAggregate::udaf(name, AggregateState::Funnel(funnel), ty.clone());
+                let empty = funnel.evaluate_filtered(&empty_arrays(&args), None)?;
+                let strategy = Strategy::Group(Arc::new(funnel) as Arc<dyn GroupFunction>);
+                Self { udaf, args, strategy, empty, ty: ty.clone() }
             }
             other => {
                 let message = format!("{other} is no aggregate that can be computed");
@@ -170,6 +212,15 @@ impl LoweredAggregate {
         Self { udaf, args, strategy, empty: ScalarValue::UInt64(Some(0)), ty: ty.clone() }
     }
 
+    /// The number of distinct codes.
+    pub(crate) fn distinct_codes(ty: &Type) -> Self {
+        let ty = data_type(ty);
+        let udaf = CustomAggregate::udaf("uniq", AggregateState::DistinctCodes, ty.clone());
+        let strategy = Strategy::Group(Arc::new(uniq::Uniq) as Arc<dyn GroupFunction>);
+        let args = vec![DataType::UInt32];
+        Self { udaf, args, strategy, empty: ScalarValue::UInt64(Some(0)), ty }
+    }
+
     /// The same aggregate over distinct arguments.
     fn distinct(self, name: &'static str) -> Result<Self> {
         let inner: Arc<dyn GroupFunction> = match &self.strategy {
@@ -185,12 +236,7 @@ impl LoweredAggregate {
         Ok(Self { udaf, strategy: Strategy::Group(function), ..self })
     }
 
-    /// Whether partial states can be merged, so that partitions aggregate in parallel.
-    pub(crate) fn merges(&self) -> bool {
-        matches!(self.strategy, Strategy::Engine)
-    }
-
-    /// The aggregate as an expression of DataFusion's `AggregateExec`.
+    /// The aggregate as DataFusion's expression.
     pub(crate) fn expr(
         &self,
         args: Vec<Arc<dyn PhysicalExpr>>,
@@ -224,8 +270,25 @@ impl LoweredAggregate {
 fn empty_value(name: &str, own: ScalarValue, result: &Type) -> Result<ScalarValue> {
     let is_nan = matches!(
         name,
-        "avg" | "median" | "quantile" | "stddevPop" | "stddevSamp" | "varPop" | "varSamp" | "corr"
+        "avg"
+            | "avgWeighted"
+            | "median"
+            | "quantile"
+            | "stddevPop"
+            | "stddevSamp"
+            | "varPop"
+            | "varSamp"
+            | "corr"
+            | "covarPop"
+            | "covarSamp"
+            | "skewPop"
+            | "skewSamp"
+            | "kurtPop"
+            | "kurtSamp"
     );
+    // Quantiles that are not interpolated have the type of their values.
+    let is_exact = name.starts_with("quantileExact") || name.starts_with("medianExact");
+    let is_nan = is_nan || (is_exact && result.kind == Kind::Float);
     match (own.is_null() || result.nullable, is_nan && !result.nullable) {
         (true, true) => Ok(ScalarValue::Float64(Some(f64::NAN))),
         (true, false) => default_of(&data_type(result), result.nullable),
@@ -290,6 +353,26 @@ pub(crate) fn filter_arrays(
         None => Ok(args.to_vec()),
         Some(rows) => args.iter().map(|arg| Ok(filter(arg, rows)?)).collect(),
     }
+}
+
+/// The values in the order of their groups, and where each group's begin: group `g` has those from
+/// `starts[g]` to `starts[g + 1]`. A counting sort.
+pub(crate) fn sorted_by_group<T: Copy + Default>(
+    groups: &[u32],
+    total: usize,
+    value: impl Fn(usize) -> T,
+) -> (Vec<T>, Vec<usize>) {
+    let mut starts = vec![0usize; total + 1];
+    groups.iter().for_each(|group| starts[*group as usize + 1] += 1);
+    (0..total).for_each(|group| starts[group + 1] += starts[group]);
+    let mut sorted = vec![T::default(); groups.len()];
+    let mut next = starts.clone();
+    for (row, group) in groups.iter().enumerate() {
+        let at = &mut next[*group as usize];
+        sorted[*at] = value(row);
+        *at += 1;
+    }
+    (sorted, starts)
 }
 
 fn empty_arrays(types: &[DataType]) -> Vec<ArrayRef> {

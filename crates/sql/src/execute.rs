@@ -23,7 +23,7 @@ use warehouse::CacheReservation;
 
 use crate::cancellation::Cancellation;
 use crate::error::{Error, Result, UNEXPECTED};
-use crate::lower::{Lowering, single_partition};
+use crate::lower::{Demand, Lowering, single_partition};
 use crate::memory::TrackedPool;
 
 /// Limits of one query.
@@ -33,6 +33,22 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Worker threads.
     pub threads: usize,
+    pub paths: Paths,
+}
+
+/// Which rewrites a plan may use. They change no result; tests turn them off to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paths {
+    /// Keys and arguments of groupings as codes.
+    pub codes: bool,
+    /// Columns of ordered pages after their rows.
+    pub late: bool,
+    /// Conditions evaluated by the scan of events.
+    pub conditions: bool,
+}
+
+impl Paths {
+    pub const ALL: Self = Self { codes: true, late: true, conditions: true };
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -185,10 +201,9 @@ async fn execute(
         reservation: MemoryConsumer::new("result").register(task.memory_pool()),
         cancellation: cancellation.clone(),
     };
-    let mut lowering =
-        Lowering::new(plan, view, context, task.clone(), cancellation, limits.threads.max(1));
+    let mut lowering = Lowering::new(plan, view, context, task.clone(), cancellation, limits);
     let fetch = plan.page.offset.saturating_add(page.left);
-    let stage = lowering.relation(&plan.root, Some(fetch)).await?;
+    let stage = lowering.relation(&plan.root, Demand::rows(fetch)).await?;
     let mut stream = execute_stream(single_partition(stage.plan), task)?;
     while page.left > 0 {
         let Some(batch) = stream.next().await.transpose()? else { break };

@@ -19,4 +19,4 @@ mod operators;
 mod scan;
 
 pub use error::{Error, Result, UNEXPECTED};
-pub use execute::{Limits, ResultSet, run, run_within};
+pub use execute::{Limits, Paths, ResultSet, run, run_within};

@@ -3,10 +3,12 @@
 //! Scalar subqueries and `IN` subqueries are not correlated, so they run first. Columns stay
 //! dictionary-encoded from the scan to the first operator that computes something.
 
-mod expressions;
-mod global_codes;
+pub(crate) mod codes;
+pub(crate) mod expressions;
+pub(crate) mod global_codes;
 mod group;
 mod joins;
+mod late;
 pub(crate) mod leaves;
 mod select;
 mod string_interner;
@@ -40,6 +42,7 @@ use model::CohortId;
 
 use crate::cancellation::Cancellation;
 use crate::error::Result;
+use crate::execute::{Limits, Paths};
 use crate::operators::limit_by::{LimitBy, RowCounts};
 use crate::operators::set_operation::SetOperation;
 use crate::operators::{OperatorExec, row_sources};
@@ -55,13 +58,37 @@ pub(crate) struct Stage {
     pub outer: bool,
 }
 
+/// What the reader of a relation needs of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Demand {
+    /// At most the first so many rows.
+    pub rows: Option<u64>,
+    /// Which columns; none means all. The others may have any value.
+    pub columns: Option<Vec<bool>>,
+}
+
+impl Demand {
+    pub(crate) const ALL: Self = Self { rows: None, columns: None };
+
+    pub(crate) const fn rows(rows: u64) -> Self {
+        Self { rows: Some(rows), columns: None }
+    }
+
+    fn needs(&self, column: usize) -> bool {
+        self.columns.as_ref().is_none_or(|columns| columns.get(column).copied().unwrap_or(true))
+    }
+}
+
 pub(crate) struct Lowering {
     pub view: Arc<ReadView>,
     pub context: Arc<eval::Context>,
     pub task: Arc<TaskContext>,
     pub cancellation: Cancellation,
     pub threads: usize,
+    paths: Paths,
     ctes: Vec<Cte>,
+    /// The names of all table columns that the plan reads.
+    columns: HashSet<&'static str>,
     /// Results of subqueries that ran, by the address of their relation in the plan, which does not
     /// move.
     subquery_results: HashMap<usize, SubqueryResult>,
@@ -107,9 +134,9 @@ impl Lowering {
         context: eval::Context,
         task: Arc<TaskContext>,
         cancellation: Cancellation,
-        threads: usize,
+        limits: &Limits,
     ) -> Self {
-        let uses = subqueries::cte_uses(plan);
+        let reads = subqueries::PlanReads::of(plan);
         let cte = |(index, uses)| Cte { plan: plan.clone(), index, uses, materialized: None };
         let retained = MemoryConsumer::new("retained by the query").register(task.memory_pool());
         Self {
@@ -117,24 +144,26 @@ impl Lowering {
             context: Arc::new(context),
             task,
             cancellation,
-            threads,
-            ctes: uses.into_iter().enumerate().map(cte).collect(),
+            threads: limits.threads.max(1),
+            paths: limits.paths,
+            ctes: reads.cte_uses.into_iter().enumerate().map(cte).collect(),
+            columns: reads.columns,
             subquery_results: HashMap::new(),
             sessions: None,
             retained,
         }
     }
 
-    /// Lowers a relation of which at most `fetch` rows are read.
+    /// Lowers a relation of which its reader needs so much.
     pub(crate) fn relation<'a>(
         &'a mut self,
         relation: &'a Relation,
-        fetch: Option<u64>,
+        demand: Demand,
     ) -> BoxFuture<'a, Result<Stage>> {
         Box::pin(async move {
             match &relation.body {
-                Body::Select(select) => self.select(select, fetch).await,
-                Body::Set { first, rest } => self.set(&relation.columns, first, rest).await,
+                Body::Select(select) => self.select(select, &demand).await,
+                Body::Set { first, rest } => self.set(&relation.columns, first, rest, demand).await,
             }
         })
     }
@@ -144,17 +173,28 @@ impl Lowering {
         columns: &[Output],
         first: &Relation,
         rest: &[(SetOp, Relation)],
+        demand: Demand,
     ) -> Result<Stage> {
-        let mut stage = self.operand(columns, first).await?;
+        // The other operations compare whole rows.
+        let keeps_rows = rest.iter().all(|(op, _)| *op == SetOp::UnionAll);
+        let demand = if keeps_rows { demand } else { Demand::ALL };
+        let mut stage = self.operand(columns, first, demand.clone()).await?;
         for (op, relation) in rest {
-            let other = self.operand(columns, relation).await?;
+            let other = self.operand(columns, relation, demand.clone()).await?;
             let schema = stage.plan.schema();
+            if matches!(op, SetOp::IntersectDistinct | SetOp::ExceptDistinct) {
+                // The right side then matches every row that is left at most once.
+                stage.plan = distinct(stage.plan, schema.fields().len());
+            }
             stage.plan = match op {
                 SetOp::UnionAll | SetOp::UnionDistinct => {
                     UnionExec::try_new(vec![stage.plan, other.plan])?
                 }
-                SetOp::Intersect | SetOp::Except => {
-                    let keep_matching = *op == SetOp::Intersect;
+                SetOp::Intersect
+                | SetOp::IntersectDistinct
+                | SetOp::Except
+                | SetOp::ExceptDistinct => {
+                    let keep_matching = matches!(op, SetOp::Intersect | SetOp::IntersectDistinct);
                     let inputs = vec![single_partition(stage.plan), single_partition(other.plan)];
                     let operator = SetOperation { schema: schema.clone(), keep_matching };
                     OperatorExec::plan(operator, inputs, schema.clone(), 1)
@@ -168,8 +208,13 @@ impl Lowering {
     }
 
     /// An operand of a set operation, cast to the column types of the result.
-    async fn operand(&mut self, columns: &[Output], relation: &Relation) -> Result<Stage> {
-        let stage = self.relation(relation, None).await?;
+    async fn operand(
+        &mut self,
+        columns: &[Output],
+        relation: &Relation,
+        demand: Demand,
+    ) -> Result<Stage> {
+        let stage = self.relation(relation, demand).await?;
         let pairs = relation.columns.iter().zip(columns).enumerate();
         let exprs = pairs.map(|(no, (from, to))| {
             self.cast(input(&stage.plan, no), &from.ty, &to.ty, Span::default())
@@ -190,13 +235,19 @@ impl Lowering {
         Ok(batches)
     }
 
-    async fn cte(&mut self, no: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    fn cte_columns(&self, no: usize) -> usize {
+        let cte = &self.ctes[no];
+        cte.plan.ctes[cte.index].columns.len()
+    }
+
+    async fn cte(&mut self, no: usize, demand: Demand) -> Result<Arc<dyn ExecutionPlan>> {
         let cte = &self.ctes[no];
         if let Some((schema, batches)) = &cte.materialized {
             return Ok(row_sources::in_memory(schema.clone(), batches.clone()));
         }
         let (plan, uses) = (cte.plan.clone(), cte.uses);
-        let stage = self.relation(&plan.ctes[self.ctes[no].index], None).await?;
+        let demand = if uses < 2 { demand } else { Demand::ALL };
+        let stage = self.relation(&plan.ctes[self.ctes[no].index], demand).await?;
         if uses < 2 {
             return Ok(stage.plan);
         }
@@ -204,6 +255,11 @@ impl Lowering {
         let batches = Arc::new(self.collect(stage.plan).await?);
         self.ctes[no].materialized = Some((schema.clone(), batches.clone()));
         Ok(row_sources::in_memory(schema, batches))
+    }
+
+    /// Whether the plan reads a column of this name, of whatever table.
+    pub(crate) fn reads_column(&self, is: impl Fn(&str) -> bool) -> bool {
+        self.columns.iter().any(|name| is(name))
     }
 
     pub(crate) fn loaded_sessions(&self) -> Option<Arc<Sessions>> {

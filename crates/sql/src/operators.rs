@@ -1,9 +1,10 @@
 //! Physical operators that DataFusion does not have, or has with other semantics.
 
 pub(crate) mod array_join;
-pub(crate) mod dense_group_by;
 pub(crate) mod filter;
+pub(crate) mod group_by;
 pub(crate) mod limit_by;
+pub(crate) mod limit_with_ties;
 pub(crate) mod row_sources;
 pub(crate) mod row_width;
 pub(crate) mod set_operation;

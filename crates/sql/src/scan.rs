@@ -1,15 +1,22 @@
 //! Table scans. They read only the fields that a query uses, and resolve lazy joins to persons,
 //! groups and sessions by lookup, row by row.
 
+pub(crate) mod codes;
+mod conditions;
 mod derived_entries;
 mod dictionary_strings;
+mod entry_expr;
+mod entry_memo;
 mod events;
+mod fields;
+mod late;
 mod persons;
 mod pushdown;
 mod session;
 pub(crate) mod sessions;
 mod tables;
 
+use codes::CodedExpr;
 pub(crate) use dictionary_strings::dictionary_string_type;
 
 use std::ops::Range;
@@ -27,7 +34,7 @@ use hogql::plan::Expr;
 use hogql::tables::{LazyJoin, Table};
 
 use crate::error::{Error, Result};
-use crate::lower::leaves::Field;
+use crate::lower::leaves::{Field, Leaf, leaves};
 use crate::lower::{Lowering, schema_of};
 use crate::operators::{Operator, OperatorExec};
 
@@ -107,21 +114,40 @@ impl Operator for Arc<InMemoryTable> {
 }
 
 impl Lowering {
-    /// A scan whose columns are the fields, in their order. It may use the filters to skip rows; the
-    /// caller still has to apply them.
+    pub(crate) async fn load_sessions_for(
+        &mut self,
+        fields: &[Field],
+        conditions: &[&Expr],
+        always: bool,
+    ) -> Result<()> {
+        let mut by_session = fields.iter().any(|field| field.via.contains(&LazyJoin::Session));
+        for condition in conditions {
+            leaves(condition, &mut |leaf| {
+                if let Leaf::Field { field, .. } = leaf {
+                    by_session |= field.via.contains(&LazyJoin::Session);
+                }
+            });
+        }
+        if by_session || always {
+            self.load_sessions().await?;
+        }
+        Ok(())
+    }
+
+    /// A scan of a source whose columns are the fields, in their order, and the codes. Of events, only
+    /// those that pass the conditions; the caller has to apply them to other tables.
     pub(crate) async fn table(
         &mut self,
         table: Table,
-        fields: Vec<Field>,
-        filters: &[&Expr],
+        source: usize,
+        fields: &[Field],
+        codes: &[CodedExpr<'_>],
+        conditions: &[&Expr],
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let by_session = fields.iter().any(|field| field.via.contains(&LazyJoin::Session));
-        if by_session || table == Table::Sessions {
-            self.load_sessions().await?;
-        }
+        self.load_sessions_for(fields, conditions, table == Table::Sessions).await?;
         match table {
-            Table::Events => self.events(fields, filters),
-            _ => self.memory_table(table, fields),
+            Table::Events => self.events(fields, codes, source, conditions),
+            _ => self.memory_table(table, fields.to_vec()),
         }
     }
 }

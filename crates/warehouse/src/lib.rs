@@ -112,14 +112,15 @@ pub use maintenance::verify::{
 };
 pub use manifest::DeleteSelection;
 pub use read::filter::{ColumnKey, Filter, Predicate, ValueTest};
-pub use read::list::{Cursor, EventSelection, Listing, Order, Window};
+pub use read::list::{Cursor, EventSelection, Listing, Order, SelectedBatch, Window};
 pub use read::memoized_predicate::{MemoizedPredicate, SubstringSearch};
-pub use read::scan::{Batch, Projection, RowPredicate, ScanRange};
+pub use read::scan::{Batch, Projection, RowPredicate, ScanRange, SelectedRows};
 pub use read::snapshot::{Snapshot, Totals, ValueCount};
+pub use read::stats::ScanStats;
 /// A set of dense ids, of distinct ids or of persons.
 pub use roaring::RoaringBitmap as DenseIdSet;
 pub use segment::cache::CacheReservation;
 pub use settings::{Retention, Settings};
 pub use write::compact::{CompactionKind, CompactionOutcome};
 pub use write::delete::DeleteOutcome;
-pub use write::warehouse::{Files, LiveFile, Warehouse};
+pub use write::warehouse::{Files, LiveFile, StoreSize, Warehouse};

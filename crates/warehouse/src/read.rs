@@ -6,3 +6,4 @@ pub(crate) mod memoized_predicate;
 pub(crate) mod row_set;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+pub(crate) mod stats;

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::{Result, ScalarValue, resources_err};
 use datafusion_expr::{EmitTo, GroupsAccumulator};
 
-use super::custom::no_partial_aggregation;
+use super::custom::{GroupState, no_partial_aggregation, of_same_type};
 use super::group_function::GroupFunction;
 use super::{counted_rows, filter_arrays};
 use crate::error::Error;
@@ -115,6 +115,24 @@ impl GroupedRows {
 fn slice_bytes(arrays: &[ArrayRef]) -> Result<usize> {
     let each = arrays.iter().map(|array| Ok(array.to_data().get_slice_memory_size()?));
     each.sum()
+}
+
+impl GroupState for RowBuffer {
+    fn merge(&mut self, other: Box<dyn GroupState>, groups: &[usize], total: usize) -> Result<()> {
+        self.groups_total = total;
+        let Some(other) = of_same_type::<Self>(other) else { return Ok(()) };
+        self.columns.resize_with(other.columns.len(), Vec::new);
+        for (own, others) in self.columns.iter_mut().zip(other.columns) {
+            own.extend(others);
+        }
+        for mut chunk in other.groups {
+            chunk.iter_mut().for_each(|group| *group = groups[*group as usize] as u32);
+            self.groups.push(chunk);
+        }
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+        Ok(())
+    }
 }
 
 impl GroupsAccumulator for RowBuffer {

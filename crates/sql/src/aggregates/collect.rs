@@ -57,6 +57,59 @@ impl GroupFunction for TopK {
     }
 }
 
+/// The last values, in their order.
+#[derive(Debug)]
+pub(crate) struct GroupArrayLast {
+    pub count: usize,
+    pub ty: DataType,
+}
+
+impl GroupFunction for GroupArrayLast {
+    fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        let count = self.count.min(args[0].len());
+        list(&self.ty, args[0].slice(args[0].len() - count, count))
+    }
+}
+
+/// The smallest values, sorted.
+#[derive(Debug)]
+pub(crate) struct GroupArraySorted {
+    pub count: usize,
+    pub ty: DataType,
+}
+
+impl GroupFunction for GroupArraySorted {
+    fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        let rows = encoded(&args[..1])?;
+        let mut order: Vec<u32> = (0..args[0].len() as u32).collect();
+        order.sort_by(|a, b| rows.row(*a as usize).cmp(&rows.row(*b as usize)));
+        order.truncate(self.count);
+        list(&self.ty, take(&args[0], &UInt32Array::from(order), None)?)
+    }
+}
+
+/// The value that makes up more than half of the rows, if one does; otherwise some value.
+#[derive(Debug)]
+pub(crate) struct AnyHeavy;
+
+impl GroupFunction for AnyHeavy {
+    fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        let rows = encoded(&args[..1])?;
+        let (mut candidate, mut lead) = (None, 0u64);
+        for (no, row) in rows.iter().enumerate() {
+            match candidate {
+                Some(other) if lead > 0 && rows.row(other) == row => lead += 1,
+                Some(_) if lead > 0 => lead -= 1,
+                _ => (candidate, lead) = (Some(no), 1),
+            }
+        }
+        match candidate {
+            Some(no) => Ok(ScalarValue::try_from_array(&args[0], no)?),
+            None => Ok(ScalarValue::try_from(args[0].data_type())?),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct StringAgg;
 

@@ -1,5 +1,6 @@
 //! Our aggregates as DataFusion UDAFs.
 
+use std::any::Any;
 use std::fmt::{self, Debug, Formatter};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -13,8 +14,10 @@ use datafusion_expr::{
 };
 
 use super::buffer::RowBuffer;
+use super::funnel::{Funnel, FunnelHits};
 use super::group_function::GroupFunction;
 use super::pick::{Pick, PickAccumulator};
+use super::quantile::QuantileNumbers;
 use super::uniq::DistinctCounts;
 
 /// The state that an aggregate keeps for each group.
@@ -24,8 +27,14 @@ pub(crate) enum AggregateState {
     Rows(Arc<dyn GroupFunction>),
     /// The set of distinct values.
     Distinct,
+    /// The same of values that are dense codes.
+    DistinctCodes,
     /// One row.
     Picked(Pick),
+    /// The times at which conditions hold.
+    Funnel(Funnel),
+    /// The numbers for the quantile of this level.
+    Quantile(f64),
 }
 
 pub(crate) struct CustomAggregate {
@@ -45,21 +54,36 @@ impl CustomAggregate {
         Arc::new(AggregateUDF::from(Self { name, state, ty, signature }))
     }
 
-    fn groups(&self, args: &AccumulatorArgs<'_>) -> Result<Box<dyn BoxedAccumulator>> {
-        let types = args.expr_fields.iter().map(|field| field.data_type().clone()).collect();
+    /// The states of all groups, for arguments of these types.
+    pub(crate) fn states(&self, types: Vec<DataType>) -> Result<Box<dyn GroupState>> {
         Ok(match &self.state {
             AggregateState::Rows(function) => {
                 Box::new(RowBuffer::new(function.clone(), self.ty.clone()))
             }
             AggregateState::Distinct => Box::new(DistinctCounts::new(types)?),
+            AggregateState::DistinctCodes => Box::new(DistinctCounts::of_codes()),
             AggregateState::Picked(pick) => Box::new(PickAccumulator::new(*pick, types)?),
+            AggregateState::Quantile(level) => Box::new(QuantileNumbers::new(*level)),
+            AggregateState::Funnel(funnel) => Box::new(FunnelHits::new(*funnel, types.len())),
         })
     }
 }
 
-pub(crate) trait BoxedAccumulator: GroupsAccumulator + Sync {}
+fn types(args: &AccumulatorArgs<'_>) -> Vec<DataType> {
+    args.expr_fields.iter().map(|field| field.data_type().clone()).collect()
+}
 
-impl<T: GroupsAccumulator + Sync> BoxedAccumulator for T {}
+/// The states of an aggregate of ours, by group.
+pub(crate) trait GroupState: GroupsAccumulator + Sync + Any {
+    /// Takes in the states of another partition, whose groups are `groups` here.
+    fn merge(&mut self, other: Box<dyn GroupState>, groups: &[usize], total: usize) -> Result<()>;
+}
+
+/// The states of the same aggregate over another partition.
+pub(crate) fn of_same_type<T: GroupState>(states: Box<dyn GroupState>) -> Option<Box<T>> {
+    let states: Box<dyn Any> = states;
+    states.downcast().ok()
+}
 
 impl Debug for CustomAggregate {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -96,7 +120,7 @@ impl AggregateUDFImpl for CustomAggregate {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let mut groups = self.groups(&args)?;
+        let mut groups = self.states(types(&args))?;
         let empty = args.expr_fields.iter();
         let empty: Vec<ArrayRef> =
             empty.map(|field| arrow::array::new_empty_array(field.data_type())).collect();
@@ -112,14 +136,14 @@ impl AggregateUDFImpl for CustomAggregate {
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        let groups = self.groups(&args)?;
+        let groups = self.states(types(&args))?;
         Ok(Box::new(BoxedGroups(groups)))
     }
 }
 
 /// An aggregate without `GROUP BY`: all rows are one group.
 struct SingleGroup {
-    groups: Box<dyn BoxedAccumulator>,
+    groups: Box<dyn GroupState>,
     zeros: Vec<usize>,
 }
 
@@ -153,7 +177,7 @@ impl Accumulator for SingleGroup {
     }
 }
 
-struct BoxedGroups(Box<dyn BoxedAccumulator>);
+struct BoxedGroups(Box<dyn GroupState>);
 
 impl GroupsAccumulator for BoxedGroups {
     fn update_batch(
@@ -191,7 +215,7 @@ impl GroupsAccumulator for BoxedGroups {
     }
 }
 
-/// Our aggregates have no partial state ([`super::LoweredAggregate::merges`]), so none of this is called.
+/// Partitions merge our states as they are ([`GroupState`]), so none of this is called.
 macro_rules! no_partial_aggregation {
     () => {
         fn state(

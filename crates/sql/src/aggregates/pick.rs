@@ -9,7 +9,7 @@ use arrow::row::{RowConverter, SortField};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{EmitTo, GroupsAccumulator};
 
-use super::custom::no_partial_aggregation;
+use super::custom::{GroupState, no_partial_aggregation, of_same_type};
 use super::group_function::{GroupFunction, encoded};
 use super::{counted_rows, filter_arrays};
 use crate::error;
@@ -128,6 +128,36 @@ impl PickAccumulator {
         (self.rows, self.bytes) = (0, 0);
         self.chunks.clear();
         self.add(values)
+    }
+}
+
+impl GroupState for PickAccumulator {
+    fn merge(&mut self, other: Box<dyn GroupState>, groups: &[usize], total: usize) -> Result<()> {
+        self.locations.resize(total, None);
+        if self.pick.has_key() {
+            self.keys.resize(total, Box::default());
+        }
+        let Some(mut other) = of_same_type::<Self>(other) else { return Ok(()) };
+        let chunk = self.chunks.len() as u32;
+        let mut picked: Vec<Option<(u32, u32)>> = Vec::new();
+        for (there, group) in groups.iter().enumerate() {
+            let Some(location) = other.locations.get(there).copied().flatten() else { continue };
+            let key = other.keys.get_mut(there).map(std::mem::take).unwrap_or_default();
+            let old = self.keys.get(*group).map_or(&[] as &[u8], |key| key);
+            if self.locations[*group].is_some() && !self.pick.prefers(&key, old) {
+                continue;
+            }
+            self.locations[*group] = Some((chunk, picked.len() as u32));
+            picked.push(Some(location));
+            if let Some(stored) = self.keys.get_mut(*group) {
+                self.key_bytes = self.key_bytes + key.len() - stored.len();
+                *stored = key;
+            }
+        }
+        if !picked.is_empty() {
+            self.add(other.values(&picked)?)?;
+        }
+        self.compact()
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, UInt64Type};
+use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{EmitTo, GroupsAccumulator};
 use facts::IdSet;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 
-use super::custom::no_partial_aggregation;
+use super::custom::{GroupState, no_partial_aggregation, of_same_type};
 use super::group_function::{GroupFunction, encoded};
 use super::{counted_rows, filter_arrays};
 use crate::error;
@@ -66,6 +66,13 @@ impl GroupSets {
         }
     }
 
+    /// The set of a group with several codes.
+    fn set_mut(&mut self, group: usize) -> Option<&mut IdSet> {
+        let first = self.firsts[group];
+        let set = first.checked_sub(SETS).filter(|_| first != EMPTY)?;
+        self.sets.get_mut(set as usize)
+    }
+
     fn count(&self, first: u32) -> u64 {
         match first.checked_sub(SETS) {
             None => 1,
@@ -98,7 +105,9 @@ enum ValueCodes {
     },
     Uuids(Uuids),
     /// All other values, as encoded rows in one buffer.
-    Rows(Box<Rows>),
+    Rows(Box<EncodedRows>),
+    /// The values are dense codes already.
+    Codes,
 }
 
 /// Uuids by code, and a hash table of the codes: a table of uuids would be mostly empty slots.
@@ -109,13 +118,20 @@ struct Uuids {
     hasher: DefaultHashBuilder,
 }
 
-struct Rows {
+/// Distinct rows, encoded as bytes, by code.
+pub(crate) struct EncodedRows {
     converter: RowConverter,
     bytes: Vec<u8>,
     /// Where each row's bytes end.
     ends: Vec<usize>,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
+}
+
+impl std::fmt::Debug for EncodedRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "EncodedRows({})", self.ends.len())
+    }
 }
 
 impl DistinctCounts {
@@ -126,15 +142,18 @@ impl DistinctCounts {
                 codes: HashMap::new(),
             },
             [DataType::FixedSizeBinary(16)] => ValueCodes::Uuids(Uuids::default()),
-            _ => ValueCodes::Rows(Box::new(Rows {
-                converter: RowConverter::new(types.into_iter().map(SortField::new).collect())?,
-                bytes: Vec::new(),
-                ends: Vec::new(),
-                table: HashTable::new(),
-                hasher: DefaultHashBuilder::default(),
-            })),
+            _ => {
+                let fields = types.into_iter().map(SortField::new);
+                let converter = RowConverter::new(fields.collect())?;
+                ValueCodes::Rows(Box::new(EncodedRows::new(converter)))
+            }
         };
         Ok(Self { codes, groups: GroupSets::default() })
+    }
+
+    /// Of values that are dense codes.
+    pub(crate) fn of_codes() -> Self {
+        Self { codes: ValueCodes::Codes, groups: GroupSets::default() }
     }
 }
 
@@ -170,7 +189,12 @@ impl Uuids {
     }
 }
 
-impl Rows {
+impl EncodedRows {
+    pub(crate) fn new(converter: RowConverter) -> Self {
+        let (bytes, ends, table) = (Vec::new(), Vec::new(), HashTable::new());
+        Self { converter, bytes, ends, table, hasher: DefaultHashBuilder::default() }
+    }
+
     fn code(&mut self, row: &[u8]) -> u32 {
         let Self { bytes, ends, table, hasher, .. } = self;
         let start = |at: usize| if at == 0 { 0 } else { ends[at - 1] };
@@ -184,6 +208,85 @@ impl Rows {
         bytes.extend_from_slice(row);
         ends.push(bytes.len());
         new
+    }
+
+    fn get(&self, code: u32) -> &[u8] {
+        let at = code as usize;
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.bytes[start..self.ends[at]]
+    }
+
+    /// The code of each row.
+    pub(crate) fn codes(&mut self, columns: &[ArrayRef]) -> Result<Vec<u32>> {
+        let rows = self.converter.convert_columns(columns)?;
+        Ok(rows.iter().map(|row| self.code(row.data())).collect())
+    }
+
+    /// The first column of the rows with these codes.
+    pub(crate) fn values(&self, codes: &[u32]) -> Result<ArrayRef> {
+        let parser = self.converter.parser();
+        let rows = codes.iter().map(|code| parser.parse(self.get(*code)));
+        Ok(self.converter.convert_rows(rows)?.remove(0))
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.table.allocation_size()
+    }
+}
+
+impl ValueCodes {
+    /// The codes here of another's values, which this gets.
+    fn translate(&mut self, other: Self) -> Option<Vec<u32>> {
+        match (self, other) {
+            (Self::Words { codes, .. }, Self::Words { codes: others, .. }) => {
+                let mut translation = vec![0; others.len()];
+                for (word, code) in others {
+                    let new = codes.len() as u32;
+                    translation[code as usize] = *codes.entry(word).or_insert(new);
+                }
+                Some(translation)
+            }
+            (Self::Uuids(codes), Self::Uuids(others)) => {
+                Some(others.uuids.into_iter().map(|uuid| codes.code(uuid)).collect())
+            }
+            (Self::Rows(codes), Self::Rows(others)) => {
+                let all = 0..others.ends.len() as u32;
+                Some(all.map(|code| codes.code(others.get(code))).collect())
+            }
+            // The same codes mean the same values.
+            _ => None,
+        }
+    }
+}
+
+impl GroupState for DistinctCounts {
+    fn merge(&mut self, other: Box<dyn GroupState>, groups: &[usize], total: usize) -> Result<()> {
+        self.groups.firsts.resize(total, EMPTY);
+        let Some(other) = of_same_type::<Self>(other) else { return Ok(()) };
+        let translation = self.codes.translate(other.codes);
+        let here = |code: u32| match &translation {
+            Some(translation) => translation[code as usize],
+            None => code,
+        };
+        let mut rows = 0;
+        for (first, group) in other.groups.firsts.iter().zip(groups) {
+            match first.checked_sub(SETS) {
+                None => self.groups.insert(*group, here(*first)),
+                Some(_) if *first == EMPTY => {}
+                Some(set) => {
+                    let set = &other.groups.sets[set as usize];
+                    rows += set.count() as usize;
+                    match (&translation, self.groups.set_mut(*group)) {
+                        (None, Some(own)) => own.union(set),
+                        _ => set.for_each(|code| self.groups.insert(*group, here(code))),
+                    }
+                }
+            }
+        }
+        self.groups.measure(rows + groups.len());
+        Ok(())
     }
 }
 
@@ -220,10 +323,20 @@ impl GroupsAccumulator for DistinctCounts {
                 }
             }
             ValueCodes::Rows(codes) => {
-                let encoded =
-                    codes.converter.convert_columns(&filter_arrays(values, rows.as_ref())?)?;
-                for ((_, group), row) in counted.zip(encoded.iter()) {
-                    sets.insert(*group, codes.code(row.data()));
+                let codes = codes.codes(&filter_arrays(values, rows.as_ref())?)?;
+                for ((_, group), code) in counted.zip(codes) {
+                    sets.insert(*group, code);
+                }
+            }
+            ValueCodes::Codes => {
+                let codes = values[0].as_primitive::<UInt32Type>().values();
+                match &rows {
+                    None => {
+                        for (group, code) in groups.iter().zip(codes) {
+                            sets.insert(*group, *code);
+                        }
+                    }
+                    Some(_) => counted.for_each(|(row, group)| sets.insert(*group, codes[row])),
                 }
             }
         }
@@ -243,11 +356,8 @@ impl GroupsAccumulator for DistinctCounts {
             ValueCodes::Uuids(uuids) => {
                 uuids.uuids.capacity() * size_of::<u128>() + uuids.table.allocation_size()
             }
-            ValueCodes::Rows(rows) => {
-                rows.bytes.capacity()
-                    + rows.ends.capacity() * size_of::<usize>()
-                    + rows.table.allocation_size()
-            }
+            ValueCodes::Rows(rows) => rows.bytes(),
+            ValueCodes::Codes => 0,
         };
         codes + self.groups.bytes()
     }

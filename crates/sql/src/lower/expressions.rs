@@ -7,7 +7,6 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::ScalarValue;
-use datafusion_execution::memory_pool::MemoryConsumer;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Literal;
 use eval::{MemoryTracker, Program, data_type};
@@ -15,7 +14,6 @@ use hogql::Span;
 use hogql::plan::{Expr, ExprKind, Relation, Set};
 use hogql::types::Type;
 
-use super::global_codes::GlobalCodes;
 use super::leaves::leaf_of;
 use super::{Lowering, Stage, SubqueryResult, input};
 use crate::closure_expr::ClosureExpr;
@@ -58,7 +56,7 @@ impl Lowering {
     }
 
     /// A boolean that is never null: true where the condition holds.
-    pub(super) fn condition(&self, expr: &Expr, stage: &Stage) -> Result<Physical> {
+    pub(crate) fn condition(&self, expr: &Expr, stage: &Stage) -> Result<Physical> {
         let (program, inputs) = self.program(expr, stage)?;
         let cancellation = self.cancellation.clone();
         Ok(ClosureExpr::expr("condition", inputs, DataType::Boolean, move |arrays, rows| {
@@ -92,10 +90,6 @@ impl Lowering {
         let column = stage.layout.get(&leaf_of(expr)?)?;
         let coded = *stage.plan.schema().field(column).data_type() == dictionary_string_type();
         (coded && data_type(&expr.ty) == DataType::Utf8).then(|| input(&stage.plan, column))
-    }
-
-    pub(super) fn global_codes(&self) -> Arc<GlobalCodes> {
-        GlobalCodes::new(MemoryConsumer::new("string codes").register(self.task.memory_pool()))
     }
 
     fn program(&self, expr: &Expr, stage: &Stage) -> Result<(Program, Vec<Physical>)> {
@@ -254,7 +248,7 @@ pub(super) fn address(relation: &Relation) -> usize {
     std::ptr::from_ref(relation) as usize
 }
 
-pub(super) fn from_eval(error: eval::Error) -> Error {
+pub(crate) fn from_eval(error: eval::Error) -> Error {
     match error {
         eval::Error::Invalid { message, span } => Error::Invalid { message, span: Some(span) },
         eval::Error::TooLarge { .. } => Error::engine("too_large_value", error.to_string()),

@@ -1,23 +1,22 @@
-//! A global dictionary: maps the codes of many dictionaries to dense codes that are equal where the
-//! strings are. `GROUP BY` and `uniq` need no more than that, so each string is hashed once for each
+//! A global dictionary: dense codes that are equal where the strings are, for the entries of many
+//! dictionaries. `GROUP BY` and `uniq` need no more than that, so each string is hashed once for each
 //! dictionary that has it, not once for each row.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt32Array};
-use arrow::datatypes::{DataType, UInt32Type};
+use arrow::datatypes::UInt32Type;
 use datafusion_common::Result;
 use datafusion_execution::memory_pool::MemoryReservation;
-use datafusion_physical_expr::PhysicalExpr;
 
 use super::string_interner::StringInterner;
-use crate::closure_expr::ClosureExpr;
 
 /// Dictionaries whose codes are cached: partitions mostly read the same row group or two
 /// neighboring ones.
 const DICTIONARIES_MAX: usize = 2;
-/// An entry without a global code yet. No query has the memory for this many strings.
+/// The code of null. No query has the memory for this many strings.
+pub(crate) const NULL_CODE: u32 = u32::MAX - 1;
+/// An entry without a global code yet.
 const UNASSIGNED: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -29,7 +28,8 @@ pub(crate) struct GlobalCodes {
 #[derive(Debug, Default)]
 struct State {
     strings: StringInterner,
-    dictionaries: Vec<(ArrayRef, Arc<[AtomicU32]>)>,
+    /// Codes by entry, of Arrow dictionaries.
+    dictionaries: Vec<(ArrayRef, Vec<u32>)>,
 }
 
 impl GlobalCodes {
@@ -37,65 +37,59 @@ impl GlobalCodes {
         Arc::new(Self { state: Mutex::default(), reservation })
     }
 
-    /// The global code of each string; null for null.
-    pub(crate) fn encode(self: &Arc<Self>, coded: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
-        let codes = self.clone();
-        ClosureExpr::expr("global code", vec![coded], DataType::UInt32, move |arrays, _| {
-            codes.encode_array(&arrays[0])
-        })
-    }
-
-    /// The strings of global codes.
-    pub(crate) fn decode(self: &Arc<Self>, code: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
-        let codes = self.clone();
-        ClosureExpr::expr("string", vec![code], DataType::Utf8, move |arrays, _| {
-            let state = codes.lock();
-            let codes = arrays[0].as_primitive::<UInt32Type>();
-            let string = |code: Option<u32>| state.strings.get(code?);
-            Ok(Arc::new(codes.iter().map(string).collect::<StringArray>()))
-        })
-    }
-
-    fn encode_array(&self, column: &ArrayRef) -> Result<ArrayRef> {
-        let column = column.as_dictionary::<UInt32Type>();
-        let texts = column.values().as_string::<i32>();
-        let entries = self.entries(column.values());
-        let keys = column.keys();
-        let mut unassigned: Vec<u32> = Vec::new();
-        // Only strings that rows have get a code: any other would be a group without rows.
-        for key in keys.iter().flatten().filter(|key| texts.is_valid(*key as usize)) {
-            if entries[key as usize].load(Ordering::Relaxed) == UNASSIGNED {
-                unassigned.push(key);
-            }
-        }
-        if !unassigned.is_empty() {
-            let mut state = self.lock();
-            for key in unassigned {
-                let code = state.strings.intern(texts.value(key as usize));
-                entries[key as usize].store(code, Ordering::Relaxed);
-            }
-            self.reservation.try_resize(state.strings.bytes())?;
-        }
-        let code = |key: Option<u32>| {
-            let key = key.filter(|key| texts.is_valid(*key as usize))?;
-            Some(entries[key as usize].load(Ordering::Relaxed))
+    /// The codes of some strings; [`NULL_CODE`] for none.
+    pub(crate) fn intern_all<S: AsRef<str>>(
+        &self,
+        strings: impl Iterator<Item = Option<S>>,
+    ) -> Result<Vec<u32>> {
+        let mut state = self.lock();
+        let code = |string: Option<S>| match string {
+            Some(string) => state.strings.intern(string.as_ref()),
+            None => NULL_CODE,
         };
-        Ok(Arc::new(keys.iter().map(code).collect::<UInt32Array>()))
+        let codes = strings.map(code).collect();
+        self.reservation.try_resize(state.strings.bytes())?;
+        Ok(codes)
     }
 
-    fn entries(&self, values: &ArrayRef) -> Arc<[AtomicU32]> {
-        let State { dictionaries, .. } = &mut *self.lock();
-        let cached = dictionaries.iter().find(|(dictionary, _)| Arc::ptr_eq(dictionary, values));
-        if let Some((_, codes)) = cached {
-            return codes.clone();
-        }
-        if dictionaries.len() == DICTIONARIES_MAX {
-            dictionaries.remove(0);
-        }
-        let codes: Arc<[AtomicU32]> =
-            (0..values.len()).map(|_| AtomicU32::new(UNASSIGNED)).collect();
-        dictionaries.push((values.clone(), codes.clone()));
-        codes
+    /// The code of each row of a string column, dictionary-encoded or not.
+    pub(crate) fn encode(&self, column: &ArrayRef) -> Result<Vec<u32>> {
+        let Some(column) = column.as_dictionary_opt::<UInt32Type>() else {
+            return self.intern_all(column.as_string::<i32>().iter());
+        };
+        let texts = column.values().as_string::<i32>();
+        let mut state = self.lock();
+        let State { strings, dictionaries } = &mut *state;
+        let known = dictionaries.iter().position(|(of, _)| Arc::ptr_eq(of, column.values()));
+        let at = known.unwrap_or_else(|| {
+            if dictionaries.len() == DICTIONARIES_MAX {
+                dictionaries.remove(0);
+            }
+            dictionaries.push((column.values().clone(), vec![UNASSIGNED; texts.len()]));
+            dictionaries.len() - 1
+        });
+        let by_entry = &mut dictionaries[at].1;
+        // Only strings that rows have get a code: any other would be a group without rows.
+        let code = |key: Option<u32>| match key {
+            Some(key) if texts.is_valid(key as usize) => match by_entry[key as usize] {
+                UNASSIGNED => {
+                    let code = strings.intern(texts.value(key as usize));
+                    by_entry[key as usize] = code;
+                    code
+                }
+                code => code,
+            },
+            _ => NULL_CODE,
+        };
+        let codes = column.keys().iter().map(code).collect();
+        self.reservation.try_resize(state.strings.bytes())?;
+        Ok(codes)
+    }
+
+    /// The strings of codes.
+    pub(crate) fn decode(&self, codes: &UInt32Array) -> StringArray {
+        let state = self.lock();
+        codes.iter().map(|code| state.strings.get(code?)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -2,85 +2,65 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, Float64Array};
+use arrow::array::{AsArray, Float64Array, UInt32Array};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion_common::ScalarValue;
+use datafusion_execution::memory_pool::MemoryConsumer;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Literal;
-use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
-use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use eval::data_type;
-use hogql::plan::{Aggregate, Grouping};
+use hogql::plan::{self, Aggregate};
 use hogql::types::{Kind, Type};
 
-use super::global_codes::GlobalCodes;
+use super::codes::{CodeOf, compares_only};
+use super::global_codes::{GlobalCodes, NULL_CODE};
 use super::leaves::{Layout, Leaf};
-use super::{Lowering, Stage, input, project, schema_of, single_partition};
+use super::{Lowering, Stage, input, project, schema_of};
 use crate::aggregates::LoweredAggregate;
 use crate::closure_expr::ClosureExpr;
 use crate::error::{Error, Result};
-use crate::operators::OperatorExec;
-use crate::operators::dense_group_by::DenseGroupBy;
+use crate::operators::group_by::{GroupCall, GroupKey, Grouping, TopGroups, group_by};
 
 impl Lowering {
-    pub(super) fn group(&self, stage: Stage, grouping: &Grouping) -> Result<Stage> {
+    pub(super) fn group(
+        &self,
+        stage: Stage,
+        grouping: &plan::Grouping,
+        top: Option<TopGroups>,
+    ) -> Result<Stage> {
         let schema = stage.plan.schema();
-        let (mut keys, mut key_codes) = (Vec::new(), Vec::new());
+        let (mut keys, mut types) = (Vec::new(), Vec::new());
         for (no, key) in grouping.keys.iter().enumerate() {
-            let encoded = self.encoded_column(key, &stage);
-            let encoded = encoded.map(|column| (column, self.global_codes()));
-            let value = match &encoded {
-                Some((column, codes)) => codes.encode(column.clone()),
-                None => self.value(key, &stage)?,
-            };
-            keys.push((value, format!("k{no}")));
-            key_codes.push(encoded.map(|(_, codes)| codes));
+            let ty = data_type(&key.ty);
+            keys.push(match stage.layout.code(CodeOf::Key(no)) {
+                Some((column, codes)) => GroupKey::coded(input(&stage.plan, column), codes.clone()),
+                None => {
+                    let encoded = self.encoded_column(key, &stage);
+                    let value = encoded.map_or_else(|| self.value(key, &stage), Ok)?;
+                    GroupKey::of(value, ty.clone(), self.task.memory_pool())?
+                }
+            });
+            types.push(ty);
         }
-        let (mut aggregates, mut calls, mut filters) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut aggregates, mut calls) = (Vec::new(), Vec::new());
         for (no, call) in grouping.aggregates.iter().enumerate() {
-            let (aggregate, args) = self.aggregate(call, &stage)?;
-            calls.push(aggregate.expr(args, &schema, format!("a{no}"))?);
+            let (aggregate, args) = match self.codes(call, no, &stage)? {
+                Some((codes, ty)) => (LoweredAggregate::distinct_codes(&ty), vec![codes]),
+                None => self.aggregate(call, &stage)?,
+            };
             let filter = call.filter.as_ref().map(|filter| self.condition(filter, &stage));
-            filters.push(filter.transpose()?);
+            let expr = aggregate.expr(args, &schema, format!("a{no}"))?;
+            types.push(expr.field().data_type().clone());
+            let (types, filter) = (aggregate.args.clone(), filter.transpose()?);
+            calls.push(GroupCall { call: expr, types, filter });
             aggregates.push(aggregate);
         }
-        let is_partitioned = stage.plan.output_partitioning().partition_count() > 1;
-        let merges = is_partitioned && aggregates.iter().all(LoweredAggregate::merges);
-        let has_dense_key = matches!(&key_codes[..], [Some(_)])
-            && calls.iter().all(|call| call.groups_accumulator_supported());
-        let grouped: Arc<dyn ExecutionPlan> = if merges {
-            let groups = Arc::new(PhysicalGroupBy::new_single(keys));
-            let none = vec![None; calls.len()];
-            let partial = AggregateExec::try_new(
-                AggregateMode::Partial,
-                groups.clone(),
-                calls.clone(),
-                filters,
-                stage.plan,
-                schema.clone(),
-            )?;
-            let merged = Arc::new(groups.as_final());
-            let mode = AggregateMode::Final;
-            let partial = single_partition(Arc::new(partial));
-            Arc::new(AggregateExec::try_new(mode, merged, calls, none, partial, schema)?)
-        } else if has_dense_key && let Some((key, _)) = keys.pop() {
-            let types = calls.iter().map(|call| call.field().data_type().clone());
-            let schema = schema_of(std::iter::once(DataType::UInt32).chain(types));
-            let operator = DenseGroupBy { schema: schema.clone(), key, calls, filters };
-            OperatorExec::plan(operator, vec![single_partition(stage.plan)], schema, 1)
-        } else {
-            let groups = Arc::new(PhysicalGroupBy::new_single(keys));
-            let mode = AggregateMode::Single;
-            let input = single_partition(stage.plan);
-            Arc::new(AggregateExec::try_new(mode, groups, calls, filters, input, schema)?)
-        };
         let first = grouping.keys.len();
+        let schema = schema_of(types);
+        let grouped = group_by(stage.plan, Grouping { schema, keys, calls, top });
         let mut layout = Layout::default();
-        let key = |(key, codes): (usize, &Option<Arc<GlobalCodes>>)| match codes {
-            Some(codes) => codes.decode(input(&grouped, key)),
-            None => input(&grouped, key),
-        };
-        let mut exprs: Vec<Arc<dyn PhysicalExpr>> = key_codes.iter().enumerate().map(key).collect();
+        let mut exprs: Vec<Arc<dyn PhysicalExpr>> =
+            (0..first).map(|key| input(&grouped, key)).collect();
         (0..first).for_each(|key| layout.set(Leaf::Key(key), key));
         for (no, aggregate) in aggregates.iter().enumerate() {
             exprs.push(aggregate.finish(input(&grouped, first + no)));
@@ -93,28 +73,39 @@ impl Lowering {
         Ok(Stage { plan: project(grouped, exprs)?, layout, outer: false })
     }
 
+    /// The codes of the only argument of an aggregate that compares its values, and its type.
+    fn codes(
+        &self,
+        call: &Aggregate,
+        no: usize,
+        stage: &Stage,
+    ) -> Result<Option<(Arc<dyn PhysicalExpr>, Type)>> {
+        let Some(ty) = call.ty().filter(|_| compares_only(call)) else { return Ok(None) };
+        if let Some((column, _)) = stage.layout.code(CodeOf::Argument(no)) {
+            return Ok(Some((input(&stage.plan, column), ty)));
+        }
+        let Some(column) = self.encoded_column(&call.args[0], stage) else { return Ok(None) };
+        let consumer = MemoryConsumer::new("string codes");
+        let codes = GlobalCodes::new(consumer.register(self.task.memory_pool()));
+        let codes = ClosureExpr::expr("code", vec![column], DataType::UInt32, move |arrays, _| {
+            let codes = codes.encode(&arrays[0])?;
+            let code = |code: u32| (code != NULL_CODE).then_some(code);
+            Ok(Arc::new(codes.into_iter().map(code).collect::<UInt32Array>()))
+        });
+        Ok(Some((codes, ty)))
+    }
+
     /// An aggregate and its arguments, cast to the types that it takes.
     pub(super) fn aggregate(
         &self,
         call: &Aggregate,
         stage: &Stage,
     ) -> Result<(LoweredAggregate, Vec<Arc<dyn PhysicalExpr>>)> {
-        let types: Vec<Type> = call.args.iter().map(|arg| arg.ty.clone()).collect();
-        let Some(ty) = call.function.0.result(&types) else {
+        let Some(ty) = call.ty() else {
             let message = format!("{} cannot take its arguments", call.function.0.name);
             return Err(Error::Invalid { message, span: None });
         };
-        // These only compare strings for equality, so global codes will do.
-        if let ("uniq" | "uniqExact", [arg]) | ("count", [arg]) =
-            (call.function.0.name, &call.args[..])
-            && (call.distinct || call.function.0.name != "count")
-            && let Some(encoded) = self.encoded_column(arg, stage)
-        {
-            let aggregate = LoweredAggregate::new(call, &[DataType::UInt32], &ty)?;
-            return Ok((aggregate, vec![self.global_codes().encode(encoded)]));
-        }
-        let arg_types: Vec<DataType> = types.iter().map(data_type).collect();
-        let aggregate = LoweredAggregate::new(call, &arg_types, &ty)?;
+        let aggregate = LoweredAggregate::of(call, &ty)?;
         let mut args: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
         for (arg, target) in call.args.iter().zip(&aggregate.args) {
             let mut value = self.value(arg, stage)?;

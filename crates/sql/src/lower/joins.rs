@@ -2,31 +2,40 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::{JoinSide, JoinType, NullEquality};
 use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion_physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode,
 };
-use hogql::ast::JoinKind;
+use hogql::ast::{JoinKind, Strictness};
 use hogql::plan::{Comparison, Expr, ExprKind, JoinedSource};
 use hogql::types::Type;
 
 use super::leaves::{Layout, conjuncts, leaves, sources};
-use super::{Lowering, Stage, column, inputs, project, single_partition};
-use crate::error::Result;
-use crate::operators::cooperative;
+use super::{Lowering, Stage, column, input, inputs, project, single_partition};
+use crate::closure_expr::ClosureExpr;
+use crate::error::{Error, Result};
+use crate::operators::filter::filter;
+use crate::operators::limit_by::LimitBy;
 use crate::operators::row_width::limit_row_width;
+use crate::operators::{OperatorExec, cooperative};
 
 /// For each source, whether an outer join may replace its rows with nulls.
 pub(super) fn nullable(joined: &[JoinedSource]) -> Vec<bool> {
     let mut nullable = vec![false; joined.len()];
     for (no, source) in joined.iter().enumerate() {
-        if matches!(source.kind, Some(JoinKind::Left | JoinKind::Full)) {
+        // Every row of a semi join has a match, but which one is chosen must not depend on a filter.
+        if matches!(source.kind, Some(JoinKind::Left | JoinKind::Full))
+            || source.strictness != Strictness::All
+        {
             nullable[no] = true;
         }
-        if matches!(source.kind, Some(JoinKind::Right | JoinKind::Full)) {
+        if matches!(source.kind, Some(JoinKind::Right | JoinKind::Full))
+            || source.strictness != Strictness::All
+        {
             nullable[..no].fill(true);
         }
     }
@@ -52,6 +61,9 @@ impl Lowering {
     ) -> Result<Stage> {
         // DataFusion's build side is the left one.
         let kind = match joined.kind {
+            Some(JoinKind::Left | JoinKind::Right) if joined.strictness == Strictness::Semi => {
+                JoinType::Inner
+            }
             Some(JoinKind::Left) => JoinType::Right,
             Some(JoinKind::Right) => JoinType::Left,
             Some(JoinKind::Full) => JoinType::Full,
@@ -66,6 +78,12 @@ impl Lowering {
                 None => rest.push(condition),
             }
         }
+        if joined.strictness != Strictness::All && (equal.is_empty() || !rest.is_empty()) {
+            let message =
+                "ANY, SEMI and ANTI JOIN need a condition of equalities between the tables";
+            let span = joined.on.as_ref().map(|on| on.span);
+            return Err(Error::Invalid { message: message.to_owned(), span });
+        }
         let new_width = new.plan.schema().fields().len();
         let before_width = before.plan.schema().fields().len();
         let mut keys = Vec::new();
@@ -77,8 +95,17 @@ impl Lowering {
             before_keys.push(self.cast(value, &left.ty, ty, left.span)?);
             keys.push((column(new_width + at), column(before_width + at)));
         }
-        let build = single_partition(limit_row_width(with_columns(new.plan, new_keys)?));
+        let mut build = single_partition(limit_row_width(with_columns(new.plan, new_keys)?));
         let mut probe = limit_row_width(with_columns(before.plan, before_keys)?);
+        // One row for each key on the side in which matches are looked up.
+        let chosen = joined.strictness;
+        if chosen != Strictness::All && joined.kind != Some(JoinKind::Right) {
+            build = first_by_key(build, new_width);
+        }
+        let is_any_inner = chosen == Strictness::Any && joined.kind == Some(JoinKind::Inner);
+        if is_any_inner || chosen != Strictness::All && joined.kind == Some(JoinKind::Right) {
+            probe = first_by_key(probe, before_width);
+        }
         if kind != JoinType::Inner {
             // Which build rows have no match is only known once all probe rows were read.
             probe = single_partition(probe);
@@ -86,13 +113,13 @@ impl Lowering {
         let mut layout = before.layout.shifted(new_width + equal.len());
         layout.merge(new.layout);
         let mut stage = Stage { plan: build.clone(), layout, outer };
-        let filter = self.residual(&rest, &stage, &build.schema(), &probe.schema())?;
-        stage.plan = match (keys.is_empty(), &filter) {
+        let residual = self.residual(&rest, &stage, &build.schema(), &probe.schema())?;
+        stage.plan = match (keys.is_empty(), &residual) {
             (true, None) if kind == JoinType::Inner => Arc::new(CrossJoinExec::new(build, probe)),
             (true, _) => Arc::new(NestedLoopJoinExec::try_new(
                 build,
                 single_partition(probe),
-                filter,
+                residual,
                 &kind,
                 None,
             )?),
@@ -100,7 +127,7 @@ impl Lowering {
                 build,
                 probe,
                 keys,
-                filter,
+                residual,
                 &kind,
                 None,
                 PartitionMode::CollectLeft,
@@ -110,6 +137,19 @@ impl Lowering {
             )?),
         };
         stage.plan = cooperative(stage.plan);
+        if joined.strictness == Strictness::Anti {
+            // A key is null where there is no match, and null keys match nothing.
+            let key = match joined.kind {
+                Some(JoinKind::Right) => new_width + equal.len() + before_width,
+                _ => new_width,
+            };
+            let key = input(&stage.plan, key);
+            let unmatched =
+                ClosureExpr::expr("unmatched", vec![key], DataType::Boolean, |arrays, _| {
+                    Ok(Arc::new(arrow::compute::is_null(&arrays[0])?))
+                });
+            stage.plan = filter(stage.plan, unmatched);
+        }
         Ok(stage)
     }
 
@@ -149,16 +189,13 @@ impl Lowering {
             let next = self.condition(condition, &stage)?;
             all = Some(match all {
                 None => next,
-                Some(before) => crate::closure_expr::ClosureExpr::expr(
-                    "and",
-                    vec![before, next],
-                    arrow::datatypes::DataType::Boolean,
-                    |arrays, _| {
+                Some(before) => {
+                    ClosureExpr::expr("and", vec![before, next], DataType::Boolean, |arrays, _| {
                         use arrow::array::AsArray;
                         let (a, b) = (arrays[0].as_boolean(), arrays[1].as_boolean());
                         Ok(Arc::new(arrow::compute::and(a, b)?))
-                    },
-                ),
+                    })
+                }
             });
         }
         Ok(all.map(|all| JoinFilter::new(all, indexes, schema)))
@@ -182,10 +219,18 @@ fn equality(condition: &Expr, no: usize) -> Option<Equal<'_>> {
     Some(Equal { before, new, ty: before.ty.common(&new.ty)? })
 }
 
+/// Keeps the first row of each key; the keys are the columns from `first_key` on.
+fn first_by_key(plan: Arc<dyn ExecutionPlan>, first_key: usize) -> Arc<dyn ExecutionPlan> {
+    let schema = plan.schema();
+    let keys = (first_key..schema.fields().len()).collect();
+    let operator = LimitBy { schema: schema.clone(), keys, skip: 0, take: 1 };
+    OperatorExec::plan(operator, vec![single_partition(plan)], schema, 1)
+}
+
 fn with_columns(
-    plan: Arc<dyn datafusion_physical_plan::ExecutionPlan>,
+    plan: Arc<dyn ExecutionPlan>,
     more: Vec<Arc<dyn PhysicalExpr>>,
-) -> Result<Arc<dyn datafusion_physical_plan::ExecutionPlan>> {
+) -> Result<Arc<dyn ExecutionPlan>> {
     if more.is_empty() {
         return Ok(plan);
     }

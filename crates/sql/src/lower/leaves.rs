@@ -2,18 +2,28 @@
 
 use std::collections::HashMap;
 
-use hogql::plan::{Aggregate, Expr, ExprKind, Select, Set, Step};
+use hogql::plan::{Expr, ExprKind, Select, Set, Step};
 use hogql::tables::LazyJoin;
+
+use super::codes::{CodeOf, Codes};
 
 /// A value that an expression reads from its input row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Leaf {
-    Field { source: usize, field: Field },
-    Output { source: usize, column: usize },
+    Field {
+        source: usize,
+        field: Field,
+    },
+    Output {
+        source: usize,
+        column: usize,
+    },
     Element(usize, usize),
     Key(usize),
     Aggregate(usize),
     Window(usize),
+    /// A number that stands for a key or an argument of the grouping.
+    Code(CodeOf),
 }
 
 /// A column of a table, or of a table that its lazy joins lead to, or a property within the column.
@@ -34,26 +44,40 @@ pub(crate) enum PathStep {
     JsonType,
 }
 
-/// The column of each leaf.
+/// The column of each leaf, and what its codes stand for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Layout(HashMap<Leaf, usize>);
+pub(crate) struct Layout {
+    columns: HashMap<Leaf, usize>,
+    codes: HashMap<CodeOf, Codes>,
+}
 
 impl Layout {
     pub(crate) fn get(&self, leaf: &Leaf) -> Option<usize> {
-        self.0.get(leaf).copied()
+        self.columns.get(leaf).copied()
     }
 
     pub(crate) fn set(&mut self, leaf: Leaf, column: usize) {
-        self.0.insert(leaf, column);
+        self.columns.insert(leaf, column);
+    }
+
+    /// The column of codes, and what they stand for.
+    pub(crate) fn code(&self, of: CodeOf) -> Option<(usize, &Codes)> {
+        Some((self.get(&Leaf::Code(of))?, self.codes.get(&of)?))
+    }
+
+    pub(crate) fn set_code(&mut self, of: CodeOf, codes: Codes, column: usize) {
+        self.set(Leaf::Code(of), column);
+        self.codes.insert(of, codes);
     }
 
     pub(crate) fn shifted(mut self, by: usize) -> Self {
-        self.0.values_mut().for_each(|column| *column += by);
+        self.columns.values_mut().for_each(|column| *column += by);
         self
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
-        self.0.extend(other.0);
+        self.columns.extend(other.columns);
+        self.codes.extend(other.codes);
     }
 }
 
@@ -141,24 +165,31 @@ pub(crate) fn sources(expr: &Expr) -> Option<Vec<usize>> {
 
 /// All expressions of a select, apart from those of its subqueries.
 pub(crate) fn exprs(select: &Select) -> Vec<&Expr> {
-    fn call(call: &Aggregate) -> impl Iterator<Item = &Expr> {
-        call.args.iter().chain(&call.filter)
-    }
+    let mut all: Vec<&Expr> = select.filter.iter().collect();
+    all.extend(select.grouping.iter().flat_map(|grouping| &grouping.keys));
+    let calls = select.grouping.iter().flat_map(|grouping| &grouping.aggregates);
+    all.extend(calls.flat_map(|call| &call.args));
+    all.extend(&select.columns);
+    all.extend(other_exprs(select));
+    all
+}
+
+/// The expressions of a select that are neither its filter, nor a key or an argument of its grouping,
+/// nor a column.
+pub(crate) fn other_exprs(select: &Select) -> Vec<&Expr> {
     let mut all: Vec<&Expr> =
         select.sources.iter().filter_map(|source| source.on.as_ref()).collect();
     all.extend(select.unnests.iter().chain(&select.late_unnests).flat_map(|unnest| &unnest.arrays));
-    all.extend(&select.filter);
     if let Some(grouping) = &select.grouping {
-        all.extend(&grouping.keys);
-        all.extend(grouping.aggregates.iter().flat_map(call));
+        all.extend(grouping.aggregates.iter().flat_map(|call| &call.filter));
         all.extend(&grouping.having);
     }
     for window in &select.windows {
-        all.extend(call(&window.call));
+        all.extend(window.call.args.iter().chain(&window.call.filter));
         all.extend(&window.partition);
         all.extend(window.order.iter().map(|order| &order.expr));
     }
-    all.extend(&select.columns);
+    all.extend(&select.qualify);
     all.extend(select.order.iter().map(|order| &order.expr));
     all.extend(select.limit_by.iter().flat_map(|limit_by| &limit_by.by));
     all

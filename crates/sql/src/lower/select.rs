@@ -4,31 +4,50 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt8Array};
 use arrow::datatypes::DataType;
+use datafusion_physical_expr::expressions::Literal;
 use datafusion_physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion_physical_plan::sorts::sort::SortExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use eval::{MemoryTracker, data_type};
-use hogql::plan::{Expr, Order, Select, Source, Unnest};
+use hogql::plan::{Expr, ExprKind, Grouping, Order, Select, Source, Unnest};
+use hogql::tables::Table;
+use hogql::types::Type;
 
+use super::codes::CodeOf;
 use super::expressions::sortable;
-use super::leaves::{Field, Layout, Leaf, conjuncts, exprs, leaves, sources};
+use super::leaves::{Field, Layout, Leaf, conjuncts, leaves, other_exprs, sources};
 use super::{
-    Lowering, Stage, column, distinct, input, inputs, limit, project, schema_of, single_partition,
+    Demand, Lowering, Stage, column, distinct, input, inputs, limit, project, schema_of,
+    single_partition,
 };
 use crate::aggregates::default_of;
 use crate::error::Result;
 use crate::operators::array_join::ArrayJoin;
 use crate::operators::filter::filter;
+use crate::operators::group_by::TopGroups;
 use crate::operators::limit_by::LimitBy;
+use crate::operators::limit_with_ties::LimitWithTies;
 use crate::operators::{OperatorExec, row_sources};
+use crate::scan::codes::CodedExpr;
 
 impl Lowering {
-    pub(super) async fn select(&mut self, select: &Select, fetch: Option<u64>) -> Result<Stage> {
+    pub(super) async fn select(&mut self, select: &Select, demand: &Demand) -> Result<Stage> {
+        if let Some(grouped) = self.grouped(select) {
+            return Box::pin(self.select(&grouped, demand)).await;
+        }
         self.run_subqueries(select).await?;
         let all: Vec<&Expr> = select.filter.iter().flat_map(conjuncts).collect();
         let (early, late): (Vec<&Expr>, Vec<&Expr>) =
             all.into_iter().partition(|condition| self.only_source(condition, select).is_some());
-        let mut stage = self.sources(select, &early).await?;
+        if late.is_empty()
+            && self.paths.late
+            && let Some(page) = self.ordered_events(select, &early, demand).await?
+        {
+            let columns = self.columns(&page, select, demand)?;
+            let plan = project(page.plan, columns)?;
+            return Ok(Stage { plan, layout: Layout::default(), outer: false });
+        }
+        let mut stage = self.sources(select, &early, &late, demand).await?;
         for (no, unnest) in select.unnests.iter().enumerate() {
             stage = self.unnest(stage, unnest, no)?;
         }
@@ -36,7 +55,7 @@ impl Lowering {
             stage.plan = filter(stage.plan.clone(), self.condition(condition, &stage)?);
         }
         if let Some(grouping) = &select.grouping {
-            stage = self.group(stage, grouping)?;
+            stage = self.group(stage, grouping, top_groups(select, demand))?;
             if let Some(having) = &grouping.having {
                 stage.plan = filter(stage.plan.clone(), self.condition(having, &stage)?);
             }
@@ -45,7 +64,36 @@ impl Lowering {
             stage = self.unnest(stage, unnest, select.unnests.len() + no)?;
         }
         stage = self.windows(stage, &select.windows)?;
-        self.shape(stage, select, fetch)
+        if let Some(qualify) = &select.qualify {
+            stage.plan = filter(stage.plan.clone(), self.condition(qualify, &stage)?);
+        }
+        self.shape(stage, select, demand)
+    }
+
+    /// `DISTINCT` as a grouping by all columns; none if the order reads anything else.
+    fn grouped(&self, select: &Select) -> Option<Select> {
+        let Select { grouping, late_unnests, windows, qualify, limit_by, .. } = select;
+        let is_plain = grouping.is_none()
+            && late_unnests.is_empty()
+            && windows.is_empty()
+            && qualify.is_none()
+            && limit_by.is_none();
+        if !select.distinct || !is_plain || !self.paths.codes {
+            return None;
+        }
+        let key = |expr: &Expr| {
+            let key = select.columns.iter().position(|column| column == expr)?;
+            Some(Expr { kind: ExprKind::Key(key), ty: expr.ty.clone(), span: expr.span })
+        };
+        let mut grouped = select.clone();
+        for order in &mut grouped.order {
+            order.expr = key(&order.expr)?;
+        }
+        let keys = std::mem::take(&mut grouped.columns);
+        grouped.columns = keys.iter().map(key).collect::<Option<_>>()?;
+        grouped.grouping = Some(Grouping { keys, aggregates: Vec::new(), having: None });
+        grouped.distinct = false;
+        Some(grouped)
     }
 
     /// The source that a condition can be pushed down to, below the joins.
@@ -57,19 +105,22 @@ impl Lowering {
         (!super::joins::nullable(&select.sources)[source]).then_some(source)
     }
 
-    async fn sources(&mut self, select: &Select, early: &[&Expr]) -> Result<Stage> {
-        let mut leaves_read: Vec<Vec<Leaf>> = vec![Vec::new(); select.sources.len()];
-        for expr in exprs(select) {
-            leaves(expr, &mut |leaf| {
-                let (Leaf::Field { source, .. } | Leaf::Output { source, .. }) = leaf else {
-                    return;
-                };
-                if let Some(leaves) = leaves_read.get_mut(source)
-                    && !leaves.contains(&leaf)
-                {
-                    leaves.push(leaf);
-                }
-            });
+    async fn sources(
+        &mut self,
+        select: &Select,
+        early: &[&Expr],
+        late: &[&Expr],
+        demand: &Demand,
+    ) -> Result<Stage> {
+        let mut coded = self.coded_exprs(select);
+        let mut read = Reads::new(select, late, &coded, demand);
+        for condition in early {
+            // The scan of events evaluates them itself.
+            if let Some(source) = self.only_source(condition, select)
+                && !self.scans_conditions(&select.sources[source].source)
+            {
+                read.add(condition);
+            }
         }
         let mut joined: Option<Stage> = None;
         for (no, joined_source) in select.sources.iter().enumerate() {
@@ -78,12 +129,11 @@ impl Lowering {
                 .copied()
                 .filter(|condition| self.only_source(condition, select) == Some(no))
                 .collect();
+            let (codes, others) = coded.into_iter().partition(|coded| coded.source == no);
+            coded = others;
+            let reads = SourceReads { no, leaves: &read.leaves[no], codes, conditions: &pushed };
             let plain = select.sources.len() > 1;
-            let mut stage =
-                self.source(&joined_source.source, no, &leaves_read[no], &pushed, plain).await?;
-            for condition in pushed {
-                stage.plan = filter(stage.plan.clone(), self.condition(condition, &stage)?);
-            }
+            let stage = self.source(&joined_source.source, reads, plain).await?;
             joined = Some(match joined {
                 None => stage,
                 Some(before) => self.join(before, stage, joined_source, no)?,
@@ -95,16 +145,20 @@ impl Lowering {
         }
     }
 
-    /// With `plain`, columns are not dictionary-encoded: joins mix rows of many batches.
+    /// The rows of a source that pass the conditions. With `plain`, columns are not
+    /// dictionary-encoded: joins mix rows of many batches.
     async fn source(
         &mut self,
         source: &Source,
-        no: usize,
-        leaves_read: &[Leaf],
-        filters: &[&Expr],
+        reads: SourceReads<'_>,
         plain: bool,
     ) -> Result<Stage> {
+        let SourceReads { no, leaves: leaves_read, codes, conditions } = reads;
         let mut layout = Layout::default();
+        let outputs = |columns: usize| {
+            let read = |column: usize| leaves_read.contains(&Leaf::Output { source: no, column });
+            Demand { rows: None, columns: Some((0..columns).map(read).collect()) }
+        };
         let plan = match source {
             Source::Table(table, _) => {
                 let fields: Vec<Field> = leaves_read
@@ -117,22 +171,42 @@ impl Lowering {
                 for (at, field) in fields.iter().enumerate() {
                     layout.set(Leaf::Field { source: no, field: field.clone() }, at);
                 }
-                let plan = self.table(*table, fields, filters).await?;
+                for (at, coded) in codes.iter().enumerate() {
+                    layout.set_code(coded.of, coded.codes.clone(), fields.len() + at);
+                }
+                let scanned = if self.scans_conditions(source) { conditions } else { &[] };
+                let plan = self.table(*table, no, &fields, &codes, scanned).await?;
                 if plain { without_dictionaries(plan, self.cancellation.memory())? } else { plan }
             }
-            Source::Numbers(count) => {
+            Source::Numbers { start, count } => {
                 layout.set(Leaf::Output { source: no, column: 0 }, 0);
-                row_sources::numbers(*count)
+                row_sources::numbers(*start, *count)
             }
-            Source::Query(relation) => self.relation(relation, None).await?.plan,
-            Source::Cte(cte) => Box::pin(self.cte(*cte)).await?,
+            Source::Query(relation) => {
+                self.relation(relation, outputs(relation.columns.len())).await?.plan
+            }
+            Source::Cte(cte) => {
+                let columns = self.cte_columns(*cte);
+                Box::pin(self.cte(*cte, outputs(columns))).await?
+            }
         };
         if matches!(source, Source::Query(_) | Source::Cte(_)) {
             for column in 0..plan.schema().fields().len() {
                 layout.set(Leaf::Output { source: no, column }, column);
             }
         }
-        Ok(Stage { plan, layout, outer: false })
+        let mut stage = Stage { plan, layout, outer: false };
+        if !self.scans_conditions(source) {
+            for condition in conditions {
+                stage.plan = filter(stage.plan.clone(), self.condition(condition, &stage)?);
+            }
+        }
+        Ok(stage)
+    }
+
+    /// Whether the scan of a source evaluates conditions on it.
+    fn scans_conditions(&self, source: &Source) -> bool {
+        self.paths.conditions && matches!(source, Source::Table(Table::Events, _))
     }
 
     fn unnest(&self, stage: Stage, unnest: &Unnest, no: usize) -> Result<Stage> {
@@ -165,12 +239,22 @@ impl Lowering {
         Ok(Stage { plan, layout, ..stage })
     }
 
+    fn columns(
+        &self,
+        stage: &Stage,
+        select: &Select,
+        demand: &Demand,
+    ) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+        let column = |(no, expr): (usize, &Expr)| match demand.needs(no) || select.distinct {
+            true => self.value(expr, stage),
+            false => unread(&expr.ty),
+        };
+        select.columns.iter().enumerate().map(column).collect()
+    }
+
     /// Projection, `DISTINCT`, `ORDER BY` and limits.
-    fn shape(&self, stage: Stage, select: &Select, fetch: Option<u64>) -> Result<Stage> {
-        let mut exprs = Vec::new();
-        for expr in &select.columns {
-            exprs.push(self.value(expr, &stage)?);
-        }
+    fn shape(&self, stage: Stage, select: &Select, demand: &Demand) -> Result<Stage> {
+        let mut exprs = self.columns(&stage, select, demand)?;
         let columns = exprs.len();
         let mut order = Vec::new();
         for key in &select.order {
@@ -188,11 +272,13 @@ impl Lowering {
         }
         let end = [
             select.limit.map(|limit| limit.saturating_add(select.offset)),
-            fetch_end(select, fetch),
+            fetch_end(select, demand.rows),
         ];
         let end = end.into_iter().flatten().min();
+        let order_keys = columns..columns + order.len();
         if let Some(ordering) = LexOrdering::new(order) {
-            let rows = if select.limit_by.is_none() { end } else { None };
+            let cuts = select.limit_by.is_none() && !select.with_ties;
+            let rows = if cuts { end } else { None };
             let rows = rows.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX));
             plan = Arc::new(SortExec::new(ordering, single_partition(plan)).with_fetch(rows));
         }
@@ -202,7 +288,16 @@ impl Lowering {
             let operator = LimitBy { schema: schema.clone(), keys: by, skip, take };
             plan = OperatorExec::plan(operator, vec![single_partition(plan)], schema, 1);
         }
-        plan = limit(plan, select.offset, select.limit);
+        plan = match select.limit {
+            Some(take) if select.with_ties => {
+                let schema = plan.schema();
+                let keys = order_keys.collect();
+                let skip = select.offset;
+                let operator = LimitWithTies { schema: schema.clone(), keys, skip, take };
+                OperatorExec::plan(operator, vec![single_partition(plan)], schema, 1)
+            }
+            _ => limit(plan, select.offset, select.limit),
+        };
         if hidden {
             let mut visible = inputs(&plan);
             visible.truncate(columns);
@@ -228,6 +323,79 @@ impl Lowering {
         };
         Ok(PhysicalSortExpr::new(key, options))
     }
+}
+
+/// The leaves that a select reads of each of its sources.
+struct Reads {
+    leaves: Vec<Vec<Leaf>>,
+}
+
+/// What a select reads of one of its sources.
+struct SourceReads<'a> {
+    no: usize,
+    leaves: &'a [Leaf],
+    codes: Vec<CodedExpr<'a>>,
+    conditions: &'a [&'a Expr],
+}
+
+impl Reads {
+    /// Without conditions of one source.
+    fn new(select: &Select, late: &[&Expr], coded: &[CodedExpr<'_>], demand: &Demand) -> Self {
+        let mut reads = Self { leaves: vec![Vec::new(); select.sources.len()] };
+        late.iter().for_each(|condition| reads.add(condition));
+        other_exprs(select).into_iter().for_each(|expr| reads.add(expr));
+        let is_coded = |of: CodeOf| coded.iter().any(|coded| coded.of == of);
+        if let Some(grouping) = &select.grouping {
+            for (no, key) in grouping.keys.iter().enumerate() {
+                if !is_coded(CodeOf::Key(no)) {
+                    reads.add(key);
+                }
+            }
+            for (no, call) in grouping.aggregates.iter().enumerate() {
+                if !is_coded(CodeOf::Argument(no)) {
+                    call.args.iter().for_each(|arg| reads.add(arg));
+                }
+            }
+        }
+        for (no, column) in select.columns.iter().enumerate() {
+            if demand.needs(no) || select.distinct {
+                reads.add(column);
+            }
+        }
+        reads
+    }
+
+    fn add(&mut self, expr: &Expr) {
+        leaves(expr, &mut |leaf| {
+            let (Leaf::Field { source, .. } | Leaf::Output { source, .. }) = leaf else { return };
+            if let Some(leaves) = self.leaves.get_mut(source)
+                && !leaves.contains(&leaf)
+            {
+                leaves.push(leaf);
+            }
+        });
+    }
+}
+
+/// Which groups can be among the rows of the result.
+fn top_groups(select: &Select, demand: &Demand) -> Option<TopGroups> {
+    let Select { late_unnests, windows, qualify, distinct, limit_by, offset, .. } = select;
+    let keeps_groups = late_unnests.is_empty()
+        && windows.is_empty()
+        && qualify.is_none()
+        && !distinct
+        && limit_by.is_none()
+        && select.grouping.as_ref()?.having.is_none();
+    let Order { expr, descending, .. } = select.order.first()?;
+    let ExprKind::Aggregate(aggregate) = expr.kind else { return None };
+    let limit = select.limit.into_iter().chain(demand.rows).min().filter(|_| keeps_groups)?;
+    let rows = usize::try_from(limit.saturating_add(*offset)).ok()?;
+    Some(TopGroups { aggregate, descending: *descending, rows })
+}
+
+/// A column that nobody reads.
+fn unread(ty: &Type) -> Result<Arc<dyn PhysicalExpr>> {
+    Ok(Arc::new(Literal::new(default_of(&data_type(ty), ty.nullable)?)))
 }
 
 /// The last row that the caller reads, before the offset is applied.

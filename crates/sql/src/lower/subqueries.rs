@@ -7,12 +7,13 @@ use datafusion_common::ScalarValue;
 use datafusion_physical_plan::execute_stream;
 use eval::data_type;
 use futures_util::StreamExt;
+use hashbrown::HashSet;
 use hogql::plan::{Body, Expr, ExprKind, Plan, Relation, Select, Set, Source};
 use hogql::types::{Kind, Type};
 
 use super::expressions::address;
 use super::leaves::{exprs, walk};
-use super::{Lowering, SetMembers, SubqueryResult, input, project, single_partition};
+use super::{Demand, Lowering, SetMembers, SubqueryResult, input, project, single_partition};
 use crate::error::{Error, Result};
 use crate::operators::limit_by::RowCounts;
 
@@ -52,7 +53,7 @@ impl Lowering {
     }
 
     async fn scalar_result(&mut self, relation: &Relation, expr: &Expr) -> Result<ScalarValue> {
-        let stage = self.relation(relation, Some(2)).await?;
+        let stage = self.relation(relation, Demand::rows(2)).await?;
         let mut stream = execute_stream(single_partition(stage.plan), self.task.clone())?;
         let mut value = None;
         while let Some(batch) = stream.next().await.transpose()? {
@@ -96,7 +97,7 @@ impl Lowering {
             Kind::Tuple(items) if column_types.len() > 1 => items.clone(),
             _ => vec![ty.clone()],
         };
-        let stage = self.relation(relation, None).await?;
+        let stage = self.relation(relation, Demand::ALL).await?;
         let pairs = column_types.iter().zip(&targets).enumerate();
         let columns =
             pairs.map(|(no, (from, to))| self.cast(input(&stage.plan, no), from, to, expr.span));
@@ -124,35 +125,53 @@ impl Lowering {
     }
 }
 
-/// How often each common table expression is read.
-pub(super) fn cte_uses(plan: &Plan) -> Vec<usize> {
-    let mut uses = vec![0; plan.ctes.len()];
-    plan.ctes.iter().chain([&plan.root]).for_each(|relation| count(relation, &mut uses));
-    uses
+/// What a plan reads, everywhere in it.
+#[derive(Default)]
+pub(super) struct PlanReads {
+    /// How often each common table expression is read.
+    pub cte_uses: Vec<usize>,
+    /// The names of the columns of all tables.
+    pub columns: HashSet<&'static str>,
 }
 
-fn count(relation: &Relation, uses: &mut [usize]) {
-    match &relation.body {
-        Body::Set { first, rest } => {
-            count(first, uses);
-            rest.iter().for_each(|(_, relation)| count(relation, uses));
-        }
-        Body::Select(select) => {
-            for joined in &select.sources {
-                match &joined.source {
-                    Source::Cte(no) => uses[*no] += 1,
-                    Source::Query(relation) => count(relation, uses),
-                    Source::Table(..) | Source::Numbers(_) => {}
+impl PlanReads {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let mut reads = Self { cte_uses: vec![0; plan.ctes.len()], ..Self::default() };
+        plan.ctes.iter().chain([&plan.root]).for_each(|relation| reads.relation(relation));
+        reads
+    }
+
+    fn relation(&mut self, relation: &Relation) {
+        match &relation.body {
+            Body::Set { first, rest } => {
+                self.relation(first);
+                rest.iter().for_each(|(_, relation)| self.relation(relation));
+            }
+            Body::Select(select) => {
+                for joined in &select.sources {
+                    match &joined.source {
+                        Source::Cte(no) => self.cte_uses[*no] += 1,
+                        Source::Query(relation) => self.relation(relation),
+                        Source::Table(..) | Source::Numbers { .. } => {}
+                    }
+                }
+                for expr in exprs(select) {
+                    walk(expr, &mut |part| self.expr(part));
                 }
             }
-            for expr in exprs(select) {
-                walk(expr, &mut |part| match &part.kind {
-                    ExprKind::Query(relation) | ExprKind::In { set: Set::Query(relation), .. } => {
-                        count(relation, uses)
-                    }
-                    _ => {}
-                });
+        }
+    }
+
+    fn expr(&mut self, part: &Expr) {
+        match &part.kind {
+            ExprKind::Query(relation) | ExprKind::In { set: Set::Query(relation), .. } => {
+                self.relation(relation);
             }
+            ExprKind::Column { name, .. } => {
+                self.columns.insert(name);
+            }
+            ExprKind::Property { of, .. } => self.expr(of),
+            _ => {}
         }
     }
 }

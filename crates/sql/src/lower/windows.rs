@@ -10,7 +10,6 @@ use eval::data_type;
 use hogql::ast::{Bound, FrameUnit};
 use hogql::functions::FunctionKind;
 use hogql::plan::{ExprKind, Value, WindowCall};
-use hogql::types::Type;
 
 use super::expressions::sortable;
 use super::leaves::Leaf;
@@ -93,8 +92,7 @@ impl Lowering {
         types: &mut Vec<DataType>,
     ) -> Result<Call> {
         let call = &window.call;
-        let tys: Vec<Type> = call.args.iter().map(|arg| arg.ty.clone()).collect();
-        let Some(result) = call.function.0.result(&tys) else {
+        let Some(result) = call.ty() else {
             return Err(Error::engine(UNEXPECTED, "a window function without a type"));
         };
         let ty = data_type(&result);

@@ -1,4 +1,4 @@
-//! Row sources: `numbers(n)`, and batches in memory.
+//! Row sources: `numbers`, and batches in memory.
 
 use std::sync::Arc;
 
@@ -15,13 +15,14 @@ use super::{Operator, OperatorExec};
 #[derive(Debug)]
 struct Numbers {
     schema: SchemaRef,
+    start: u64,
     count: u64,
 }
 
-/// 0 up to `count`, generated batch by batch.
-pub(crate) fn numbers(count: u64) -> Arc<dyn ExecutionPlan> {
+/// `count` numbers from `start`, generated batch by batch. The last one must fit.
+pub(crate) fn numbers(start: u64, count: u64) -> Arc<dyn ExecutionPlan> {
     let schema = Arc::new(Schema::new(vec![Field::new("number", DataType::UInt64, true)]));
-    OperatorExec::plan(Numbers { schema: schema.clone(), count }, Vec::new(), schema, 1)
+    OperatorExec::plan(Numbers { schema: schema.clone(), start, count }, Vec::new(), schema, 1)
 }
 
 impl Operator for Numbers {
@@ -36,13 +37,13 @@ impl Operator for Numbers {
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let rows_max = context.session_config().batch_size() as u64;
-        let (schema, count) = (self.schema.clone(), self.count);
-        let out = stream::unfold(0, move |next| {
+        let (schema, last) = (self.schema.clone(), self.start + self.count);
+        let out = stream::unfold(self.start, move |next| {
             let schema = schema.clone();
             async move {
                 // Lets other tasks of the runtime run.
                 tokio::task::yield_now().await;
-                let end = next + rows_max.min(count - next);
+                let end = next + rows_max.min(last - next);
                 let numbers: ArrayRef = Arc::new(UInt64Array::from_iter_values(next..end));
                 let batch = RecordBatch::try_new(schema, vec![numbers]);
                 (next < end).then(|| (batch.map_err(Into::into), end))

@@ -91,7 +91,7 @@ impl DictionaryStrings {
 }
 
 /// A property's value as a string, without quotes; none for null and for an empty string.
-fn text<'a>(value: Value<'a>, path: &[PathStep]) -> Option<std::borrow::Cow<'a, str>> {
+pub(super) fn text<'a>(value: Value<'a>, path: &[PathStep]) -> Option<std::borrow::Cow<'a, str>> {
     let within = path.get(1..).unwrap_or_default();
     match (value, within) {
         (value, [PathStep::JsonType]) => value_type(value).map(Into::into),

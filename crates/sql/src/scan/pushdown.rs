@@ -11,56 +11,59 @@ use warehouse::Filter;
 use crate::lower::Lowering;
 
 impl Lowering {
-    /// A filter that passes at least the rows that the conditions do.
-    pub(super) fn pushdown_filter(&self, conditions: &[&Expr]) -> Filter {
-        let mut filter = Filter::default();
+    /// A filter for the conditions that it can express, and the other conditions.
+    pub(super) fn pushdown_filter<'a>(&self, conditions: &[&'a Expr]) -> (Filter, Vec<&'a Expr>) {
+        let (mut filter, mut rest) = (Filter::default(), Vec::new());
         for condition in conditions {
-            match &condition.kind {
+            let pushed = match &condition.kind {
                 ExprKind::Compare(comparison, sides) => {
                     let (left, right) = (&sides[0], &sides[1]);
-                    self.push_comparison(*comparison, left, right, &mut filter);
-                    self.push_comparison(flipped(*comparison), right, left, &mut filter);
+                    self.push_comparison(*comparison, left, right, &mut filter)
+                        || self.push_comparison(flipped(*comparison), right, left, &mut filter)
                 }
                 ExprKind::In { expr, set: Set::List(items), negated: false }
                     if is_column(expr, "event") =>
                 {
                     let names = items.iter().map(|item| self.constant_string(item));
-                    if let Some(names) = names.collect::<Option<BTreeSet<String>>>() {
-                        intersect_events(&mut filter, names);
-                    }
+                    let names = names.collect::<Option<BTreeSet<String>>>();
+                    names.map(|names| intersect_events(&mut filter, names)).is_some()
                 }
-                _ => {}
+                _ => false,
+            };
+            if !pushed {
+                rest.push(*condition);
             }
         }
-        filter
+        (filter, rest)
     }
 
+    /// Whether the filter expresses the comparison, which it then gets.
     fn push_comparison(
         &self,
         comparison: Comparison,
         left: &Expr,
         right: &Expr,
         filter: &mut Filter,
-    ) {
+    ) -> bool {
         if is_column(left, "event")
             && comparison == Comparison::Equal
             && let Some(name) = self.constant_string(right)
         {
             intersect_events(filter, BTreeSet::from([name]));
+            return true;
         }
         if !is_column(left, "timestamp") {
-            return;
+            return false;
         }
-        let Some(micros) = self.constant_timestamp(right) else { return };
-        let after = match comparison {
-            Comparison::Greater => Some(micros),
-            Comparison::GreaterOrEqual | Comparison::Equal => micros.checked_sub(1),
-            _ => None,
-        };
-        let before = match comparison {
-            Comparison::Less => Some(micros),
-            Comparison::LessOrEqual | Comparison::Equal => micros.checked_add(1),
-            _ => None,
+        let Some(micros) = self.constant_timestamp(right) else { return false };
+        let (before, after) = (micros.checked_add(1), micros.checked_sub(1));
+        let (after, before) = match comparison {
+            Comparison::Greater => (Some(micros), None),
+            Comparison::GreaterOrEqual => (after, None),
+            Comparison::Less => (None, Some(micros)),
+            Comparison::LessOrEqual => (None, before),
+            Comparison::Equal => (after, before),
+            _ => return false,
         };
         if let Some(after) = after.map(Timestamp::from_micros) {
             filter.after = Some(filter.after.map_or(after, |current| current.max(after)));
@@ -68,6 +71,7 @@ impl Lowering {
         if let Some(before) = before.map(Timestamp::from_micros) {
             filter.before = Some(filter.before.map_or(before, |current| current.min(before)));
         }
+        true
     }
 
     fn constant_string(&self, expr: &Expr) -> Option<String> {

@@ -11,9 +11,11 @@ use arrow::array::{
 };
 use facts::{channel_type, url_host, url_path};
 use model::ProjectId;
-use warehouse::{ABSENT, Batch, ColumnKey, Filter, Interner, Predicate, Projection, Value};
+use warehouse::{
+    ABSENT, Batch, Column, ColumnKey, Dictionary, Filter, Interner, Predicate, Projection, Value,
+};
 
-use super::dictionary_strings::{DictionaryStrings, Missing};
+use super::dictionary_strings::{DictionaryStrings, Missing, text};
 use super::persons::string_lists;
 use super::session::{ENTRY_PROPERTIES, EXIT_PROPERTIES, Event, NONE, Session};
 use crate::error::{Error, Result, UNEXPECTED};
@@ -30,8 +32,65 @@ pub(crate) struct Sessions {
 /// Memory of a session on top of its strings: its row, its id, and its hash table entry.
 const SESSION_BYTES: usize = size_of::<Session>() + 128;
 
-/// Columns that are read before the properties: session id, event and distinct id.
-const FIXED_COLUMNS: usize = 3;
+/// A string column of events, by its index in the projection.
+struct TextColumn {
+    at: usize,
+    memo: TextMemo,
+}
+
+/// The interned strings of a dictionary, of the entries that rows use: parts of one row group follow each
+/// other and share it.
+#[derive(Default)]
+struct TextMemo {
+    dictionary: Option<Arc<Dictionary>>,
+    texts: Vec<u32>,
+}
+
+/// An entry whose string is not interned yet. No query has the memory for this many strings.
+const UNKNOWN: u32 = NONE - 1;
+
+impl TextMemo {
+    fn intern(&mut self, column: &Column, texts: &mut Interner) {
+        let dictionary = &column.dictionary;
+        if !self.dictionary.as_ref().is_some_and(|known| Arc::ptr_eq(known, dictionary)) {
+            self.texts = vec![UNKNOWN; dictionary.len()];
+            self.dictionary = Some(dictionary.clone());
+        }
+        let known = &mut self.texts;
+        let mut new = Vec::new();
+        let is_known = |code: u32| known[code as usize] != UNKNOWN;
+        dictionary.for_each_used(&column.codes, is_known, |code| new.push(code));
+        for code in new {
+            let text = text(dictionary.get(code), &[]);
+            known[code as usize] = text.map_or(NONE, |text| texts.intern(Value::Text(&text)));
+        }
+    }
+
+    fn text(&self, code: u32) -> u32 {
+        if code == ABSENT { NONE } else { self.texts[code as usize] }
+    }
+}
+
+/// Whether a column of sessions shows the first value of a property.
+fn shows_entry(column: &str, property: &str) -> bool {
+    let of_url = matches!(
+        column,
+        "$entry_current_url" | "$entry_pathname" | "$entry_hostname" | "$urls" | "$num_uniq_urls"
+    );
+    let is_own = column.strip_prefix("$entry_") == Some(property.trim_start_matches('$'));
+    column == "$channel_type"
+        || is_own
+        || property == "$current_url" && of_url
+        || property == "$web_vitals_LCP_value" && column == "$vitals_lcp"
+}
+
+/// Whether a column of sessions shows the last value of a property.
+fn shows_exit(column: &str, property: &str) -> bool {
+    match property {
+        "$current_url" => column.starts_with("$end_") || column.starts_with("$exit_"),
+        _ => column == "$last_external_click_url",
+    }
+}
 
 impl Lowering {
     pub(super) fn sessions(&self) -> Result<Arc<Sessions>> {
@@ -45,19 +104,32 @@ impl Lowering {
         }
         let mut columns = Projection { created_at: true, ..Projection::default() };
         let property = |name: &str| ColumnKey::Property(name.to_owned());
-        columns.keys.extend([property("$session_id"), ColumnKey::Event, ColumnKey::DistinctId]);
-        columns
-            .keys
-            .extend(ENTRY_PROPERTIES.iter().chain(&EXIT_PROPERTIES).map(|name| property(name)));
+        columns.distinct_nos = false;
+        columns.keys.extend([property("$session_id"), ColumnKey::Event]);
+        // Properties that no column of the query shows are not read.
+        let mut texts = Vec::new();
+        let mut add = |key: ColumnKey, is_read: bool| {
+            texts.push(is_read.then(|| {
+                columns.keys.push(key);
+                TextColumn { at: columns.keys.len() - 1, memo: TextMemo::default() }
+            }));
+        };
+        add(ColumnKey::DistinctId, self.reads_column(|name| name == "distinct_id"));
+        for name in ENTRY_PROPERTIES {
+            add(property(name), self.reads_column(|column| shows_entry(column, name)));
+        }
+        for name in EXIT_PROPERTIES {
+            add(property(name), self.reads_column(|column| shows_exit(column, name)));
+        }
         let has_session = Predicate::test(property("$session_id"), |value| value.is_some());
         let filter = Filter { predicate: Some(has_session), ..Filter::default() };
-        let parts = self.view.events.scan_ranges(&filter, &columns)?;
+        let parts = self.view.events.scan_ranges(&filter)?;
         let mut sessions = Sessions::default();
         for part in parts {
             tokio::task::yield_now().await;
             self.cancellation.check()?;
             let before = sessions.bytes();
-            sessions.add(&part.read(&filter, &columns)?);
+            sessions.add(&part.read(&filter, &columns)?, &mut texts);
             self.retain(sessions.bytes() - before)?;
         }
         self.set_sessions(Arc::new(sessions));
@@ -71,19 +143,17 @@ impl Sessions {
         self.rows.len() * SESSION_BYTES + self.texts.dictionary.memory_bytes() * 2
     }
 
-    fn add(&mut self, batch: &Batch) {
+    fn add(&mut self, batch: &Batch, columns: &mut [Option<TextColumn>]) {
         let ids = DictionaryStrings::of(&batch.columns[0].dictionary, &[], Missing::Null);
         let mut session_rows: Vec<Option<u32>> = vec![None; batch.columns[0].dictionary.len()];
         let ids: Vec<Option<&str>> = ids.entries().collect();
-        let mut texts: Vec<Vec<u32>> = Vec::new();
-        for column in &batch.columns[FIXED_COLUMNS - 1..] {
-            // Interns the whole dictionary: parts share most of its strings.
-            let coded = DictionaryStrings::of(&column.dictionary, &[], Missing::Null);
-            let codes = coded
-                .entries()
-                .map(|text| text.map_or(NONE, |text| self.texts.intern(Value::Text(text))));
-            texts.push(codes.collect());
+        for column in columns.iter_mut().flatten() {
+            column.memo.intern(&batch.columns[column.at], &mut self.texts);
         }
+        let text = |no: usize, row: usize| match &columns[no] {
+            Some(column) => column.memo.text(batch.columns[column.at].codes[row]),
+            None => NONE,
+        };
         for row in 0..batch.rows {
             let code = batch.columns[0].codes[row];
             let Some(id) = ids.get(code as usize).copied().flatten() else { continue };
@@ -98,12 +168,7 @@ impl Sessions {
                         row_no
                     }
                 });
-            let text = |column: usize| match batch.columns[column].codes[row] {
-                ABSENT => NONE,
-                code => texts[column - (FIXED_COLUMNS - 1)][code as usize],
-            };
-            let name = &batch.columns[1];
-            let name = match name.value(row) {
+            let name = match batch.columns[1].value(row) {
                 Some(Value::Text(name)) => name,
                 _ => "",
             };
@@ -111,9 +176,9 @@ impl Sessions {
                 name,
                 at: batch.timestamps[row],
                 inserted: batch.created_at[row],
-                distinct_id: text(2),
-                entries: std::array::from_fn(|at| text(FIXED_COLUMNS + at)),
-                exits: std::array::from_fn(|at| text(FIXED_COLUMNS + ENTRY_PROPERTIES.len() + at)),
+                distinct_id: text(0, row),
+                entries: std::array::from_fn(|at| text(1 + at, row)),
+                exits: std::array::from_fn(|at| text(1 + ENTRY_PROPERTIES.len() + at, row)),
             };
             self.rows[row_no as usize].add(&event);
         }

@@ -76,6 +76,10 @@ fn stored_string_and_json_type_of_a_property_ignore_its_definition() {
     let nested =
         "select nullIf(JSONType(p, 'amount'), 'Null') from (select properties as p from persons)";
     store.check(nested, json!([["Double"]]));
+    let one_expression = "select concat(JSONExtractString(properties, 'amount'), event, \
+                          toString(properties.amount + length(event))) from events \
+                          where properties.amount = 5 order by timestamp";
+    store.check(one_expression, json!([["5a6"], ["5.0a6"]]));
 }
 
 // contract: query 14-16

@@ -4,9 +4,10 @@
 //! the statements of an independent reference lowering; and by ClickHouse, as the same statements.
 //! Generated statements are run by this crate and by ClickHouse.
 
-mod comparison;
+pub mod comparison;
 mod fixed_events;
 mod generated_statements;
+mod lowered_insights;
 mod mirrored_project;
 mod reference;
 
@@ -16,7 +17,7 @@ use std::rc::Rc;
 
 use hogql::PlaceholderValues;
 use serde_json::{Value as Json, json};
-use sql::Limits;
+use sql::{Limits, Paths};
 use testing::clickhouse::{self, Batch, Outcome, Query};
 use testing::{Rng, SEED, insights};
 
@@ -80,9 +81,16 @@ fn rows(outcome: &Json) -> Vec<Json> {
     outcome.as_array().unwrap().clone()
 }
 
+/// Each combination of the number of threads and of the rewrites that a plan may use.
+fn limits_of(seed: u64) -> Limits {
+    let is_on = |bit: u64| seed >> bit & 1 == 0;
+    let paths = Paths { codes: is_on(1), late: is_on(2), conditions: is_on(3) };
+    Limits { threads: 1 + (seed % 2) as usize, paths, ..LIMITS }
+}
+
 /// Runs statements on our engine.
 fn run(project: &MirroredProject, seed: u64, texts: &[&str]) -> Vec<Outcome> {
-    let limits = Limits { threads: 1 + (seed % 2) as usize, ..LIMITS };
+    let limits = limits_of(seed);
     let run = |text: &&str| {
         let result = project.store.run_with(text, &PlaceholderValues::default(), None, &limits);
         result.map(|result| json!(result.rows)).map_err(|error| format!("{error:?}"))

@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use hogql::PlaceholderValues;
 use serde_json::json;
-use sql::{Error, Limits};
+use sql::{Error, Limits, Paths};
 
 use crate::support::{Store, f1};
 
-const TIGHT: Limits =
-    Limits { timeout: Duration::from_secs(2), memory_bytes: 32 << 20, threads: 2 };
+const TIGHT: Limits = Limits {
+    timeout: Duration::from_secs(2),
+    memory_bytes: 32 << 20,
+    threads: 2,
+    paths: Paths::ALL,
+};
 
 fn error_of(store: &Store, text: &str) -> Error {
     match store.run_with(text, &PlaceholderValues::default(), None, &TIGHT) {
@@ -145,8 +149,12 @@ fn timed_out_query_releases_its_read_view() {
         let plan = hogql::plan(text, &PlaceholderValues::default(), &store.project, None).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let view = store.view();
-        let limits =
-            Limits { timeout: Duration::from_millis(500), memory_bytes: 1 << 30, threads: 2 };
+        let limits = Limits {
+            timeout: Duration::from_millis(500),
+            memory_bytes: 1 << 30,
+            threads: 2,
+            paths: Paths::ALL,
+        };
         let result = runtime.block_on(sql::run(&plan, &view, &limits));
         assert!(matches!(result, Err(Error::Timeout | Error::MemoryLimit)), "{text}: {result:?}");
         // Hangs if the view is never released.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use eval::{MemoryTracker, QueryMemoryPool};
 use hogql::PlaceholderValues;
-use sql::{Error, Limits};
+use sql::{Error, Limits, Paths};
 
 use crate::support::f1;
 
@@ -44,7 +44,12 @@ fn run(
 #[test]
 fn wide_projection_fails_at_its_memory_limit() {
     let columns = |one: &dyn Fn(usize) -> String| (0..1_500).map(one).collect::<Vec<_>>().join(",");
-    let limits = Limits { timeout: Duration::from_secs(120), memory_bytes: 24 * MEBI, threads: 2 };
+    let limits = Limits {
+        timeout: Duration::from_secs(120),
+        memory_bytes: 24 * MEBI,
+        threads: 2,
+        paths: Paths::ALL,
+    };
     for text in [
         format!(
             "select {} from numbers(1000)",
@@ -71,8 +76,12 @@ fn wide_projection_fails_at_its_memory_limit() {
 
 #[test]
 fn timed_out_statements_release_their_memory_and_guard() {
-    let limits =
-        Limits { timeout: Duration::from_millis(300), memory_bytes: 512 * MEBI, threads: 2 };
+    let limits = Limits {
+        timeout: Duration::from_millis(300),
+        memory_bytes: 512 * MEBI,
+        threads: 2,
+        paths: Paths::ALL,
+    };
     for text in [
         "select sum(indexOf(range(1000000), number + 2000000)) from numbers(1000000)",
         "select sum(position(repeat('a', 2000000), toString(number))) from numbers(1000000)",
@@ -88,7 +97,12 @@ fn timed_out_statements_release_their_memory_and_guard() {
 
 #[test]
 fn concurrent_queries_share_the_pool_and_report_its_exhaustion() {
-    let limits = Limits { timeout: Duration::from_secs(60), memory_bytes: 24 * MEBI, threads: 2 };
+    let limits = Limits {
+        timeout: Duration::from_secs(60),
+        memory_bytes: 24 * MEBI,
+        threads: 2,
+        paths: Paths::ALL,
+    };
     let pool = QueryMemoryPool::new(32 * MEBI);
     let other = pool.tracker(usize::MAX);
     assert!(other.try_grow(26 * MEBI));

@@ -13,14 +13,18 @@ use model::definition::{PropertyOwner, PropertyType};
 use model::person::{DistinctNo, PersonNo, person_uuid};
 use model::{Clock, CohortId, ProjectId, Timestamp};
 use serde_json::{Value as Json, json};
-use sql::{Error, Limits, ResultSet};
+use sql::{Error, Limits, Paths, ResultSet};
 use tempfile::TempDir;
 use uuid::Uuid;
 use warehouse::{EventRow, Predicate, Settings, Warehouse};
 
 pub const PROJECT: ProjectId = ProjectId(1);
-pub const LIMITS: Limits =
-    Limits { timeout: Duration::from_secs(60), memory_bytes: 256 << 20, threads: 2 };
+pub const LIMITS: Limits = Limits {
+    timeout: Duration::from_secs(60),
+    memory_bytes: 256 << 20,
+    threads: 2,
+    paths: Paths::ALL,
+};
 
 /// These tests have no HogQL filters.
 #[derive(Debug)]
@@ -58,6 +62,8 @@ impl Store {
             groups: Default::default(),
             properties: HashMap::new(),
             cohorts: Default::default(),
+            actions: Default::default(),
+            objects: Default::default(),
         };
         Self {
             _dir: dir,

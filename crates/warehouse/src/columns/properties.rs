@@ -15,6 +15,14 @@ impl PropertyCollector {
             Field::DistinctId => row.distinct_id = value.text().into(),
             Field::ElementsChain => row.elements_chain = value.text().into(),
             Field::Group(index) => row.groups[*index] = Some(value.text().into()),
+            Field::Property(_) | Field::Nulls | Field::Rest => self.add(field, value),
+        }
+    }
+
+    /// Stores the value of a column that holds properties.
+    pub fn add(&mut self, field: &Field, value: Value<'_>) {
+        match field {
+            Field::Event | Field::DistinctId | Field::ElementsChain | Field::Group(_) => {}
             Field::Property(name) => self.0.push((name.to_string(), value.to_json())),
             Field::Nulls => {
                 let names = json::names_from_json(value.text()).unwrap_or_default();

@@ -125,13 +125,32 @@ impl fmt::Debug for Predicate {
 
 impl ColumnKey {
     pub(crate) fn column(&self, row_set: &RowSet, rows: Range<usize>) -> Result<Column> {
-        match self {
-            ColumnKey::Event => row_set.column_or_absent(&Field::Event, rows),
-            ColumnKey::DistinctId => row_set.column_or_absent(&Field::DistinctId, rows),
-            ColumnKey::ElementsChain => row_set.column_or_absent(&Field::ElementsChain, rows),
-            ColumnKey::Group(index) => row_set.column_or_absent(&Field::Group(*index), rows),
-            ColumnKey::Property(name) => row_set.property(name, rows),
+        match self.field() {
+            Ok(field) => row_set.column_or_absent(&field, rows),
+            Err(property) => row_set.property(property, rows),
         }
+    }
+
+    /// As [`ColumnKey::column`], of single rows.
+    pub(crate) fn column_at(&self, row_set: &RowSet, rows: &[usize]) -> Result<Column> {
+        match self.field() {
+            Ok(field) => {
+                let column = row_set.column_at(&field, rows)?;
+                Ok(column.unwrap_or_else(|| Column::absent(rows.len())))
+            }
+            Err(property) => row_set.property_at(property, rows),
+        }
+    }
+
+    /// The field, or the name of a property.
+    fn field(&self) -> std::result::Result<Field, &str> {
+        Ok(match self {
+            ColumnKey::Event => Field::Event,
+            ColumnKey::DistinctId => Field::DistinctId,
+            ColumnKey::ElementsChain => Field::ElementsChain,
+            ColumnKey::Group(index) => Field::Group(*index),
+            ColumnKey::Property(name) => return Err(name),
+        })
     }
 }
 

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::columns::{Column, EventRow, Field, IntColumn};
 use crate::read::filter::{Filter, RowRange, sorted_ranges};
 use crate::read::row_set::RowSet;
+use crate::read::scan::{Batch, Projection};
 use crate::read::snapshot::Snapshot;
 use crate::segment::chunk::PAGE_ROWS;
 use crate::{Error, Result};
@@ -71,6 +72,14 @@ pub struct EventSelection {
     next: Option<Cursor>,
 }
 
+/// Columns of some events of a selection.
+#[derive(Debug)]
+pub struct SelectedBatch {
+    /// The indexes of its rows in the selection.
+    pub events: Vec<usize>,
+    pub batch: Batch,
+}
+
 impl EventSelection {
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -83,6 +92,26 @@ impl EventSelection {
     /// The cursor of the last event, if there are more after it.
     pub fn next(&self) -> Option<&Cursor> {
         self.next.as_ref()
+    }
+
+    /// Columns of a range of the events, clipped to the end of the list. One batch for each place where
+    /// events are stored.
+    pub fn read_columns(
+        &self,
+        events: Range<usize>,
+        columns: &Projection,
+    ) -> Result<Vec<SelectedBatch>> {
+        let end = events.end.min(self.rows.len());
+        let mut by_row_set: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for at in events.start.min(end)..end {
+            by_row_set.entry(self.rows[at].0).or_default().push(at);
+        }
+        let batch = |(row_set, events): (usize, Vec<usize>)| {
+            let rows: Vec<usize> = events.iter().map(|at| self.rows[*at].1).collect();
+            let batch = Batch::read_rows(&self.row_sets[row_set], &rows, columns)?;
+            Ok(SelectedBatch { events, batch })
+        };
+        by_row_set.into_iter().map(batch).collect()
     }
 
     /// Reads a range of the events, clipped to the end of the list.
@@ -227,6 +256,7 @@ impl Snapshot {
             let rows = next_rows(range, order);
             let times = row_set.ints(IntColumn::Timestamp, rows.clone())?;
             let part = RangeSlice { row_set, range, rows: rows.clone(), times: &times };
+            self.counters.add_scanned(rows.len(), 0);
             if let Some(part) = part.in_reach(filter, window, &top) {
                 part.collect(filter, window, &mut top)?;
             }
@@ -242,7 +272,9 @@ impl Snapshot {
         chosen.truncate(count_max - 1);
         chosen.drain(..window.offset.min(chosen.len()));
         let next = chosen.last().filter(|_| more).map(|last| last.cursor.clone());
-        let rows = chosen.into_iter().map(|chosen| (chosen.row_set, chosen.row)).collect();
+        let rows: Vec<_> = chosen.into_iter().map(|chosen| (chosen.row_set, chosen.row)).collect();
+        self.counters.add_matched(rows.len());
+        self.counters.add_segments(row_sets.iter().filter_map(RowSet::segment_id));
         Ok(EventSelection { row_sets, rows, next })
     }
 }

@@ -41,6 +41,14 @@ impl RowSet {
         }
     }
 
+    /// None for a memtable block.
+    pub fn segment_id(&self) -> Option<u64> {
+        match self {
+            RowSet::Block(_) => None,
+            RowSet::RowGroup { live, .. } => Some(live.segment.entry.id),
+        }
+    }
+
     pub fn is_dead(&self, row: usize) -> bool {
         match self {
             RowSet::Block(live) => live.dead.contains(row as u32),
@@ -121,47 +129,54 @@ impl RowSet {
 
     /// A property, wherever it is stored, with JSON nulls.
     pub fn property(&self, name: &str, rows: Range<usize>) -> Result<Column> {
-        let field = Field::Property(name.into());
-        let mut column = match self.column(&field, rows.clone())? {
-            Some(column) => column.into_owned(),
-            None => self.rare_property(name, rows.clone())?,
-        };
-        let Some(nulls) = self.column(&Field::Nulls, rows)? else { return Ok(column) };
-        let is_null = |value: Value<'_>| {
-            json::names_from_json(value.text()).is_ok_and(|names| names.iter().any(|n| n == name))
-        };
-        let null: Vec<bool> = nulls.dictionary.iter().map(is_null).collect();
-        if !null.contains(&true) {
-            return Ok(column);
-        }
-        let mut dictionary = Dictionary::clone(&column.dictionary);
-        let code = dictionary.push(Value::Null);
-        for (at, entry) in nulls.codes.iter().enumerate() {
-            if *entry != ABSENT && null[*entry as usize] {
-                column.codes[at] = code;
-            }
-        }
-        column.dictionary = Arc::new(dictionary);
-        Ok(column)
+        let count = rows.len();
+        assemble_property(name, count, |field| self.column(field, rows.clone()))
     }
 
-    fn rare_property(&self, name: &str, rows: Range<usize>) -> Result<Column> {
-        let count = rows.len();
-        let Some(rest) = self.column(&Field::Rest, rows)? else { return Ok(Column::absent(count)) };
-        let mut dictionary = Dictionary::default();
-        let code_in = |value: Value<'_>| {
-            let mut code = ABSENT;
-            let _ = json::for_each_json_member(value.text(), |member, value| {
-                if member == name {
-                    code = dictionary.push(value);
-                }
-            });
-            code
-        };
-        let by_entry: Vec<u32> = rest.dictionary.iter().map(code_in).collect();
-        let code = |entry: &u32| if *entry == ABSENT { ABSENT } else { by_entry[*entry as usize] };
-        let codes = rest.codes.iter().map(code).collect();
-        Ok(Column { codes, dictionary: Arc::new(dictionary) })
+    /// As [`RowSet::property`], of single rows.
+    pub fn property_at(&self, name: &str, rows: &[usize]) -> Result<Column> {
+        assemble_property(name, rows.len(), |field| {
+            Ok(self.column_at(field, rows)?.map(Cow::Owned))
+        })
+    }
+
+    /// As [`RowSet::column`], of single rows.
+    pub fn column_at(&self, field: &Field, rows: &[usize]) -> Result<Option<Column>> {
+        match self {
+            RowSet::Block(live) => Ok(live.block.column(field).map(|column| Column {
+                codes: rows.iter().map(|row| column.codes[*row]).collect(),
+                dictionary: column.dictionary.clone(),
+            })),
+            RowSet::RowGroup { live, group, .. } => live.segment.column_at(*group, field, rows),
+        }
+    }
+
+    pub fn ints_at(&self, number: IntColumn, rows: &[usize]) -> Result<Vec<i64>> {
+        match self {
+            RowSet::Block(live) => {
+                let numbers = live.block.ints(number);
+                Ok(rows.iter().map(|row| numbers[*row]).collect())
+            }
+            RowSet::RowGroup { live, group, .. } => live.segment.ints_at(*group, number, rows),
+        }
+    }
+
+    pub fn uuids_at(&self, rows: &[usize]) -> Result<Vec<[u8; 16]>> {
+        match self {
+            RowSet::Block(live) => {
+                Ok(rows.iter().map(|row| live.block.fixed.uuids[*row]).collect())
+            }
+            RowSet::RowGroup { live, group, .. } => live.segment.uuids_at(*group, rows),
+        }
+    }
+
+    pub fn distinct_nos_at(&self, rows: &[usize]) -> Result<Vec<u32>> {
+        match self {
+            RowSet::Block(live) => {
+                Ok(rows.iter().map(|row| live.block.fixed.distinct_nos[*row]).collect())
+            }
+            RowSet::RowGroup { live, group, .. } => live.segment.distinct_nos_at(*group, rows),
+        }
     }
 
     /// The runs of a row group; `None` for a block, which is not sorted.
@@ -204,6 +219,16 @@ impl RowSet {
         Ok(rows.iter().map(identity).collect())
     }
 
+    /// The JSON of the properties of some rows.
+    pub fn properties_of(&self, rows: &[usize]) -> Result<Vec<String>> {
+        match self {
+            RowSet::Block(live) => {
+                Ok(rows.iter().map(|row| live.block.row(*row).properties).collect())
+            }
+            RowSet::RowGroup { live, group, .. } => stored_properties(&live.segment, *group, rows),
+        }
+    }
+
     /// Reads complete rows.
     pub fn event_rows(&self, rows: &[usize]) -> Result<Vec<EventRow>> {
         match self {
@@ -211,6 +236,47 @@ impl RowSet {
             RowSet::RowGroup { live, group, .. } => stored_rows(&live.segment, *group, rows),
         }
     }
+}
+
+/// Most rows have no member in the columns of nulls and of rare properties: theirs are written in the
+/// order of the columns' names, without collecting and sorting them.
+fn stored_properties(segment: &Segment, group: usize, rows: &[usize]) -> Result<Vec<String>> {
+    let mut names: Vec<&str> = segment.properties(group)?.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    let mut columns: Vec<(Field, Column)> = Vec::with_capacity(names.len());
+    for name in names {
+        let field = Field::Property(name.into());
+        if let Some(column) = segment.column_at(group, &field, rows)? {
+            columns.push((field, column));
+        }
+    }
+    let others = [Field::Nulls, Field::Rest].into_iter().map(|field| {
+        let column = segment.column_at(group, &field, rows)?;
+        Ok((field, column.unwrap_or_else(|| Column::absent(rows.len()))))
+    });
+    let others = others.collect::<Result<Vec<_>>>()?;
+    let text = |at: usize| {
+        let present = || {
+            let values = columns.iter().map(|(field, column)| (field, column.value(at)));
+            values.filter_map(|(field, value)| Some((field, value?)))
+        };
+        if others.iter().all(|(_, column)| column.codes[at] == ABSENT) {
+            let mut writer = json::ObjectWriter::new();
+            for (field, value) in present() {
+                if let Field::Property(name) = field {
+                    writer.member(name, value);
+                }
+            }
+            return writer.finish();
+        }
+        let mut members = PropertyCollector::default();
+        present().for_each(|(field, value)| members.add(field, value));
+        for (field, column) in &others {
+            column.value(at).into_iter().for_each(|value| members.add(field, value));
+        }
+        members.finish()
+    };
+    Ok((0..rows.len()).map(text).collect())
 }
 
 fn stored_rows(segment: &Segment, group: usize, rows: &[usize]) -> Result<Vec<EventRow>> {
@@ -251,4 +317,53 @@ fn stored_rows(segment: &Segment, group: usize, rows: &[usize]) -> Result<Vec<Ev
         event
     };
     Ok(events.into_iter().map(finish).collect())
+}
+
+/// A property from the columns that may have it: its own or that of the rare ones, and that of the nulls.
+fn assemble_property<'c>(
+    name: &str,
+    count: usize,
+    column: impl Fn(&Field) -> Result<Option<Cow<'c, Column>>>,
+) -> Result<Column> {
+    let mut property = match column(&Field::Property(name.into()))? {
+        Some(column) => column.into_owned(),
+        None => match column(&Field::Rest)? {
+            Some(rest) => rare_property(name, &rest),
+            None => Column::absent(count),
+        },
+    };
+    let Some(nulls) = column(&Field::Nulls)? else { return Ok(property) };
+    let is_null = |value: Value<'_>| {
+        json::names_from_json(value.text()).is_ok_and(|names| names.iter().any(|n| n == name))
+    };
+    let null: Vec<bool> = nulls.dictionary.iter().map(is_null).collect();
+    if !null.contains(&true) {
+        return Ok(property);
+    }
+    let mut dictionary = Dictionary::clone(&property.dictionary);
+    let code = dictionary.push(Value::Null);
+    for (at, entry) in nulls.codes.iter().enumerate() {
+        if *entry != ABSENT && null[*entry as usize] {
+            property.codes[at] = code;
+        }
+    }
+    property.dictionary = Arc::new(dictionary);
+    Ok(property)
+}
+
+fn rare_property(name: &str, rest: &Column) -> Column {
+    let mut dictionary = Dictionary::default();
+    let code_in = |value: Value<'_>| {
+        let mut code = ABSENT;
+        let _ = json::for_each_json_member(value.text(), |member, value| {
+            if member == name {
+                code = dictionary.push(value);
+            }
+        });
+        code
+    };
+    let by_entry: Vec<u32> = rest.dictionary.iter().map(code_in).collect();
+    let code = |entry: &u32| if *entry == ABSENT { ABSENT } else { by_entry[*entry as usize] };
+    let codes = rest.codes.iter().map(code).collect();
+    Column { codes, dictionary: Arc::new(dictionary) }
 }

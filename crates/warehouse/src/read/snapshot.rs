@@ -11,6 +11,7 @@ use crate::columns::{ABSENT, EventRow, IntColumn, Tag, Value};
 use crate::memtable::LiveBlock;
 use crate::read::filter::{ColumnKey, Filter, sorted_ranges, unordered_ranges};
 use crate::read::row_set::RowSet;
+use crate::read::stats::{ScanCounters, ScanStats};
 use crate::segment::LiveSegment;
 use crate::segment::cache::CacheReservation;
 
@@ -21,6 +22,7 @@ pub struct Snapshot {
     position: u64,
     segments: Arc<Vec<LiveSegment>>,
     blocks: Vec<LiveBlock>,
+    pub(crate) counters: Arc<ScanCounters>,
 }
 
 /// A value and the number of events that have it.
@@ -51,7 +53,7 @@ impl Snapshot {
         segments: Arc<Vec<LiveSegment>>,
         blocks: Vec<LiveBlock>,
     ) -> Snapshot {
-        Snapshot { project, position, segments, blocks }
+        Snapshot { project, position, segments, blocks, counters: Arc::default() }
     }
 
     /// The snapshot of a project without events.
@@ -66,6 +68,11 @@ impl Snapshot {
     /// The first journal position that is not in the snapshot.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// What scans of this snapshot and its clones have read so far.
+    pub fn scan_stats(&self) -> ScanStats {
+        self.counters.stats()
     }
 
     /// A reservation of cache capacity, for a query that needs much memory of its own.

@@ -1,5 +1,6 @@
 //! The cache of decoded columns, dictionaries, bloom filters, pages and open files of all segments.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -14,6 +15,16 @@ use crate::columns::Dictionary;
 use crate::segment::CachedPage;
 use crate::segment::packed_ints::PackedInts;
 use crate::{Error, Result};
+
+thread_local! {
+    /// Lookups of this thread that found an entry.
+    static HITS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Cache hits of this thread so far: a scan reads a range on one thread and takes the difference.
+pub(crate) fn thread_hits() -> u64 {
+    HITS.get()
+}
 
 /// Which part of a row group an entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -177,7 +188,14 @@ impl Cache {
         part: CacheItem,
         load: impl FnOnce() -> Result<Cached>,
     ) -> Result<Cached> {
-        self.entries.get_or_insert_with(&(segment, group, part), load)
+        let mut is_hit = true;
+        let load = || {
+            is_hit = false;
+            load()
+        };
+        let cached = self.entries.get_or_insert_with(&(segment, group, part), load)?;
+        HITS.set(HITS.get() + u64::from(is_hit));
+        Ok(cached)
     }
 
     /// The open file of a segment.

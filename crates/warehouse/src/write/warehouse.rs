@@ -91,6 +91,17 @@ pub struct Files {
     pub position: u64,
 }
 
+/// What the store holds, over all projects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreSize {
+    /// Current rows, in segments and in memory.
+    pub rows: u64,
+    /// Of the live segments' files.
+    pub disk_bytes: u64,
+    pub memory_bytes: u64,
+    pub segments: u64,
+}
+
 /// Locks and ignores poisoning: guarded state changes in one step after everything that may fail, so
 /// it is consistent even after a panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -296,6 +307,21 @@ impl Warehouse {
     /// The first journal position whose rows are not visible.
     pub fn applied_position(&self) -> u64 {
         lock(&self.inner.state).applied
+    }
+
+    /// Events that a flush is writing are not counted for its short time.
+    pub fn size(&self) -> StoreSize {
+        let state = lock(&self.inner.state);
+        let (rows, bytes) = state.memtable_size();
+        let mut size =
+            StoreSize { rows: rows as u64, memory_bytes: bytes as u64, ..StoreSize::default() };
+        for live in state.projects.values().flat_map(|project| project.segments.iter()) {
+            let entry = &live.segment.entry;
+            size.rows += entry.rows.saturating_sub(live.dead.len());
+            size.disk_bytes += entry.bytes;
+            size.segments += 1;
+        }
+        size
     }
 
     /// A consistent view of the project's current events.

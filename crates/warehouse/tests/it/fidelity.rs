@@ -177,7 +177,7 @@ fn plain_column_is_decoded_once() {
     let columns =
         Projection { keys: vec![ColumnKey::Property("id".into())], ..Projection::default() };
     let read = || {
-        let parts = store.snapshot().scan_ranges(&Filter::default(), &columns).unwrap();
+        let parts = store.snapshot().scan_ranges(&Filter::default()).unwrap();
         assert_eq!(parts.len(), 1);
         parts[0].read(&Filter::default(), &columns).unwrap().columns.remove(0)
     };

@@ -44,7 +44,7 @@ pub struct MirroredProject {
     pub week_starts_monday: bool,
     /// No two events have the same timestamp.
     pub has_unique_timestamps: bool,
-    view: ReadView,
+    pub view: ReadView,
 }
 
 /// What was ingested, in order: the rows of ClickHouse's tables.
