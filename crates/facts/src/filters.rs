@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
+use model::elements::{self, Element};
 use model::filter_expr::{ElementPart, Field, FilterExpr, FilteredRows, ValueTest};
 use model::{CohortId, Timestamp, Zone};
 use serde_json::Value as Json;
 use warehouse::{ABSENT, ColumnKey, DenseIdSet, GROUP_TYPES, Predicate, Value};
 
-use crate::elements::{self, Element};
 use crate::matcher::Matcher;
 use crate::read_view::{Needs, ReadView};
 use crate::sessions;

@@ -25,8 +25,8 @@ impl PathCleaning {
 
     /// Regexes and their replacements in order, as ClickHouse writes them: `\1` is the first capture
     /// group. It has no groups past the ninth; they are left out.
-    pub fn replacements(&self) -> impl Iterator<Item = (&str, String)> {
-        self.0.iter().map(|(pattern, alias)| (pattern.as_str(), replacement(pattern, alias)))
+    pub fn replacements(&self) -> impl Iterator<Item = (String, String)> {
+        self.0.iter().map(|(pattern, alias)| (pattern.to_string(), replacement(pattern, alias)))
     }
 
     pub(crate) fn clean<'t>(&self, path: &'t str) -> Cow<'t, str> {
@@ -39,8 +39,8 @@ impl PathCleaning {
     }
 }
 
-/// Translates `$1`, `${1}`, `$name` and `$$` of an alias.
-fn replacement(pattern: &Regex, alias: &str) -> String {
+/// A replacement as ClickHouse writes it: translates `$1`, `${1}`, `$name` and `$$` of an alias.
+pub fn replacement(pattern: &Regex, alias: &str) -> String {
     let mut translated = String::new();
     let mut rest = alias;
     while let Some(at) = rest.find('$') {

@@ -88,10 +88,11 @@ type Slot = Arc<Mutex<Option<CachedColumn>>>;
 /// A property of all persons, dictionary-coded by `person_no`.
 #[derive(Clone, Debug)]
 struct CachedColumn {
-    codes: Vec<u32>,
+    /// Shared with readers, copy-on-write.
+    column: Arc<Column>,
     interner: Interner,
-    /// The column that readers share; none after a change.
-    snapshot: Option<Arc<Column>>,
+    /// Whether the column's dictionary has all values of the interner.
+    is_current: bool,
 }
 
 impl Clone for PersonIndex {
@@ -264,11 +265,11 @@ impl PersonIndex {
         let Some((codes, dictionary)) = files.and_then(|files| files.column(name, self)) else {
             let mut interner = Interner::default();
             let codes = self.persons.column(name, self.persons_len, |value| interner.intern(value));
-            return CachedColumn { codes, interner, snapshot: None };
+            return CachedColumn::new(codes, interner);
         };
         let interner = Interner::over(dictionary, columns::INTERNED_MAX);
         let base_len = codes.len() as u32;
-        let mut column = CachedColumn { codes, interner, snapshot: None };
+        let mut column = CachedColumn::new(codes, interner);
         for at in self.persons.changed().chain(base_len..self.persons_len as u32) {
             column.set(PersonNo(at), None);
             self.persons.with_property(at as usize, name, |json| {
@@ -371,31 +372,35 @@ fn lock<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl CachedColumn {
+    fn new(codes: Vec<u32>, interner: Interner) -> Self {
+        let column = Arc::new(Column { codes, dictionary: Arc::default() });
+        Self { column, interner, is_current: false }
+    }
+
     fn set(&mut self, no: PersonNo, json: Option<&str>) {
         let at = no.0 as usize;
-        if self.codes.len() <= at {
-            self.codes.resize(at + 1, ABSENT);
+        let codes = &mut Arc::make_mut(&mut self.column).codes;
+        if codes.len() <= at {
+            codes.resize(at + 1, ABSENT);
         }
-        self.snapshot = None;
-        self.codes[at] = ABSENT;
-        if let Some(json) = json {
-            let code = with_json_value(json, |value| self.interner.intern(value));
-            self.codes[at] = code.unwrap_or(ABSENT);
-        }
+        self.is_current = false;
+        let code = json.and_then(|json| with_json_value(json, |value| self.interner.intern(value)));
+        codes[at] = code.unwrap_or(ABSENT);
     }
 
     fn snapshot(&mut self) -> Arc<Column> {
-        let column = || {
+        if !self.is_current {
             let dictionary = Arc::new(self.interner.dictionary.clone());
-            Arc::new(Column { codes: self.codes.clone(), dictionary })
-        };
-        self.snapshot.get_or_insert_with(column).clone()
+            Arc::make_mut(&mut self.column).dictionary = dictionary;
+            self.is_current = true;
+        }
+        self.column.clone()
     }
 
-    /// Includes the shared snapshot and the interner's hash table.
+    /// Includes the readers' copy of the dictionary, and the interner's hash table.
     fn bytes(&self) -> usize {
-        let dictionary = &self.interner.dictionary;
-        2 * (self.codes.len() * 4 + dictionary.memory_bytes()) + self.interner.table_bytes()
+        let dictionary = self.interner.dictionary.memory_bytes();
+        self.column.codes.len() * size_of::<u32>() + 2 * dictionary + self.interner.table_bytes()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use facts::parse_timestamp;
 use hashbrown::HashMap;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use warehouse::ColumnKey;
@@ -15,12 +16,14 @@ use crate::scan::{ActorSource, Rows, Scan};
 use crate::{Error, Result};
 
 /// A data point of a result, as `InsightActorsQuery` and `FunnelsActorsQuery` name it.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct DataPoint {
     series: usize,
     /// A date; for stickiness and retention a number of intervals.
+    #[schemars(with = "Option<model::json_shapes::IdOrDigits>")]
     pub(crate) day: Json,
+    #[schemars(with = "Option<model::json_shapes::BreakdownValue>")]
     pub(crate) breakdown: Json,
     compare: Option<Compare>,
     pub(crate) status: Option<Status>,
@@ -30,22 +33,26 @@ pub struct DataPoint {
     include_recordings: Option<bool>,
     pub(crate) funnel_step: Option<i64>,
     pub(crate) funnel_custom_steps: Vec<usize>,
+    #[schemars(with = "Option<model::json_shapes::BreakdownValue>")]
     funnel_step_breakdown: Json,
     pub(crate) funnel_trends_drop_off: Option<bool>,
+    #[schemars(with = "Option<model::json_shapes::IdOrDigits>")]
     pub(crate) funnel_trends_entrance_period_start: Json,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "ComparedPeriod")]
 enum Compare {
     Current,
     Previous,
 }
 
 /// Lifecycle status of an actor in a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Status {
+#[schemars(rename = "LifecycleStatus")]
+pub enum Status {
     New,
     Returning,
     Resurrecting,

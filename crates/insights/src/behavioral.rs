@@ -56,8 +56,15 @@ pub fn matching_persons(
     let selection = selection.and(filters(behaviour, now, zone)?.predicate(view)?);
     let from_then = if behaviour.frequency == Frequency::FirstTime { i64::MIN } else { from };
     let (filter, actors) = (selection.filter(from_then, to.as_micros()), ActorSource::Persons);
-    let scan =
-        Scan { view, limits, filter, actors: Some(&actors), breakdown: None, keys: Vec::new() };
+    let scan = Scan {
+        view,
+        limits,
+        filter,
+        actors: Some(&actors),
+        breakdown: None,
+        keys: Vec::new(),
+        uuids: false,
+    };
     let is_person = |actor: &u32| view.persons.person(*actor).is_some();
     if behaviour.frequency == Frequency::FirstTime {
         let firsts = FirstEvents::scan(&scan)?;

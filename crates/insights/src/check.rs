@@ -17,7 +17,7 @@ use warehouse::{Predicate, Snapshot};
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
 use crate::query::spec::Overrides;
-use crate::{Error, Insight, Result, TrendsQuery};
+use crate::{Error, Insight, Result, StatementQuery, TrendsQuery};
 
 const PROJECT: ProjectId = ProjectId(0);
 
@@ -32,6 +32,16 @@ impl Insight {
         let view = empty_view(&query.needs())?;
         let limits = QueryLimits::new(None, Arc::default(), usize::MAX);
         match query.run_with(&view, &limits, Some(&HogqlCompiler::new(empty_schema()))) {
+            Ok(_) | Err(Error::Missing(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl StatementQuery {
+    /// Validates the query, but not its references.
+    pub fn check(&self) -> Result<()> {
+        match self.to_hogql(&empty_view(&self.needs())?) {
             Ok(_) | Err(Error::Missing(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -72,6 +82,8 @@ fn empty_schema() -> ::hogql::Project {
         groups: BTreeMap::new(),
         properties: HashMap::new(),
         cohorts: BTreeMap::new(),
+        actions: BTreeMap::new(),
+        objects: BTreeMap::new(),
     }
 }
 

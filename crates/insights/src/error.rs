@@ -28,6 +28,18 @@ impl Error {
     }
 }
 
+impl From<hogql::Error> for Error {
+    fn from(error: hogql::Error) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+impl From<hogql::filter::Error> for Error {
+    fn from(error: hogql::filter::Error) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
 impl From<warehouse::Error> for Error {
     fn from(error: warehouse::Error) -> Self {
         match error {

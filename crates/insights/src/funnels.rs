@@ -2,10 +2,14 @@
 
 mod actors;
 mod count;
+mod lower;
 mod shape;
 mod step_matcher;
 
+pub(crate) use lower::correlation::{CorrelationQuery, CorrelationSpec};
+
 use facts::ReadView;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use warehouse::Predicate;
@@ -20,7 +24,7 @@ use crate::scan::breakdown::{BreakdownPlan, CohortSlice};
 use crate::scan::context::{EventSelection, QueryContext, action_id, node_id};
 use crate::scan::expression;
 use crate::{Error, Interval, Result};
-use count::{Attribution, Counter, FunnelOutput};
+use count::{Attribution, Counter, FunnelDrillDown, FunnelOutput};
 use step_matcher::{Exclusion, Order, Rules, STEPS_MAX};
 
 const EXCLUSIONS_MAX: usize = 20;
@@ -37,9 +41,9 @@ pub struct FunnelsQuery {
     spec: FunnelsSpec,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct FunnelsSpec {
+pub(crate) struct FunnelsSpec {
     series: Vec<Node>,
     #[serde(default)]
     interval: Interval,
@@ -49,8 +53,9 @@ struct FunnelsSpec {
     breakdown_filter: BreakdownFilter,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(transform = |schema: &mut schemars::Schema| crate::schema::with_display_options(schema, "funnelsFilter"))]
 struct FunnelsFilter {
     funnel_viz_type: Viz,
     funnel_order_type: OrderType,
@@ -67,7 +72,7 @@ struct FunnelsFilter {
 }
 
 /// A number, or `auto`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum BinCount {
     Number(i64),
@@ -75,8 +80,9 @@ enum BinCount {
     Text(String),
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "FunnelVizType")]
 enum Viz {
     #[default]
     Steps,
@@ -84,8 +90,9 @@ enum Viz {
     Trends,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "FunnelOrderType")]
 enum OrderType {
     #[default]
     Ordered,
@@ -93,8 +100,9 @@ enum OrderType {
     Strict,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "FunnelWindowUnit")]
 enum WindowUnit {
     Second,
     Minute,
@@ -119,8 +127,9 @@ impl WindowUnit {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "BreakdownAttributionType")]
 enum AttributionType {
     #[default]
     FirstTouch,
@@ -290,7 +299,7 @@ impl FunnelsQuery {
         period: &Period,
         rules: &Rules,
         actors: &ActorSource,
-        collect_actors: bool,
+        drill_down: FunnelDrillDown,
     ) -> Result<(count::FunnelResult, BreakdownPlan)> {
         let mut counter = Counter {
             context,
@@ -302,7 +311,7 @@ impl FunnelsQuery {
             output: self.output()?,
             breakdown: None,
             slice: None,
-            collect_actors,
+            drill_down,
         };
         let around = (period.from, period.to);
         let plan = match self.spec.funnels_filter.funnel_viz_type {
@@ -330,13 +339,15 @@ impl FunnelsQuery {
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
         let actors = self.actor_source(&context)?;
-        let (counts, plan) = self.count(&context, &period, &rules, &actors, false)?;
+        let (counts, plan) = self.count(&context, &period, &rules, &actors, FunnelDrillDown::No)?;
         let shape = shape::Shape { context: &context, series: &self.spec.series, rules: &rules };
         let results = match (output, &plan) {
             (FunnelOutput::Times { .. }, _) => shape.times(&counts, self.bins()),
             (FunnelOutput::Trend { .. }, _) => shape.trends(&counts, &period)?,
-            (FunnelOutput::Steps, BreakdownPlan::NoBreakdown) => shape.steps(&counts),
-            (FunnelOutput::Steps, _) => shape.broken_down(&counts),
+            (FunnelOutput::Steps, BreakdownPlan::NoBreakdown) => {
+                shape.steps(&counts.whole().summaries(rules.steps))
+            }
+            (FunnelOutput::Steps, _) => shape.broken_down(&counts.summaries(rules.steps)),
         };
         let Period { from, to, .. } = period;
         let interval = self.spec.interval;

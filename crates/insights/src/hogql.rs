@@ -63,7 +63,7 @@ fn eval_error(error: eval::Error) -> Error {
 fn select_of(expr: ast::Expr) -> ast::Query {
     let span = Span::default();
     let kind = ast::SourceKind::Table(ast::Name::new("events", span));
-    let first = ast::Source { kind, alias: None, span };
+    let first = ast::Source { kind, alias: None, columns: Vec::new(), span };
     let select = ast::Select {
         columns: vec![ast::Column { expr, alias: None }],
         from: Some(ast::From { first, joins: Vec::new() }),

@@ -11,9 +11,12 @@
 //! - `hogql`: HogQL expressions compiled to conditions, values and aggregates over events.
 //! - `scan`: the parallel pass over events; series selection, breakdowns, sessions, and per-actor
 //!   activity, first events and event sequences.
-//! - `actors`: drill-down from a data point to its actors; `behavioral`: persons that match a
-//!   cohort's behavioral filter.
+//! - `actors`, `counted_events`: drill-down from a data point to its actors, and to its events;
+//!   `behavioral`: persons that match a cohort's behavioral filter.
 //! - `trends`, `funnels`, `retention`, `lifecycle`, `stickiness`, `paths`: one module per kind.
+//! - `lower`: an insight as a HogQL statement, and its result from the statement's rows.
+//! - `web_analytics`, `timeline`, `funnels::lower::correlation`: queries that one statement computes,
+//!   without operators (`statement_query`).
 //! - `check`: validates a query by a dry run.
 
 mod actors;
@@ -21,22 +24,29 @@ mod aggregates;
 mod behavioral;
 mod check;
 mod columns;
+mod counted_events;
 mod error;
 mod funnels;
 mod hogql;
 mod lifecycle;
 mod limits;
+mod lower;
 mod paths;
 mod query;
 mod result;
 mod retention;
 mod scan;
+pub mod schema;
+mod statement_query;
 mod stickiness;
+mod timeline;
 mod trends;
+mod web_analytics;
 
 pub use actors::{Actor, DataPoint, InsightActors};
 pub use behavioral::{behavioral_needs, matching_persons};
 pub use check::check_filter;
+pub use counted_events::CountedEvents;
 pub use error::{Error, Result};
 pub use funnels::FunnelsQuery;
 pub use hogql::HogqlCompiler;
@@ -48,8 +58,10 @@ pub use query::noop_keys::strip_noop_keys;
 pub use query::spec::Overrides;
 pub use result::InsightResult;
 pub use retention::RetentionQuery;
+pub use statement_query::{StatementQuery, StatementResult};
 pub use stickiness::StickinessQuery;
 pub use trends::TrendsQuery;
+pub use web_analytics::WebQuery;
 
 use std::collections::BTreeSet;
 
@@ -147,6 +159,25 @@ impl Insight {
             Self::Lifecycle(query) => query.actors(view, limits, hogql, point),
             Self::Stickiness(query) => query.actors(view, limits, hogql, point),
             Self::Paths(query) => query.actors(view, limits, hogql),
+        }
+    }
+
+    /// Drill-down: the events that a data point of the result counts.
+    pub fn events(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+        point: &DataPoint,
+    ) -> Result<CountedEvents> {
+        let view = &self.with_sessions(view, limits)?;
+        match self {
+            Self::Trends(query) => query.events(view, limits, hogql, point),
+            Self::Funnels(query) => query.events(view, limits, hogql, point),
+            Self::Retention(query) => query.events(view, limits, hogql, point),
+            Self::Lifecycle(query) => query.events(view, limits, hogql, point),
+            Self::Stickiness(query) => query.events(view, limits, hogql, point),
+            Self::Paths(query) => query.events(view, limits, hogql),
         }
     }
 

@@ -1,12 +1,17 @@
 //! Lifecycle: new, returning, resurrecting and dormant actors per interval.
 
+mod lower;
+
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use facts::ReadView;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use crate::actors::{Actor, DataPoint, InsightActors, Status};
+use crate::counted_events::{CountedEvents, RowColumns, RowTest};
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
 use crate::query::calendar::Buckets;
@@ -24,9 +29,9 @@ pub struct LifecycleQuery {
     spec: LifecycleSpec,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct LifecycleSpec {
+pub(crate) struct LifecycleSpec {
     series: Vec<Node>,
     #[serde(default)]
     interval: Interval,
@@ -35,8 +40,9 @@ struct LifecycleSpec {
 }
 
 /// All of its keys are display options, which are stripped before parsing.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(transform = |schema: &mut schemars::Schema| crate::schema::with_display_options(schema, "lifecycleFilter"))]
 struct LifecycleFilter {}
 
 const STATUSES: [(Status, &str); 4] = [
@@ -67,9 +73,7 @@ impl LifecycleQuery {
         limits: &QueryLimits,
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightResult> {
-        let [node] = self.spec.series.as_slice() else {
-            return Err(Error::invalid("A lifecycle has exactly one series."));
-        };
+        let node = self.node()?;
         let interval = self.spec.interval;
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let period = context.dates.period(&self.base.date_range, interval)?;
@@ -99,16 +103,81 @@ impl LifecycleQuery {
         each: impl FnMut(u32, usize, Status),
     ) -> Result<bool> {
         let Some(selection) = context.selection(node)? else { return Ok(false) };
-        let calendar = &context.dates.calendar;
-        let first = period.buckets.starts.first().copied().unwrap_or(period.from);
-        let before = calendar.start(first - 1, self.spec.interval)?;
-        // One bucket earlier, to tell returning from resurrecting actors.
-        let buckets = calendar.buckets(before, period.to, self.spec.interval)?;
+        let (before, buckets) = self.scanned_buckets(context, period)?;
         let scan = context.scan(selection.filter(before, period.to));
         let activity = ActivityBitmap::scan(&Scan { actors: Some(actors), ..scan }, &buckets)?;
         let view = context.view;
         statuses(&activity, &buckets, |actor| self.created(view, actors, actor), each);
         Ok(true)
+    }
+
+    /// The buckets of the period and one earlier, which tells returning from resurrecting actors, and
+    /// the start of that one.
+    fn scanned_buckets(
+        &self,
+        context: &QueryContext<'_>,
+        period: &Period,
+    ) -> Result<(i64, Buckets)> {
+        let calendar = &context.dates.calendar;
+        let first = period.buckets.starts.first().copied().unwrap_or(period.from);
+        let before = calendar.start(first - 1, self.spec.interval)?;
+        Ok((before, calendar.buckets(before, period.to, self.spec.interval)?))
+    }
+
+    /// The events by which actors have a status. Dormant actors have none in the bucket, so theirs are
+    /// the events of the bucket before.
+    pub(crate) fn events(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+        point: &DataPoint,
+    ) -> Result<CountedEvents> {
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
+        let (before, buckets) = self.scanned_buckets(&context, &period)?;
+        let actors = ActorSource::of(self.base.aggregation_group_type_index);
+        let mut counted = ActivityBitmap::new(buckets.len());
+        let node = self.node()?;
+        self.each_at(&context, &period, &actors, point, |actor, bucket, status| {
+            counted.set(actor, if status == Status::Dormant { bucket } else { bucket + 1 });
+        })?;
+        let Some(selection) = context.selection(node)? else { return Ok(CountedEvents::none()) };
+        let mut memory = limits.reserve();
+        memory.resize(counted.bytes())?;
+        let columns = RowColumns { actors: Some(Arc::new(actors)), ..RowColumns::default() };
+        let test = RowTest::of_rows(view, columns, move |rows, row| {
+            let bucket = buckets.of(rows.times[row]);
+            bucket.is_some_and(|bucket| counted.has(rows.actor(row), bucket))
+        });
+        Ok(CountedEvents::of(&selection, (before, period.to), Some(test.charged(memory))))
+    }
+
+    fn node(&self) -> Result<&Node> {
+        match self.spec.series.as_slice() {
+            [node] => Ok(node),
+            _ => Err(Error::invalid("A lifecycle has exactly one series.")),
+        }
+    }
+
+    /// Calls `each` with the actors, buckets and statuses that the data point includes.
+    fn each_at(
+        &self,
+        context: &QueryContext<'_>,
+        period: &Period,
+        actors: &ActorSource,
+        point: &DataPoint,
+        mut each: impl FnMut(u32, usize, Status),
+    ) -> Result<()> {
+        let selected_bucket = point.bucket(context, &point.day, &period.buckets)?;
+        self.each(context, self.node()?, period, actors, |actor, bucket, status| {
+            let in_bucket = selected_bucket
+                .map_or(bucket < period.buckets.len(), |selected| selected == bucket);
+            if in_bucket && point.status.is_none_or(|selected| selected == status) {
+                each(actor, bucket, status);
+            }
+        })
+        .map(drop)
     }
 
     pub(crate) fn actors(
@@ -118,20 +187,12 @@ impl LifecycleQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<InsightActors> {
-        let [node] = self.spec.series.as_slice() else {
-            return Err(Error::invalid("A lifecycle has exactly one series."));
-        };
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
-        let selected_bucket = point.bucket(&context, &point.day, &period.buckets)?;
         let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let mut matching = BTreeSet::new();
-        self.each(&context, node, &period, &actors, |actor, bucket, status| {
-            let in_bucket = selected_bucket
-                .map_or(bucket < period.buckets.len(), |selected| selected == bucket);
-            if in_bucket && point.status.is_none_or(|selected| selected == status) {
-                matching.insert(actor);
-            }
+        self.each_at(&context, &period, &actors, point, |actor, _, _| {
+            matching.insert(actor);
         })?;
         InsightActors::new(&actors, matching.into_iter().map(|actor| Actor::of((actor, 0))))
     }

@@ -147,6 +147,11 @@ impl MemoryReservation<'_> {
         }
         if grows { self.limits.admit(self.limits.memory.bytes()) } else { Ok(()) }
     }
+
+    /// The charge alone, which may outlive the limits.
+    pub fn into_charge(self) -> MemoryCharge {
+        self.charge
+    }
 }
 
 #[cfg(test)]

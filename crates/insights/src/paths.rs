@@ -2,12 +2,14 @@
 
 mod actors;
 mod items;
+mod lower;
 mod walk;
 
 use std::collections::BTreeSet;
 
 use facts::ReadView;
 use hashbrown::HashMap;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use warehouse::{ColumnKey, Predicate, Value};
@@ -38,15 +40,17 @@ pub struct PathsQuery {
     cleaning: Option<Vec<Cleaning>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-struct PathsSpec {
+pub(crate) struct PathsSpec {
     paths_filter: PathsFilter,
+    #[schemars(skip)]
     funnel_paths_filter: Option<Json>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(transform = |schema: &mut schemars::Schema| crate::schema::with_display_options(schema, "pathsFilter"))]
 struct PathsFilter {
     include_event_types: Vec<EventType>,
     #[serde(rename = "pathsHogQLExpression")]
@@ -68,7 +72,8 @@ struct PathsFilter {
     path_dropoff_key: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "PathsEventType")]
 enum EventType {
     #[serde(rename = "$pageview")]
     Pageview,
@@ -81,8 +86,9 @@ enum EventType {
 }
 
 /// A path cleaning rule: matches of the regex are replaced by the alias.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(rename = "PathCleaningFilter")]
 struct Cleaning {
     alias: Option<String>,
     regex: Option<String>,
@@ -227,10 +233,10 @@ impl PathsQuery {
                     events: &[ActorEvent],
                     order: &[u32],
                     bounds: &PathBounds| {
-            walk(events, order, bounds, |edge, micros| {
+            walk(events, order, bounds, |edge, [from, to]| {
                 let weight: &mut Weight = HashMap::entry(edges, edge).or_default();
                 weight.count += 1;
-                weight.millis += micros as f64 / 1e3;
+                weight.millis += (to - from) as f64 / 1e3;
             });
             reservation.resize(edges.allocation_size())
         };

@@ -1,23 +1,27 @@
 //! Retention: of the actors that start in an interval, how many return in later ones.
 
 mod count;
+mod lower;
+
+use std::sync::Arc;
 
 use facts::ReadView;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use crate::actors::{DataPoint, InsightActors};
+use crate::counted_events::CountedEvents;
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
 use crate::query::calendar::{Buckets, Calendar};
 use crate::query::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides};
 use crate::result::InsightResult;
 use crate::scan::ActorSource;
-use crate::scan::breakdown::BreakdownPlan;
-use crate::scan::breakdown::BreakdownSegment;
+use crate::scan::breakdown::{BreakdownPlan, BreakdownSegment, ValueSet};
 use crate::scan::context::QueryContext;
 use crate::{Error, Interval, Result};
-use count::{Counter, ReturnRule, StartRule};
+use count::{Counter, ReturnRule, StartRule, TableCell};
 
 const INTERVALS: usize = 8;
 const INTERVALS_MAX: usize = 31;
@@ -32,15 +36,16 @@ pub struct RetentionQuery {
     returning: Node,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-struct RetentionSpec {
+pub(crate) struct RetentionSpec {
     retention_filter: RetentionFilter,
     breakdown_filter: BreakdownFilter,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(transform = |schema: &mut schemars::Schema| crate::schema::with_display_options(schema, "retentionFilter"))]
 struct RetentionFilter {
     target_entity: Option<Entity>,
     returning_entity: Option<Entity>,
@@ -52,19 +57,24 @@ struct RetentionFilter {
     time_window_mode: TimeWindowMode,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(rename = "RetentionEntity")]
 struct Entity {
+    #[schemars(with = "Option<model::json_shapes::IdOrDigits>")]
     id: Option<Json>,
     name: Option<String>,
     custom_name: Option<String>,
     kind: Option<NodeKind>,
     #[serde(rename = "type")]
+    #[schemars(with = "Option<model::json_shapes::EntityType>")]
     entity_type: Option<String>,
+    #[schemars(with = "Option<model::json_shapes::PropertyFilters>")]
     properties: Json,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "RetentionPeriod")]
 enum Unit {
     Hour,
     #[default]
@@ -73,7 +83,7 @@ enum Unit {
     Month,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 enum RetentionType {
     #[default]
     #[serde(rename = "retention_recurring")]
@@ -84,7 +94,7 @@ enum RetentionType {
     FirstEverOccurrence,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 enum TimeWindowMode {
     #[default]
     #[serde(rename = "strict_calendar_dates")]
@@ -166,47 +176,69 @@ impl RetentionQuery {
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let intervals = self.intervals()?;
         let rows = self.rows(&context, intervals)?;
-        let actors = ActorSource::of(self.base.aggregation_group_type_index);
+        let actors = Arc::new(ActorSource::of(self.base.aggregation_group_type_index));
         let mut counter = self.counter(&context, &rows, intervals, &actors)?;
+        match self.cell(&mut counter, point)? {
+            Some(cell) => InsightActors::new(&actors, counter.actors(&cell)?),
+            None => Ok(InsightActors::default()),
+        }
+    }
+
+    /// The start events of the counted actors, and for a later interval the events by which they
+    /// returned.
+    pub(crate) fn events(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+        point: &DataPoint,
+    ) -> Result<CountedEvents> {
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let intervals = self.intervals()?;
+        let rows = self.rows(&context, intervals)?;
+        let actors = Arc::new(ActorSource::of(self.base.aggregation_group_type_index));
+        let mut counter = self.counter(&context, &rows, intervals, &actors)?;
+        match self.cell(&mut counter, point)? {
+            Some(cell) => counter.events(cell),
+            None => Ok(CountedEvents::none()),
+        }
+    }
+
+    /// The cell of the table that the data point names; none if no table has its breakdown value.
+    fn cell(&self, counter: &mut Counter<'_>, point: &DataPoint) -> Result<Option<TableCell>> {
+        let rows = counter.rows;
         let (row, later) = (point.interval.unwrap_or(0), point.intervals()?.unwrap_or(0));
-        if row >= rows.len() || later >= intervals {
+        if row >= rows.len() || later >= counter.intervals {
             return Err(Error::invalid("The result has no such interval."));
         }
         let around = (rows.starts.first().copied().unwrap_or(rows.end), rows.end);
         let filter = &self.spec.breakdown_filter;
         let plan = match point.value() {
-            Some(_) => BreakdownPlan::new(filter, &context, DIMENSIONS_MAX, around)?,
+            Some(_) => BreakdownPlan::new(filter, counter.context, DIMENSIONS_MAX, around)?,
             None => BreakdownPlan::NoBreakdown,
         };
-        let counted = match plan {
-            BreakdownPlan::NoBreakdown => counter.actors(row, later, None, &|_| true)?,
+        let whole = TableCell { row, later, breakdown: None, values: ValueSet::All };
+        Ok(match plan {
+            BreakdownPlan::NoBreakdown => Some(whole),
             BreakdownPlan::Cohorts(slices) => {
                 let named = |id: Option<i64>| BreakdownSegment::Cohort(id, String::new()).json();
                 let slice =
                     slices.iter().find(|slice| point.is_value(&named(slice.id.map(|id| id.0))));
-                let Some(slice) = slice else { return Ok(InsightActors::default()) };
-                counter.slice = slice.predicate.clone();
-                counter.actors(row, later, None, &|_| true)?
+                slice.map(|slice| {
+                    counter.slice = slice.predicate.clone();
+                    whole
+                })
             }
             BreakdownPlan::Values(breakdown) => {
-                let (segments, _) = counter.values(&breakdown)?;
-                let segment = segments.iter().find(|(segment, _)| point.is_value(&segment.json()));
-                let Some((segment, _)) = segment else { return Ok(InsightActors::default()) };
-                let has_value = |segment: &BreakdownSegment, value: u32| match segment {
-                    BreakdownSegment::Values(texts, _) | BreakdownSegment::Null(texts, _) => {
-                        breakdown.texts(value) == *texts
-                    }
-                    _ => false,
-                };
-                let is_other = matches!(segment, BreakdownSegment::Other(..));
-                let includes = |value: u32| match is_other {
-                    true => !segments.iter().any(|(segment, _)| has_value(segment, value)),
-                    false => has_value(segment, value),
-                };
-                counter.actors(row, later, Some(&breakdown), &includes)?
+                let (tables, _) = counter.values(&breakdown)?;
+                let segments = || tables.iter().map(|(segment, _)| segment);
+                let segment = segments().find(|segment| point.is_value(&segment.json()));
+                segment.map(|segment| {
+                    let values = breakdown.values_in(segment, segments());
+                    TableCell { breakdown: Some(breakdown), values, ..whole }
+                })
             }
-        };
-        InsightActors::new(&actors, counted)
+        })
     }
 
     fn counter<'a>(
@@ -214,7 +246,7 @@ impl RetentionQuery {
         context: &'a QueryContext<'a>,
         rows: &'a Buckets,
         intervals: usize,
-        actors: &'a ActorSource,
+        actors: &'a Arc<ActorSource>,
     ) -> Result<Counter<'a>> {
         let filter = &self.spec.retention_filter;
         if filter.time_window_mode == TimeWindowMode::Windows {
@@ -278,7 +310,7 @@ impl RetentionQuery {
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let calendar = &context.dates.calendar;
         let rows = self.rows(&context, intervals)?;
-        let actors = ActorSource::of(self.base.aggregation_group_type_index);
+        let actors = Arc::new(ActorSource::of(self.base.aggregation_group_type_index));
         let mut counter = self.counter(&context, &rows, intervals, &actors)?;
         let mut segments = Vec::new();
         let mut more = false;

@@ -37,6 +37,8 @@ pub(crate) struct Scan<'a> {
     pub breakdown: Option<&'a Breakdown>,
     /// Additional columns to read.
     pub keys: Vec<ColumnKey>,
+    /// Whether to read the events' uuids.
+    pub uuids: bool,
 }
 
 /// A batch of events that passed the filter.
@@ -50,6 +52,8 @@ pub(crate) struct Rows<'a> {
     /// One for each of the scan's `keys`.
     pub columns: &'a [Column],
     pub distinct_nos: &'a [u32],
+    /// Empty unless the scan reads them.
+    pub uuids: &'a [[u8; 16]],
 }
 
 impl Rows<'_> {
@@ -78,8 +82,9 @@ impl Scan<'_> {
         new: impl Fn() -> S + Sync,
         each: impl Fn(&mut S, &Rows<'_>) -> Result<()> + Sync,
     ) -> Result<Vec<S>> {
-        let columns = Projection { keys: self.all_keys(), ..Projection::default() };
-        let parts = self.view.events.scan_ranges(&self.filter, &columns)?;
+        let columns =
+            Projection { keys: self.all_keys(), uuids: self.uuids, ..Projection::default() };
+        let parts = self.view.events.scan_ranges(&self.filter)?;
         let next = AtomicUsize::new(0);
         let failed = AtomicBool::new(false);
         let work = || {
@@ -132,53 +137,79 @@ impl Scan<'_> {
         if batch.rows == 0 {
             return Ok(());
         }
-        let breakdown_at = self.keys.len() + self.actors.map_or(0, |actors| actors.keys().len());
-        let mut actors = Vec::new();
-        match self.actors {
-            None => {}
-            Some(ActorSource::Persons) => {
-                let persons = &self.view.persons;
-                actors = batch.distinct_nos.iter().map(|no| persons.actor(*no)).collect();
-            }
-            Some(ActorSource::Column(_, texts)) => {
-                let column = &batch.columns[self.keys.len()];
-                actors = memos.actors.each_text(column, NO_ACTOR, (texts, 0), text);
-            }
-            Some(ActorSource::Expression(scalar, texts)) => {
-                let Batch { timestamps, distinct_nos, columns, .. } = &batch;
-                let columns = &columns[self.keys.len()..breakdown_at];
-                let events = EventColumns { times: timestamps, distinct_nos, columns };
-                scalar.each_text(events, |text| {
-                    actors.push(text.map_or(NO_ACTOR, |text| texts.intern(text)));
-                })?;
-            }
-        }
+        let reader = RowReader {
+            view: self.view,
+            keys: self.keys.len(),
+            actors: self.actors,
+            breakdown: self.breakdown,
+        };
+        let mut actors = reader.actors(&batch, memos)?;
         if actors.contains(&NO_ACTOR) {
             drop_without_actor(&mut batch, &mut actors);
         }
-        let values = match self.breakdown {
-            None => Vec::new(),
-            Some(breakdown) => {
-                let Batch { timestamps, distinct_nos, columns, .. } = &batch;
-                let columns = &columns[breakdown_at..];
-                let events = EventColumns { times: timestamps, distinct_nos, columns };
-                memos.breakdown.read(breakdown, self.view, events)?
-            }
-        };
+        let values = reader.values(&batch, memos)?;
         let rows = Rows {
             times: &batch.timestamps,
             actors: &actors,
             values: &values,
             columns: &batch.columns[..self.keys.len()],
             distinct_nos: &batch.distinct_nos,
+            uuids: &batch.uuids,
         };
         each(state, &rows)
     }
 }
 
+/// Reads actors and breakdown values of batches that have `keys` columns, then the actor's, then the
+/// breakdown's.
+pub(crate) struct RowReader<'a> {
+    pub view: &'a ReadView,
+    pub keys: usize,
+    pub actors: Option<&'a ActorSource>,
+    pub breakdown: Option<&'a Breakdown>,
+}
+
+impl RowReader<'_> {
+    fn breakdown_at(&self) -> usize {
+        self.keys + self.actors.map_or(0, |actors| actors.keys().len())
+    }
+
+    /// The actor of each row, or [`NO_ACTOR`]; empty without an actor source.
+    pub fn actors(&self, batch: &Batch, memos: &mut ThreadMemos) -> Result<Vec<u32>> {
+        let Batch { timestamps, distinct_nos, columns, .. } = batch;
+        Ok(match self.actors {
+            None => Vec::new(),
+            Some(ActorSource::Persons) => {
+                distinct_nos.iter().map(|no| self.view.persons.actor(*no)).collect()
+            }
+            Some(ActorSource::Column(_, texts)) => {
+                memos.actors.each_text(&columns[self.keys], NO_ACTOR, (texts, 0), text)
+            }
+            Some(ActorSource::Expression(scalar, texts)) => {
+                let columns = &columns[self.keys..self.breakdown_at()];
+                let events = EventColumns { times: timestamps, distinct_nos, columns };
+                let mut actors = Vec::with_capacity(batch.rows);
+                scalar.each_text(events, |text| {
+                    actors.push(text.map_or(NO_ACTOR, |text| texts.intern(text)));
+                })?;
+                actors
+            }
+        })
+    }
+
+    /// The breakdown value of each row; empty without a breakdown.
+    pub fn values(&self, batch: &Batch, memos: &mut ThreadMemos) -> Result<Vec<u32>> {
+        let Some(breakdown) = self.breakdown else { return Ok(Vec::new()) };
+        let Batch { timestamps, distinct_nos, columns, .. } = batch;
+        let columns = &columns[self.breakdown_at()..];
+        let events = EventColumns { times: timestamps, distinct_nos, columns };
+        memos.breakdown.read(breakdown, self.view, events)
+    }
+}
+
 /// Memos that a thread carries from part to part.
 #[derive(Default)]
-struct ThreadMemos {
+pub(crate) struct ThreadMemos {
     actors: DictionaryMemo<u32>,
     breakdown: BreakdownReader,
 }
@@ -195,6 +226,9 @@ fn drop_without_actor(batch: &mut Batch, actors: &mut Vec<u32>) {
     retain(actors, &keep);
     retain(&mut batch.timestamps, &keep);
     retain(&mut batch.distinct_nos, &keep);
+    if !batch.uuids.is_empty() {
+        retain(&mut batch.uuids, &keep);
+    }
     batch.columns.iter_mut().for_each(|column| retain(&mut column.codes, &keep));
     batch.rows = actors.len();
 }

@@ -1,10 +1,16 @@
 //! Stickiness: in how many intervals actors are active.
 
+mod lower;
+
+use std::sync::Arc;
+
 use facts::ReadView;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use crate::actors::{Actor, DataPoint, InsightActors};
+use crate::counted_events::{CountedEvents, RowColumns, RowTest};
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
 use crate::query::date_range::Period;
@@ -24,9 +30,9 @@ pub struct StickinessQuery {
     spec: StickinessSpec,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct StickinessSpec {
+pub(crate) struct StickinessSpec {
     series: Vec<Node>,
     #[serde(default)]
     interval: Interval,
@@ -36,31 +42,35 @@ struct StickinessSpec {
     compare_filter: CompareFilter,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(transform = |schema: &mut schemars::Schema| crate::schema::with_display_options(schema, "stickinessFilter"))]
 struct StickinessFilter {
     stickiness_criteria: Option<Criteria>,
     computed_as: ComputedAs,
 }
 
 /// How many events an interval needs to count as active.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "StickinessCriteria")]
 struct Criteria {
     operator: Operator,
     value: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "StickinessOperator")]
 enum Operator {
     Gte,
     Lte,
     Exact,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "StickinessComputedAs")]
 enum ComputedAs {
     #[default]
     NonCumulative,
@@ -166,24 +176,64 @@ impl StickinessQuery {
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let node = point.node(&self.spec.series)?;
         let period = point.period(&context, self.spec.interval, &self.spec.compare_filter)?;
-        let cumulative = self.spec.stickiness_filter.computed_as == ComputedAs::Cumulative;
-        let intervals = point.intervals()?;
         let actors = self.actor_source(&context, node)?;
         let Some(activity) = self.activity(&context, node, &period, &actors)? else {
             return Ok(InsightActors::default());
         };
+        let fits = self.fits(point)?;
         let mut series_results = Vec::new();
         activity.for_each(|actor, active| {
-            let fits = match intervals {
-                None => true,
-                Some(intervals) if cumulative => active.len() >= intervals,
-                Some(intervals) => active.len() == intervals,
-            };
-            if fits {
+            if fits(active.len()) {
                 series_results.push(Actor::of((actor, active.len() as u64)));
             }
         });
         InsightActors::new(&actors, series_results)
+    }
+
+    /// The events of the counted actors in their active buckets.
+    pub(crate) fn events(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+        point: &DataPoint,
+    ) -> Result<CountedEvents> {
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let node = point.node(&self.spec.series)?;
+        let period = point.period(&context, self.spec.interval, &self.spec.compare_filter)?;
+        let actors = self.actor_source(&context, node)?;
+        let (Some(selection), Some(activity)) =
+            (context.selection(node)?, self.activity(&context, node, &period, &actors)?)
+        else {
+            return Ok(CountedEvents::none());
+        };
+        let fits = self.fits(point)?;
+        let Period { from, to, buckets } = period;
+        let mut counted = ActivityBitmap::new(buckets.len());
+        activity.for_each(|actor, active| {
+            if fits(active.len()) {
+                active.iter().for_each(|bucket| counted.set(actor, *bucket));
+            }
+        });
+        let mut memory = limits.reserve();
+        memory.resize(counted.bytes())?;
+        let columns = RowColumns { actors: Some(Arc::new(actors)), ..RowColumns::default() };
+        let test = RowTest::of_rows(view, columns, move |rows, row| {
+            let bucket = buckets.of(rows.times[row]);
+            bucket.is_some_and(|bucket| counted.has(rows.actor(row), bucket))
+        });
+        Ok(CountedEvents::of(&selection, (from, to), Some(test.charged(memory))))
+    }
+
+    /// Whether the data point includes actors by their number of active buckets.
+    fn fits(&self, point: &DataPoint) -> Result<impl Fn(usize) -> bool + use<>> {
+        let cumulative = self.spec.stickiness_filter.computed_as == ComputedAs::Cumulative;
+        let intervals = point.intervals()?;
+        Ok(move |active: usize| match intervals {
+            None => true,
+            Some(intervals) if cumulative => active >= intervals,
+            Some(intervals) => active == intervals,
+        })
     }
 
     /// Active buckets per actor; none if the series is a deleted action.

@@ -1,13 +1,16 @@
 //! Trends: counts, distinct actors and aggregates of properties over time.
 
 mod actors;
+mod box_plot;
 mod distinct_by_value;
 mod formula;
 mod lines;
+mod lower;
 mod series;
 mod shape;
 
 use facts::ReadView;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
@@ -36,9 +39,9 @@ pub struct TrendsQuery {
     spec: TrendsSpec,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct TrendsSpec {
+pub(crate) struct TrendsSpec {
     series: Vec<Node>,
     #[serde(default)]
     interval: Interval,
@@ -50,8 +53,9 @@ struct TrendsSpec {
     compare_filter: CompareFilter,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(transform = |schema: &mut schemars::Schema| crate::schema::with_display_options(schema, "trendsFilter"))]
 struct TrendsFilter {
     display: Display,
     formula: Option<String>,
@@ -62,7 +66,7 @@ struct TrendsFilter {
     bin_count: Option<usize>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FormulaNode {
     formula: String,
@@ -70,7 +74,8 @@ struct FormulaNode {
     custom_name: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "ChartDisplay")]
 enum Display {
     #[default]
     ActionsLineGraph,
@@ -85,6 +90,12 @@ enum Display {
     ActionsTable,
     WorldMap,
     CalendarHeatmap,
+    /// A number with the line of its values.
+    Metric,
+    /// The distribution of a property in each interval.
+    BoxPlot,
+    Auto,
+    TwoDimensionalHeatmap,
 }
 
 impl Display {
@@ -101,7 +112,11 @@ impl Display {
             | Self::ActionsUnstackedBar
             | Self::ActionsStackedBar
             | Self::ActionsAreaGraph
-            | Self::CalendarHeatmap => DisplayMode::Series,
+            | Self::CalendarHeatmap
+            | Self::Metric
+            | Self::BoxPlot
+            | Self::Auto
+            | Self::TwoDimensionalHeatmap => DisplayMode::Series,
         }
     }
 }
@@ -193,6 +208,9 @@ impl TrendsQuery {
     ) -> Result<InsightResult> {
         let formulas = self.formulas()?;
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        if self.spec.trends_filter.display == Display::BoxPlot {
+            return self.box_plot(&context);
+        }
         let TrendsSpec { series, interval, trends_filter, compare_filter, .. } = &self.spec;
         let breakdown = self.breakdown_filter();
         let display_mode = trends_filter.display.display_mode();
@@ -264,6 +282,7 @@ pub(crate) fn math_name(math: Math) -> &'static str {
         Math::Min => "min",
         Math::Max => "max",
         Math::Median => "median",
+        Math::P25 => "p25",
         Math::P75 => "p75",
         Math::P90 => "p90",
         Math::P95 => "p95",

@@ -8,35 +8,47 @@ use facts::{CohortFacts, Cohorts, GroupFacts, Groups, ReadView};
 use hogql::ast::{BinaryOp, Body, Column, Expr, ExprKind, From, Literal, Order, Query, Select};
 use hogql::ast::{LogicOp, Name, Source as Table, SourceKind};
 use hogql::plan::Plan;
-use hogql::{Project, Span};
-use insights::{Actor, DataPoint, Insight, InsightActors};
+use hogql::types::Kind;
+use hogql::{Filters, Project, Span};
+use insights::{Actor, InsightActors};
 use model::CohortId;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use crate::conditions::{
     Conditions, Rows, all, binary, call, check, field, in_cohort, literal, logic,
 };
+use crate::drill_down::DrillDown;
 use crate::events_query::{aliased, object, read_order, strip_comment};
-use crate::parse::{ALWAYS_ALLOWED, Overrides, strict_part};
+use crate::hogql_query::HogqlQuery;
+use crate::parse::{Overrides, read_strictly, strict_part};
 use crate::{Error, Result};
 
 const LIMIT_DEFAULT: u64 = 100;
 const COLUMNS_MAX: usize = 100;
 /// The default columns.
 const SELECT: [&str; 4] = ["actor", "id", "created_at", "person.$delete"];
+/// The columns of a data point that is asked for alone.
+const POINT_SELECT: [&str; 2] = ["actor_id", "event_count"];
+/// Columns of a source statement that name the person, the first of them that it has.
+const ID_COLUMNS: [&str; 3] = ["actor_id", "person_id", "id"];
 /// In the statement, the actors of the data point are a cohort; no stored cohort has this id.
 const DRILL_DOWN: CohortId = CohortId(i64::MAX);
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Fields {
+#[schemars(rename = "ActorsFields")]
+pub(crate) struct Fields {
     #[serde(rename = "kind")]
     _kind: String,
+    #[schemars(skip)]
     source: Option<Map<String, Json>>,
     select: Option<Vec<String>>,
     search: Option<String>,
+    #[schemars(with = "Option<model::json_shapes::PropertyFilters>")]
     properties: Json,
+    #[schemars(with = "Option<model::json_shapes::PropertyFilters>")]
     fixed_properties: Json,
     order_by: Option<Vec<String>>,
     limit: Option<u64>,
@@ -46,7 +58,9 @@ struct Fields {
 #[derive(Clone, Debug)]
 pub(crate) struct ActorsQuery {
     fields: Fields,
-    pub source: Option<(Box<Insight>, Box<DataPoint>)>,
+    pub source: Option<DrillDown>,
+    /// A statement whose rows name the persons.
+    statement: Option<Box<HogqlQuery>>,
 }
 
 /// How a column's JSON is built from the statement's value.
@@ -84,8 +98,33 @@ impl ActorsQuery {
     pub fn read(query: &Map<String, Json>) -> Result<Self> {
         let mut fields: Fields = serde_json::from_value(Json::Object(strict_part(query)))
             .map_err(|why| Error::Parse(why.to_string()))?;
-        let source = fields.source.take().map(parse_source).transpose()?;
-        Ok(Self { fields, source })
+        let source = fields.source.take();
+        let is_statement = |source: &Map<String, Json>| {
+            source.get("kind").and_then(Json::as_str) == Some("HogQLQuery")
+        };
+        let (source, statement) = match source {
+            Some(source) if is_statement(&source) => {
+                let statement = read_strictly(&Json::Object(strict_part(&source)))?;
+                (None, Some(Box::new(statement)))
+            }
+            source => {
+                let parse = |source| DrillDown::parse("ActorsQuery", source);
+                (source.map(parse).transpose()?, None)
+            }
+        };
+        Ok(Self { fields, source, statement })
+    }
+
+    pub fn statement_mut(&mut self) -> Option<&mut HogqlQuery> {
+        self.statement.as_deref_mut()
+    }
+
+    /// A data point that is asked for alone: ids and numbers of events of its actors.
+    pub fn of_point(source: &Map<String, Json>) -> Result<Self> {
+        let select = POINT_SELECT.map(str::to_owned).to_vec();
+        let fields = Fields { select: Some(select), ..Fields::default() };
+        let source = Some(DrillDown::parse("ActorsQuery", source.clone())?);
+        Ok(Self { fields, source, statement: None })
     }
 
     /// Whether its expressions and filters can be parsed. The actors of a data point may be persons
@@ -102,7 +141,8 @@ impl ActorsQuery {
                 None => Err(why),
             })?;
         }
-        self.source.iter().try_for_each(|(insight, _)| Ok(insight.check()?))
+        self.statement.iter().try_for_each(|statement| statement.check())?;
+        self.source.iter().try_for_each(DrillDown::check)
     }
 
     pub fn set_default_limit(&mut self, rows: u64) {
@@ -111,7 +151,8 @@ impl ActorsQuery {
 
     /// Whether its filters may reference cohorts.
     pub fn mentions_cohorts(&self) -> bool {
-        format!("{:?}", self.fields).to_ascii_lowercase().contains("cohort")
+        let text = format!("{:?} {:?}", self.fields, self.statement);
+        text.to_ascii_lowercase().contains("cohort")
     }
 
     pub fn plan(
@@ -159,6 +200,13 @@ impl ActorsQuery {
         exprs.push(call("toString", vec![id(group)]));
         let limit = self.fields.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, hogql::limits::ROWS_MAX);
         let offset = self.fields.offset.unwrap_or(0);
+        let mut conditions = self.conditions(overrides, &view, group, is_drill_down)?;
+        let mut filters = None;
+        if let Some(statement) = &self.statement {
+            let (source, around) = statement.filled(overrides, &view)?;
+            filters = around;
+            conditions.push(named_by(source, &project, filters.as_ref())?);
+        }
         let int = |value: u64| expr(ExprKind::Literal(Literal::Int(value)));
         let (first, count) = match by_events {
             // Sorted and paged after the statement has run.
@@ -170,17 +218,22 @@ impl ActorsQuery {
         let select = Select {
             columns: exprs.into_iter().map(|expr| Column { expr, alias: None }).collect(),
             from: Some(From {
-                first: Table { kind: table, alias: None, span: Span::default() },
+                first: Table {
+                    kind: table,
+                    alias: None,
+                    columns: Vec::new(),
+                    span: Span::default(),
+                },
                 joins: Vec::new(),
             }),
-            filter: Some(all(self.conditions(overrides, &view, group, is_drill_down)?)),
+            filter: Some(all(conditions)),
             order,
             limit: Some(int(count)),
             offset: Some(int(first)),
             ..Select::default()
         };
         let query = Query { with: Vec::new(), body: Body::Select(Box::new(select)) };
-        let plan = hogql::resolve(&query, "", &project, None)?;
+        let plan = hogql::resolve(&query, "", &project, filters.as_ref())?;
         let plan = ActorsPlan {
             plan,
             view,
@@ -267,6 +320,38 @@ impl ActorsQuery {
     }
 }
 
+/// The condition that a person's id is among the rows of a statement.
+fn named_by(source: Query, project: &Project, filters: Option<&Filters>) -> Result<Expr> {
+    let resolved = hogql::resolve(&source, "", project, filters)?.root.columns;
+    let known = ID_COLUMNS.iter().find_map(|name| resolved.iter().find(|one| one.name == *name));
+    let Some(column) = known.or(resolved.first()) else {
+        return Err(Error::Invalid("The source statement has no columns.".into()));
+    };
+    let named = field(&[&column.name]);
+    let id = match &column.ty.kind {
+        Kind::Uuid => named,
+        kind if kind.is_string() => call("toUUID", vec![named]),
+        _ => {
+            let detail = format!("Column '{}' of the source does not hold ids.", column.name);
+            return Err(Error::Invalid(detail));
+        }
+    };
+    let first = Table {
+        kind: SourceKind::Query(Box::new(source)),
+        alias: None,
+        columns: Vec::new(),
+        span: Span::default(),
+    };
+    let select = Select {
+        columns: vec![Column { expr: id, alias: None }],
+        from: Some(From { first, joins: Vec::new() }),
+        ..Select::default()
+    };
+    let ids = Query { with: Vec::new(), body: Body::Select(Box::new(select)) };
+    let set = Box::new(expr(ExprKind::Query(Box::new(ids))));
+    Ok(expr(ExprKind::In { expr: Box::new(field(&["id"])), set, negated: false }))
+}
+
 /// Splits `a DESC, b ASC`, unless the commas may belong to a call.
 fn parts(text: &str) -> Vec<&str> {
     match text.contains('(') {
@@ -277,25 +362,6 @@ fn parts(text: &str) -> Vec<&str> {
 
 fn expr(kind: ExprKind) -> Expr {
     Expr { kind, span: Span::default() }
-}
-
-fn parse_source(mut source: Map<String, Json>) -> Result<(Box<Insight>, Box<DataPoint>)> {
-    let kind = source.remove("kind");
-    let kind = kind.as_ref().and_then(Json::as_str).unwrap_or_default();
-    if !["InsightActorsQuery", "FunnelsActorsQuery"].contains(&kind) {
-        let detail = "The source of an ActorsQuery is an InsightActorsQuery or FunnelsActorsQuery.";
-        return Err(Error::Parse(detail.into()));
-    }
-    ALWAYS_ALLOWED.iter().for_each(|name| drop(source.remove(*name)));
-    source.retain(|_, value| !value.is_null());
-    let inner = source.remove("source").unwrap_or_default();
-    let of = inner.get("kind").and_then(Json::as_str).unwrap_or_default();
-    let insight = match Insight::parse(of, &inner) {
-        Some(insight) if kind == "InsightActorsQuery" || of == "FunnelsQuery" => insight?,
-        _ => return Err(Error::Parse(format!("'{of}' cannot be the source of an {kind}."))),
-    };
-    let point = DataPoint::read(Json::Object(source))?;
-    Ok((Box::new(insight), Box::new(point)))
 }
 
 fn id(group: Option<usize>) -> Expr {

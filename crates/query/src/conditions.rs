@@ -1,14 +1,13 @@
 //! Prints property filters ([`FilterExpr`]) as HogQL, for `{filters}` and for events and actors
 //! queries.
 
-mod print;
-
-use facts::{PathCleaning, ReadView};
-use hogql::Span;
-use hogql::ast::{BinaryOp, Call, Expr, ExprKind, Literal, LogicOp, Name, UnaryOp};
+use facts::ReadView;
+use hogql::ast::{BinaryOp, Expr};
+pub(crate) use hogql::build::{all, binary, call, field, in_cohort, literal, logic, timestamp};
+use hogql::filter::FilterPrinter;
 use model::filter_expr::FilterExpr;
 pub(crate) use model::filter_expr::FilteredRows as Rows;
-use model::{CohortId, Timestamp, Zone};
+use model::{ActionStep, StringMatching, Timestamp, Zone};
 use serde_json::Value as Json;
 
 use crate::Result;
@@ -17,89 +16,20 @@ pub(crate) struct Conditions<'a> {
     rows: Rows,
     now: Timestamp,
     zone: &'a Zone,
-    cleaning: &'a PathCleaning,
-}
-
-fn expr(kind: ExprKind) -> Expr {
-    Expr { kind, span: Span::default() }
-}
-
-fn name(text: &str) -> Name {
-    Name::new(text, Span::default())
-}
-
-pub(crate) fn field(chain: &[&str]) -> Expr {
-    expr(ExprKind::Field(chain.iter().map(|part| name(part)).collect()))
-}
-
-pub(crate) fn literal(text: &str) -> Expr {
-    expr(ExprKind::Literal(Literal::String(text.to_owned())))
-}
-
-pub(crate) fn call(function: &str, args: Vec<Expr>) -> Expr {
-    let call = Call { name: name(function), parameters: vec![], distinct: false, args, over: None };
-    expr(ExprKind::Call(Box::new(call)))
-}
-
-fn number(value: f64) -> Expr {
-    let literal = expr(ExprKind::Literal(Literal::Float(value.abs())));
-    if value.is_sign_negative() {
-        return expr(ExprKind::Unary(UnaryOp::Negate, Box::new(literal)));
-    }
-    literal
-}
-
-pub(crate) fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
-    expr(ExprKind::Binary(op, Box::new(left), Box::new(right)))
-}
-
-fn not(inner: Expr) -> Expr {
-    expr(ExprKind::Unary(UnaryOp::Not, Box::new(inner)))
-}
-
-fn is_null(inner: Expr, negated: bool) -> Expr {
-    expr(ExprKind::IsNull { expr: Box::new(inner), negated })
-}
-
-fn boolean(value: bool) -> Expr {
-    expr(ExprKind::Literal(Literal::Bool(value)))
-}
-
-pub(crate) fn logic(op: LogicOp, mut parts: Vec<Expr>) -> Expr {
-    match parts.len() {
-        0 => boolean(op == LogicOp::And),
-        1 => parts.remove(0),
-        _ => {
-            // The parser flattens nested AND and OR; so does this.
-            let flat = parts.into_iter().flat_map(|part| match part.kind {
-                ExprKind::Logic(inner_op, inner) if inner_op == op => inner,
-                _ => vec![part],
-            });
-            expr(ExprKind::Logic(op, flat.collect()))
-        }
-    }
-}
-
-pub(crate) fn all(parts: Vec<Expr>) -> Expr {
-    logic(LogicOp::And, parts)
-}
-
-/// A timestamp literal.
-pub(crate) fn timestamp(at: Timestamp) -> Expr {
-    let digits = expr(ExprKind::Literal(Literal::Int(6)));
-    call("toDateTime64", vec![literal(&at.to_string()), digits, literal("UTC")])
+    path_cleaning: Vec<(String, String)>,
 }
 
 impl<'a> Conditions<'a> {
     pub fn new(view: &'a ReadView, rows: Rows) -> Self {
-        Self { rows, now: view.now, zone: &view.zone, cleaning: &view.path_cleaning }
+        let path_cleaning = view.path_cleaning.replacements();
+        Self { rows, now: view.now, zone: &view.zone, path_cleaning: path_cleaning.collect() }
     }
 }
 
 /// Whether filters can be printed; neither the time nor the zone matters for that.
 pub(crate) fn check(filters: &Json, rows: Rows) -> Result<()> {
     let (now, zone) = (Timestamp::from_micros(0), &Zone::named("UTC"));
-    Conditions { rows, now, zone, cleaning: &PathCleaning::default() }.read(filters).map(drop)
+    Conditions { rows, now, zone, path_cleaning: Vec::new() }.read(filters).map(drop)
 }
 
 impl Conditions<'_> {
@@ -107,13 +37,54 @@ impl Conditions<'_> {
     pub fn read(&self, filters: &Json) -> Result<Option<Expr>> {
         let filters = FilterExpr::parse(filters, self.rows, self.now, self.zone)
             .map_err(facts::Error::from)?;
-        if filters.keeps_all() { Ok(None) } else { self.print(&filters).map(Some) }
+        if filters.keeps_all() {
+            return Ok(None);
+        }
+        Ok(Some(self.print(&filters)?))
+    }
+
+    /// The events that a step of an action matches.
+    pub fn of_step(&self, step: &ActionStep, filters: &FilterExpr) -> Result<Expr> {
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let mut parts = Vec::new();
+        if let Some(event) = given(&step.event) {
+            parts.push(binary(BinaryOp::Equal, field(&["event"]), literal(&event)));
+        }
+        if let Some(url) = given(&step.url) {
+            let matching = step.url_matching.unwrap_or(StringMatching::Contains);
+            parts.push(matches(field(&["properties", "$current_url"]), &url, matching));
+        }
+        let elements = [&step.tag_name, &step.text, &step.href, &step.selector];
+        if elements.into_iter().any(|text| given(text).is_some()) {
+            let conditions = serde_json::json!({
+                "tag_name": step.tag_name, "selector": step.selector,
+                "text": step.text, "text_matching": step.text_matching,
+                "href": step.href, "href_matching": step.href_matching,
+            });
+            let chain = field(&["elements_chain"]);
+            parts.push(call("matchesElements", vec![chain, literal(&conditions.to_string())]));
+        }
+        if !filters.keeps_all() {
+            parts.push(self.print(filters)?);
+        }
+        Ok(all(parts))
+    }
+
+    fn print(&self, filters: &FilterExpr) -> Result<Expr> {
+        let printer = FilterPrinter { rows: self.rows, path_cleaning: &self.path_cleaning };
+        Ok(printer.print(filters)?)
     }
 }
 
-pub(crate) fn in_cohort(person: Expr, id: CohortId, negated: bool) -> Expr {
-    let cohort = Box::new(expr(ExprKind::Literal(Literal::Int(id.0.unsigned_abs()))));
-    expr(ExprKind::InCohort { expr: Box::new(person), cohort, negated })
+fn matches(text: Expr, pattern: &str, matching: StringMatching) -> Expr {
+    match matching {
+        StringMatching::Exact => binary(BinaryOp::Equal, text, literal(pattern)),
+        StringMatching::Regex => binary(BinaryOp::Match, text, literal(pattern)),
+        StringMatching::Contains => {
+            let position = call("position", vec![text, literal(pattern)]);
+            binary(BinaryOp::Greater, position, hogql::build::int(0))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -68,6 +68,12 @@ impl From<hogql::Error> for Error {
     }
 }
 
+impl From<hogql::filter::Error> for Error {
+    fn from(error: hogql::filter::Error) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
 impl From<sql::Error> for Error {
     fn from(error: sql::Error) -> Self {
         match error {

@@ -19,6 +19,7 @@ use crate::live::{Live, LiveFilter, LiveSubscription};
 use crate::people::People;
 use crate::permits::ReadPermits;
 use crate::person_scan::PersonScan;
+use crate::pulse::{PulseSubscription, Pulses};
 use crate::read_views::ReadViews;
 use crate::referenced_names::ReferencedNames;
 use crate::runner::{Limits, QueryRunner};
@@ -39,6 +40,7 @@ pub struct Events {
     reads: ReadPermits,
     clock: Clock,
     live: Live,
+    pulses: Pulses,
     read_views: ReadViews,
     lists: OpenLists,
 }
@@ -83,12 +85,17 @@ impl Events {
         clock: Clock,
         people: Option<People>,
     ) -> Self {
-        let live = Live::new();
-        let publisher = live.clone();
-        warehouse.on_append(move |rows| publisher.publish(rows));
+        let (live, pulses) = (Live::new(), Pulses::new());
+        let (live_publisher, pulse_publisher) = (live.clone(), pulses.clone());
+        warehouse.on_append(move |rows| {
+            live_publisher.publish(rows);
+            pulse_publisher.publish(rows);
+        });
+        let pulse_publisher = pulses.clone();
+        catalog.projects().on_change(move |project| pulse_publisher.publish_change(project));
         let read_views = ReadViews::new(catalog.clone(), warehouse.clone(), people);
         let (reads, lists) = (ReadPermits::new(), OpenLists::new());
-        Self { catalog, warehouse, reads, clock, live, read_views, lists }
+        Self { catalog, warehouse, reads, clock, live, pulses, read_views, lists }
     }
 
     /// Keeps the persons on disk current until it is cancelled.
@@ -106,14 +113,25 @@ impl Events {
         self.read_views.persons_progress()
     }
 
+    /// The first journal position whose events queries do not see yet.
+    pub fn applied_position(&self) -> u64 {
+        self.warehouse.applied_position()
+    }
+
     /// Subscribes to events that are ingested from now on.
     pub fn subscribe(&self, filter: LiveFilter) -> Result<LiveSubscription> {
         self.live.subscribe(filter)
     }
 
+    /// Subscribes to the counts of events that are ingested from now on.
+    pub fn subscribe_pulse(&self, project: ProjectId) -> Result<PulseSubscription> {
+        self.pulses.subscribe(project)
+    }
+
     /// Ends every live subscription, so that the server can stop.
     pub fn close_live_streams(&self) {
         self.live.close();
+        self.pulses.close();
     }
 
     /// A query runner on the same read views.

@@ -7,13 +7,16 @@ use hogql::ast::{BinaryOp, Body, Column, Expr, ExprKind, From, Literal, Order, Q
 use hogql::ast::{Name, Source, SourceKind};
 use hogql::plan::Plan;
 use hogql::{Project, Span, has_aggregate, parse_expr};
+use insights::CountedEvents;
 use model::{ActionId, Timestamp};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use warehouse::Predicate;
 
 use crate::conditions::{Conditions, Rows, all, binary, call, check, field, literal, timestamp};
-use crate::parse::Overrides;
+use crate::drill_down::DrillDown;
+use crate::parse::{Overrides, read_strictly, strict_part};
 use crate::{Error, Result};
 
 const LIMIT_DEFAULT: u64 = 100;
@@ -21,26 +24,38 @@ const LIMIT_DEFAULT: u64 = 100;
 const AHEAD_SECONDS: i64 = 5;
 const COLUMNS_MAX: usize = 100;
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct EventsQuery {
+#[schemars(rename = "EventsFields")]
+pub(crate) struct Fields {
     #[serde(rename = "kind")]
-    pub _kind: String,
-    pub select: Vec<String>,
+    _kind: String,
+    #[schemars(skip)]
+    source: Option<Map<String, Json>>,
+    select: Vec<String>,
     #[serde(rename = "where")]
-    pub conditions: Option<Vec<String>>,
-    pub properties: Json,
-    pub fixed_properties: Json,
-    pub event: Option<String>,
-    pub events: Option<Vec<String>>,
-    pub action_id: Option<i64>,
-    pub person_id: Option<String>,
-    pub filter_test_accounts: Option<bool>,
-    pub after: Option<String>,
-    pub before: Option<String>,
-    pub order_by: Option<Vec<String>>,
-    pub limit: Option<u64>,
-    pub offset: Option<u64>,
+    conditions: Option<Vec<String>>,
+    #[schemars(with = "Option<model::json_shapes::PropertyFilters>")]
+    properties: Json,
+    #[schemars(with = "Option<model::json_shapes::PropertyFilters>")]
+    fixed_properties: Json,
+    event: Option<String>,
+    events: Option<Vec<String>>,
+    action_id: Option<i64>,
+    person_id: Option<String>,
+    filter_test_accounts: Option<bool>,
+    after: Option<String>,
+    before: Option<String>,
+    order_by: Option<Vec<String>>,
+    limit: Option<u64>,
+    offset: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct EventsQuery {
+    fields: Fields,
+    /// The data point whose events are listed; none for all events.
+    pub source: Option<DrillDown>,
 }
 
 /// How a column's JSON is built from the statement's value.
@@ -75,15 +90,37 @@ const EVENT_FIELDS: [&str; 8] = [
 ];
 
 impl EventsQuery {
+    pub fn read(query: &Map<String, Json>) -> Result<Self> {
+        let mut fields: Fields = read_strictly(&Json::Object(strict_part(query)))?;
+        let source = fields.source.take();
+        let source = source.map(|source| DrillDown::parse("EventsQuery", source)).transpose()?;
+        Ok(Self { fields, source })
+    }
+
+    pub fn action_id(&self) -> Option<ActionId> {
+        self.fields.action_id.map(ActionId)
+    }
+
+    pub fn set_default_limit(&mut self, rows: u64) {
+        self.fields.limit = self.fields.limit.or(Some(rows));
+    }
+
+    /// Whether its filters or expressions may reference cohorts.
+    pub fn mentions_cohorts(&self) -> bool {
+        format!("{:?}", self.fields).to_ascii_lowercase().contains("cohort")
+    }
+
+    /// `counted` are the events of the data point.
     pub fn plan(
         &self,
         overrides: &Overrides,
         project: &Project,
         view: &ReadView,
+        counted: Option<&CountedEvents>,
     ) -> Result<EventsPlan> {
-        let selected: Vec<&str> = match self.select.is_empty() {
+        let selected: Vec<&str> = match self.fields.select.is_empty() {
             true => vec!["*"],
-            false => self.select.iter().map(String::as_str).collect(),
+            false => self.fields.select.iter().map(String::as_str).collect(),
         };
         if selected.len() > COLUMNS_MAX {
             return Err(Error::Invalid(format!("At most {COLUMNS_MAX} columns can be selected.")));
@@ -126,11 +163,11 @@ impl EventsQuery {
             shapes.push(shape);
             exprs.push(expr);
         }
-        let limit = self.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, hogql::limits::ROWS_MAX);
-        let offset = self.offset.unwrap_or(0);
+        let limit = self.fields.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, hogql::limits::ROWS_MAX);
+        let offset = self.fields.offset.unwrap_or(0);
         let aggregates = exprs.iter().any(has_aggregate);
-        let (filter, having) = self.conditions(overrides, view)?;
-        let order = self.order(&exprs, &selected, aggregates)?;
+        let (filter, having) = self.conditions(overrides, view, counted)?;
+        let order = self.order(&exprs, &selected, &columns, aggregates)?;
         let mut time_column = time_column(&order, &exprs);
         if time_column.is_none() && !aggregates && newest_first(&order) {
             // A hidden column, for the cursor of the next page.
@@ -147,7 +184,12 @@ impl EventsQuery {
         let select = Select {
             columns: exprs.into_iter().map(|expr| Column { expr, alias: None }).collect(),
             from: Some(From {
-                first: Source { kind: table, alias: None, span: Span::default() },
+                first: Source {
+                    kind: table,
+                    alias: None,
+                    columns: Vec::new(),
+                    span: Span::default(),
+                },
                 joins: Vec::new(),
             }),
             filter: Some(all(filter)),
@@ -166,85 +208,148 @@ impl EventsQuery {
 
     /// Whether its expressions and filters can be parsed.
     pub fn check(&self) -> Result<()> {
-        let columns = self.select.iter().map(|text| strip_comment(text));
+        let columns = self.fields.select.iter().map(|text| strip_comment(text));
         columns.filter(|text| *text != "*").try_for_each(|text| aliased(text).map(drop))?;
-        self.order_by.iter().flatten().try_for_each(|text| read_order(text).map(drop))?;
-        for text in self.conditions.iter().flatten() {
+        self.fields.order_by.iter().flatten().try_for_each(|text| read_order(text).map(drop))?;
+        for text in self.fields.conditions.iter().flatten() {
             parse_expr(text)?;
         }
-        let times = self.after.iter().filter(|text| *text != "all").chain(&self.before);
+        let times =
+            self.fields.after.iter().filter(|text| *text != "all").chain(&self.fields.before);
         for text in times {
             at(text, Timestamp::from_micros(0), &Zone::named("UTC"))?;
         }
-        [&self.properties, &self.fixed_properties]
-            .into_iter()
-            .try_for_each(|filters| check(filters, Rows::Events))
+        for filters in [&self.fields.properties, &self.fields.fixed_properties] {
+            check(filters, Rows::Events)?;
+        }
+        self.source.iter().try_for_each(DrillDown::check)
     }
 
-    /// The view restricted to the events of `actionId`: none if the action is missing.
-    pub fn restrict_to_action(&self, view: Arc<ReadView>) -> Result<Arc<ReadView>> {
-        let Some(id) = self.action_id else { return Ok(view) };
-        let only = match view.actions.get(&ActionId(id)) {
-            Some(action) => action.matcher.predicate(&view)?,
-            None => Predicate::Any(Vec::new()),
+    /// The view restricted to the events of `actionId`, none if the action is missing, and to those of
+    /// the data point.
+    pub fn restrict(
+        &self,
+        view: Arc<ReadView>,
+        counted: Option<CountedEvents>,
+    ) -> Result<Arc<ReadView>> {
+        let of_action = match self.action_id() {
+            None => None,
+            Some(id) => Some(match view.actions.get(&id) {
+                Some(action) => action.matcher.predicate(&view)?,
+                None => Predicate::Any(Vec::new()),
+            }),
         };
-        Ok(Arc::new(ReadView { event_filter: Some(only), ..ReadView::clone(&view) }))
+        let of_point = counted.map(|counted| counted.predicate);
+        let only: Vec<Predicate> = of_action.into_iter().chain(of_point).collect();
+        if only.is_empty() {
+            return Ok(view);
+        }
+        let event_filter = Some(Predicate::All(only));
+        Ok(Arc::new(ReadView { event_filter, ..ReadView::clone(&view) }))
     }
 
     /// The conditions of WHERE, and those of HAVING.
-    fn conditions(&self, overrides: &Overrides, view: &ReadView) -> Result<(Vec<Expr>, Vec<Expr>)> {
+    fn conditions(
+        &self,
+        overrides: &Overrides,
+        view: &ReadView,
+        counted: Option<&CountedEvents>,
+    ) -> Result<(Vec<Expr>, Vec<Expr>)> {
         let filters = Conditions::new(view, Rows::Events);
-        let (mut rows, mut groups) = (Vec::new(), Vec::new());
-        let range = overrides.date_range(None);
-        let after = range.date_from.as_ref().or(self.after.as_ref());
-        let before = range.date_to.as_ref().or(self.before.as_ref());
-        let at = |text: &str| at(text, view.now, &view.zone);
-        let time = || field(&["timestamp"]);
-        match after.map_or("-24h", String::as_str) {
-            "all" => {}
-            text => rows.push(binary(BinaryOp::Greater, time(), timestamp(at(text)?))),
-        }
-        let before = match before {
-            Some(text) => at(text)?,
-            None => view.now.plus_seconds(AHEAD_SECONDS),
-        };
-        rows.push(binary(BinaryOp::Less, time(), timestamp(before)));
-        if let Some(event) = self.event.as_deref().filter(|event| !event.is_empty()) {
+        let mut rows = self.times(overrides, view, counted)?;
+        let mut groups = Vec::new();
+        if let Some(event) = self.fields.event.as_deref().filter(|event| !event.is_empty()) {
             rows.push(binary(BinaryOp::Equal, field(&["event"]), literal(event)));
         }
-        if let Some(events) = self.events.as_ref().filter(|events| !events.is_empty()) {
-            let list = events.iter().map(|event| literal(event)).collect();
-            let set = Expr { kind: ExprKind::Tuple(list), span: Span::default() };
-            let kind = ExprKind::In {
-                expr: Box::new(field(&["event"])),
-                set: Box::new(set),
-                negated: false,
-            };
-            rows.push(Expr { kind, span: Span::default() });
+        if let Some(events) = self.fields.events.as_ref().filter(|events| !events.is_empty()) {
+            rows.push(event_in(events));
         }
-        if let Some(person) = self.person_id.as_deref().filter(|id| !id.is_empty()) {
+        if let Some(names) = counted.and_then(|counted| counted.names.as_ref()) {
+            rows.extend((!names.is_empty()).then(|| event_in(names)));
+        }
+        if let Some(person) = self.fields.person_id.as_deref().filter(|id| !id.is_empty()) {
             let id = call("toString", vec![field(&["person_id"])]);
             rows.push(binary(BinaryOp::Equal, id, literal(person)));
         }
-        let filter_lists = [&self.properties, &self.fixed_properties];
-        for properties in filter_lists.into_iter().chain(overrides.properties()) {
+        for properties in [&self.fields.properties, &self.fields.fixed_properties] {
             rows.extend(filters.read(properties)?);
         }
-        if self.filter_test_accounts == Some(true) {
+        // With a source, a dashboard's filters apply to the insight.
+        if self.source.is_none() {
+            for properties in overrides.properties() {
+                rows.extend(filters.read(properties)?);
+            }
+        }
+        if self.fields.filter_test_accounts == Some(true) {
             rows.extend(filters.read(&view.test_account_filters)?);
         }
-        for text in self.conditions.iter().flatten() {
+        for text in self.fields.conditions.iter().flatten() {
             let condition = parse_expr(text)?;
             if has_aggregate(&condition) { &mut groups } else { &mut rows }.push(condition);
         }
         Ok((rows, groups))
     }
 
-    fn order(&self, exprs: &[Expr], selected: &[&str], aggregates: bool) -> Result<Vec<Order>> {
+    /// The conditions on the timestamp. A data point has times of its own; without one, only recent
+    /// events are listed unless the query or a dashboard says otherwise.
+    fn times(
+        &self,
+        overrides: &Overrides,
+        view: &ReadView,
+        counted: Option<&CountedEvents>,
+    ) -> Result<Vec<Expr>> {
+        let mut conditions = Vec::new();
+        let mut compare = |op: BinaryOp, at: Timestamp| {
+            conditions.push(binary(op, field(&["timestamp"]), timestamp(at)));
+        };
+        let at = |text: &str| at(text, view.now, &view.zone);
+        let Fields { after, before, .. } = &self.fields;
+        let (after, before) = match counted {
+            Some(CountedEvents { from, to, .. }) => {
+                compare(BinaryOp::GreaterOrEqual, *from);
+                compare(BinaryOp::LessOrEqual, *to);
+                let after = after.as_deref().filter(|text| *text != "all");
+                (after.map(at).transpose()?, before.as_deref().map(at).transpose()?)
+            }
+            None => {
+                let range = overrides.date_range(None);
+                let after = range.date_from.as_ref().or(after.as_ref());
+                let after = match after.map_or("-24h", String::as_str) {
+                    "all" => None,
+                    text => Some(at(text)?),
+                };
+                let before = match range.date_to.as_ref().or(before.as_ref()) {
+                    Some(text) => at(text)?,
+                    None => view.now.plus_seconds(AHEAD_SECONDS),
+                };
+                (after, Some(before))
+            }
+        };
+        after.into_iter().for_each(|after| compare(BinaryOp::Greater, after));
+        before.into_iter().for_each(|before| compare(BinaryOp::Less, before));
+        Ok(conditions)
+    }
+
+    fn order(
+        &self,
+        exprs: &[Expr],
+        selected: &[&str],
+        columns: &[String],
+        aggregates: bool,
+    ) -> Result<Vec<Order>> {
         let by =
             |expr: &Expr, descending| Order { expr: expr.clone(), descending, nulls_first: None };
-        if let Some(given) = self.order_by.as_ref().filter(|given| !given.is_empty()) {
-            return given.iter().map(|text| read_order(text)).collect();
+        if let Some(given) = self.fields.order_by.as_ref().filter(|given| !given.is_empty()) {
+            // The name of a column stands for it.
+            let named = |order: Order| match &order.expr.kind {
+                ExprKind::Field(chain) if chain.len() == 1 => {
+                    let column = columns.iter().position(|column| *column == chain[0].text);
+                    let expr = column.map_or_else(|| order.expr.clone(), |at| exprs[at].clone());
+                    Order { expr, ..order }
+                }
+                _ => order,
+            };
+            return given.iter().map(|text| Ok(named(read_order(text)?))).collect();
         }
         if let Some(at) = selected.iter().position(|text| text.trim() == "count()") {
             return Ok(vec![by(&exprs[at], true)]);
@@ -302,6 +407,14 @@ pub(crate) fn read_order(text: &str) -> Result<Order> {
 fn at(text: &str, now: Timestamp, zone: &Zone) -> Result<Timestamp> {
     let read = parse_timestamp(text, now, zone);
     read.ok_or_else(|| Error::Invalid(format!("'{text}' is not a time.")))
+}
+
+fn event_in<'a>(names: impl IntoIterator<Item = &'a String>) -> Expr {
+    let span = Span::default();
+    let names = names.into_iter().map(|name| literal(name)).collect();
+    let set = Box::new(Expr { kind: ExprKind::Tuple(names), span });
+    let expr = Box::new(field(&["event"]));
+    Expr { kind: ExprKind::In { expr, set, negated: false }, span }
 }
 
 fn newest_first(order: &[Order]) -> bool {

@@ -6,6 +6,7 @@ use facts::{ReadView, parse_timestamp};
 use hogql::plan::Plan;
 use hogql::{Filters, PlaceholderValues, Project};
 use model::FieldError;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -13,7 +14,7 @@ use crate::conditions::{Conditions, Rows, all, check};
 use crate::parse::{DateRange, Overrides};
 use crate::{Error, Result};
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct HogqlQuery {
     #[serde(rename = "kind")]
@@ -30,15 +31,48 @@ pub(crate) struct HogqlQuery {
     /// The limit of a statement that has none.
     #[serde(skip)]
     pub default_limit: Option<u64>,
+    /// The defaults of the project's variables, by their names in statements.
+    #[serde(skip)]
+    pub variable_defaults: BTreeMap<String, Json>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-struct Variable {
+/// The value of a variable of HogQL statements.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "QueryVariable")]
+pub struct Variable {
     code_name: String,
     #[serde(default)]
     value: Json,
     #[serde(default, rename = "isNull")]
     is_null: Option<bool>,
+}
+
+impl Variable {
+    fn given(&self) -> Json {
+        match self.is_null {
+            Some(true) => Json::Null,
+            _ => self.value.clone(),
+        }
+    }
+}
+
+/// The values of variables by their names in statements; the last one given counts.
+pub(crate) fn variable_values<'a>(
+    given: impl Iterator<Item = &'a Variable>,
+    defaults: &BTreeMap<String, Json>,
+) -> BTreeMap<String, Json> {
+    let mut values = defaults.clone();
+    for variable in given {
+        let value = match variable.given() {
+            // A variable without a value has its default.
+            Json::Null if variable.is_null != Some(true) => {
+                defaults.get(&variable.code_name).cloned().unwrap_or_default()
+            }
+            value => value,
+        };
+        values.insert(variable.code_name.clone(), value);
+    }
+    values
 }
 
 /// Whether the variables of a dashboard or request are well-formed.
@@ -50,11 +84,13 @@ pub fn check_variables(variables: &Map<String, Json>) -> std::result::Result<(),
     variables.iter().try_for_each(read)
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct HogqlFilters {
+#[schemars(rename = "HogQLFilters")]
+pub(crate) struct HogqlFilters {
     #[serde(default)]
-    properties: Json,
+    #[schemars(with = "Option<model::json_shapes::PropertyFilters>")]
+    pub properties: Json,
     #[serde(default)]
     date_range: Option<DateRange>,
     #[serde(default)]
@@ -72,27 +108,37 @@ impl HogqlQuery {
         Ok(plan)
     }
 
+    /// The statement with its placeholders filled, and its filters, as the source of another query.
+    pub fn filled(
+        &self,
+        overrides: &Overrides,
+        view: &ReadView,
+    ) -> Result<(hogql::ast::Query, Option<Filters>)> {
+        let values = self.placeholders(overrides)?;
+        let query = hogql::fill(hogql::parse(&self.query)?, &self.query, &values)?;
+        Ok((query, self.filters(overrides, view)?))
+    }
+
     /// Checks the syntax of the statement and its filters; names are resolved when it runs.
     pub fn check(&self) -> Result<()> {
         hogql::parse(&self.query)?;
         self.filters.iter().try_for_each(|filters| check(&filters.properties, Rows::Events))
     }
 
+    /// Whether the statement may name a variable.
+    pub fn mentions_variables(&self) -> bool {
+        self.query.contains("variables")
+    }
+
     fn placeholders(&self, overrides: &Overrides) -> Result<PlaceholderValues> {
-        let given = |variable: &Variable| match variable.is_null {
-            Some(true) => Json::Null,
-            _ => variable.value.clone(),
-        };
-        let mut variables: BTreeMap<String, Json> = BTreeMap::new();
-        for variable in self.variables.iter().flatten().map(|(_, variable)| variable) {
-            variables.insert(variable.code_name.clone(), given(variable));
-        }
-        for changed in overrides.variables.values() {
-            let variable: Variable = model::deserialize_strict(changed).map_err(|why| {
+        let overrides = overrides.variables.values().map(|changed| {
+            model::deserialize_strict(changed).map_err(|why| {
                 Error::Parse(format!("variables_override: {}", why.dotted_message()))
-            })?;
-            variables.insert(variable.code_name.clone(), given(&variable));
-        }
+            })
+        });
+        let overrides = overrides.collect::<Result<Vec<Variable>>>()?;
+        let given = self.variables.iter().flat_map(BTreeMap::values).chain(&overrides);
+        let variables = variable_values(given, &self.variable_defaults);
         let values = self.values.clone().unwrap_or_default().into_iter().collect();
         Ok(PlaceholderValues { values, variables })
     }

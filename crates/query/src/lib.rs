@@ -1,5 +1,5 @@
 //! Queries over a project's events: insight, HogQL, events and actors queries, event lists,
-//! property values and the live stream.
+//! property values, the live stream and the pulse.
 //!
 //! On the read path between `api` and the stores. It joins a warehouse snapshot with the catalog's
 //! persons, groups and cohorts (`read_views`), has `insights` or `sql` compute the result within
@@ -7,6 +7,7 @@
 
 mod actors_query;
 mod conditions;
+mod drill_down;
 mod error;
 mod event_json;
 mod events;
@@ -14,15 +15,18 @@ mod events_query;
 mod hogql_query;
 mod identities;
 mod identity_log;
+mod language;
 mod legacy;
 mod live;
 mod parse;
 mod people;
 mod permits;
 mod person_scan;
+mod pulse;
 mod read_views;
 mod referenced_names;
 mod runner;
+pub mod schema;
 
 pub use error::{Error, Result};
 pub use event_json::{Event, EventPerson, event_time};
@@ -30,13 +34,15 @@ pub use events::{
     Cursor, EventBatches, EventFilter, EventPage, Events, Order, PersonDetails, ValuesKey,
     ValuesRequest, offset_max,
 };
-pub use facts::{ActionMatcher, Element, Filters, Selector, Zone, check_pattern, parse_timestamp};
+pub use facts::{ActionMatcher, Element, Filters, Zone, check_pattern, parse_timestamp};
+pub use hogql::system::SYSTEM_TABLES;
 pub use hogql_query::check_variables;
 pub use legacy::{LegacyInsightKind, convert_legacy_filters};
 pub use live::{LiveFilter, LiveSubscription, LiveUpdate};
 pub use parse::{check, check_filter_overrides, check_property_filter, check_test_account_filters};
 pub use people::People;
 pub use person_scan::PersonScan;
+pub use pulse::{Pulse, PulseSubscription};
 pub use runner::{
     Limits, QueryRequest, QueryResponse, QueryResult, QueryRun, QueryRunner, QueryStatus, Refresh,
     check_behavioral_filter,

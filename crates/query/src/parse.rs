@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use insights::Insight;
+use insights::{Insight, StatementQuery, WebQuery};
 use model::{ActionId, CohortId, FieldError};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use crate::actors_query::ActorsQuery;
+use crate::drill_down::{ACTORS_KINDS, DrillDown};
 use crate::events_query::EventsQuery;
 use crate::hogql_query::HogqlQuery;
+use crate::language::LanguageQuery;
 use crate::{Error, Result};
 
 /// Kinds that only say how their `source` is displayed.
@@ -26,9 +29,11 @@ pub(crate) enum ParsedQuery {
     Events(Box<EventsQuery>),
     Insight(Box<Insight>),
     Actors(Box<ActorsQuery>),
+    Statement(Box<StatementQuery>),
+    Language(Box<LanguageQuery>),
 }
 
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DateRange {
     #[serde(default)]
@@ -159,23 +164,58 @@ impl ParsedQuery {
     fn of_known_kind(kind: &str, query: &Map<String, Json>) -> Result<Option<Self>> {
         Ok(match kind {
             "HogQLQuery" => Some(Self::Hogql(read(query)?)),
-            "EventsQuery" => Some(Self::Events(read(query)?)),
+            "EventsQuery" => Some(Self::Events(Box::new(EventsQuery::read(query)?))),
             "ActorsQuery" | "PersonsQuery" => {
                 Some(Self::Actors(Box::new(ActorsQuery::read(query)?)))
             }
-            _ => match Insight::parse(kind, &Json::Object(query.clone())) {
-                Some(insight) => Some(Self::Insight(Box::new(insight?))),
-                None => None,
+            _ if ACTORS_KINDS.contains(&kind) => {
+                Some(Self::Actors(Box::new(ActorsQuery::of_point(query)?)))
+            }
+            "WebVitalsQuery" => Some(Self::Insight(Box::new(read_vitals(query)?))),
+            _ => match Self::of_insights(kind, &Json::Object(query.clone()))? {
+                Some(parsed) => Some(parsed),
+                None => {
+                    LanguageQuery::parse(kind, query)?.map(|query| Self::Language(Box::new(query)))
+                }
             },
         })
     }
 
-    /// The insight of an insight query, or the source of an actors query.
-    pub fn insight_mut(&mut self) -> Option<&mut Insight> {
+    fn of_insights(kind: &str, query: &Json) -> Result<Option<Self>> {
+        if let Some(insight) = Insight::parse(kind, query) {
+            return Ok(Some(Self::Insight(Box::new(insight?))));
+        }
+        let parsed = StatementQuery::parse(kind, query).transpose()?;
+        Ok(parsed.map(|query| Self::Statement(Box::new(query))))
+    }
+
+    /// The data point that an actors or events query drills down into.
+    fn drill_down(&self) -> Option<&DrillDown> {
         match self {
-            Self::Insight(insight) => Some(insight),
-            Self::Actors(query) => query.source.as_mut().map(|(insight, _)| &mut **insight),
-            Self::Hogql(_) | Self::Events(_) => None,
+            Self::Events(query) => query.source.as_ref(),
+            Self::Actors(query) => query.source.as_ref(),
+            Self::Hogql(_) | Self::Insight(_) | Self::Statement(_) | Self::Language(_) => None,
+        }
+    }
+
+    /// The insight of an insight query, or the one that is drilled down into.
+    pub fn insight_mut(&mut self) -> Option<&mut Insight> {
+        let source = match self {
+            Self::Insight(insight) => return Some(insight),
+            Self::Events(query) => query.source.as_mut(),
+            Self::Actors(query) => query.source.as_mut(),
+            Self::Hogql(_) | Self::Statement(_) | Self::Language(_) => None,
+        };
+        source.map(|source| &mut *source.insight)
+    }
+
+    /// Applies a layer of filters to an insight; other kinds read the layers when they are planned.
+    pub fn apply_filters(&mut self, layer: &insights::Overrides) {
+        if let Self::Statement(query) = self {
+            return query.apply_filters(layer);
+        }
+        if let Some(insight) = self.insight_mut() {
+            insight.apply_filters(layer);
         }
     }
 
@@ -183,10 +223,21 @@ impl ParsedQuery {
     pub fn set_default_limit(&mut self, rows: u64) {
         match self {
             Self::Hogql(query) => query.default_limit = Some(rows),
-            Self::Events(query) => query.limit = query.limit.or(Some(rows)),
+            Self::Events(query) => query.set_default_limit(rows),
             Self::Actors(query) => query.set_default_limit(rows),
-            Self::Insight(_) => {}
+            Self::Statement(query) => query.set_default_limit(rows),
+            Self::Insight(_) | Self::Language(_) => {}
         }
+    }
+
+    /// The statement, if it may name variables, whose defaults it needs then.
+    pub fn statement_with_variables(&mut self) -> Option<&mut HogqlQuery> {
+        let statement: Option<&mut HogqlQuery> = match self {
+            Self::Hogql(query) => Some(query),
+            Self::Actors(query) => query.statement_mut(),
+            _ => None,
+        };
+        statement.filter(|statement| statement.mentions_variables())
     }
 
     /// Whether it is valid, apart from objects that it references.
@@ -196,6 +247,8 @@ impl ParsedQuery {
             Self::Events(query) => query.check(),
             Self::Insight(insight) => Ok(insight.check()?),
             Self::Actors(query) => query.check(),
+            Self::Statement(query) => Ok(query.check()?),
+            Self::Language(query) => query.check(),
         }
     }
 
@@ -203,45 +256,53 @@ impl ParsedQuery {
     pub fn check_syntax(&self) -> Result<()> {
         match self {
             Self::Hogql(query) => Ok(hogql::parse(&query.query).map(drop)?),
-            Self::Events(_) | Self::Insight(_) | Self::Actors(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 
     /// The actions that it references.
     pub fn actions(&self) -> BTreeSet<ActionId> {
-        let insight = match self {
-            Self::Hogql(_) => None,
-            Self::Events(query) => return query.action_id.map(ActionId).into_iter().collect(),
-            Self::Insight(insight) => Some(insight),
-            Self::Actors(query) => query.source.as_ref().map(|(insight, _)| insight),
+        let (insight, own) = match self {
+            Self::Insight(insight) => (Some(insight), None),
+            Self::Events(query) => (None, query.action_id()),
+            Self::Statement(query) => return query.actions().into_iter().collect(),
+            Self::Hogql(_) | Self::Actors(_) | Self::Language(_) => (None, None),
         };
+        let insight = insight.or(self.drill_down().map(|source| &source.insight));
         let named = insight.into_iter().flat_map(|insight| insight.actions());
-        named.map(ActionId).collect()
+        named.map(ActionId).chain(own).collect()
     }
 
     /// What the read view must hold. A HogQL statement may reference cohorts in its text or in the
     /// filters that are inserted into it, so any mention of "cohort" loads all of them.
     pub fn needs(&self, overrides: &Overrides) -> facts::Needs {
-        let text = match self {
-            Self::Hogql(query) => format!("{query:?}"),
-            Self::Events(query) => format!("{query:?}"),
+        let on_top = || format!("{:?}", overrides.filters);
+        let mentions = |text: String| text.to_ascii_lowercase().contains("cohort");
+        let all_cohorts = match self {
             Self::Insight(insight) => return insight.needs(),
-            Self::Actors(query) => {
-                let mut needs = match &query.source {
-                    Some((insight, _)) => insight.needs(),
-                    None => facts::Needs::default(),
-                };
-                needs.groups = true;
-                needs.all_cohorts |= query.mentions_cohorts();
-                return needs;
-            }
+            Self::Hogql(query) => mentions(format!("{query:?}")) || mentions(on_top()),
+            Self::Events(query) => query.mentions_cohorts() || mentions(on_top()),
+            Self::Actors(query) => query.mentions_cohorts(),
+            Self::Statement(query) => return query.needs(),
+            Self::Language(_) => return facts::Needs::default(),
         };
-        let on_top = format!("{:?}", overrides.filters);
-        let mentions = |text: &str| text.to_ascii_lowercase().contains("cohort");
-        let all_cohorts = mentions(&text) || mentions(&on_top);
-        let actions = self.actions();
-        facts::Needs { groups: true, all_cohorts, actions, ..facts::Needs::default() }
+        let source = self.drill_down();
+        let mut needs = source.map(|source| source.insight.needs()).unwrap_or_default();
+        needs.groups = true;
+        needs.all_cohorts |= all_cohorts;
+        needs.actions.extend(self.actions());
+        needs
     }
+}
+
+/// The insight in a `WebVitalsQuery`, which computes its result.
+fn read_vitals(query: &Map<String, Json>) -> Result<Insight> {
+    let mut query = query.clone();
+    let source = query.remove("source").unwrap_or_default();
+    WebQuery::check_vitals(&Json::Object(query))?;
+    let kind = source.get("kind").and_then(Json::as_str).unwrap_or_default();
+    let why = || Error::Parse("The source of a WebVitalsQuery is an insight query.".into());
+    Ok(Insight::parse(kind, &source).ok_or_else(why)??)
 }
 
 fn read<T: DeserializeOwned>(query: &Map<String, Json>) -> Result<Box<T>> {
@@ -297,5 +358,26 @@ mod tests {
                 assert!(read(kind, key, &other).is_err(), "{kind} {key} {other}");
             }
         }
+    }
+
+    /// Their answers are checked where the engines are (`cargo test -p sql corpus`).
+    #[test]
+    fn queries_as_clients_write_them_are_valid() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/insights");
+        let mut checked = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|end| end != "jsonl") {
+                continue;
+            }
+            for line in std::fs::read_to_string(&path).unwrap().lines() {
+                let entry: Json = serde_json::from_str(line).unwrap();
+                if entry["refused"].is_null() {
+                    check(&entry["query"]).unwrap_or_else(|error| panic!("{error}: {line}"));
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked >= 150, "{checked} queries");
     }
 }

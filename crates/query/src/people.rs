@@ -23,7 +23,7 @@ use crate::{Error, Result};
 const REPLAYED_ROWS: usize = 50_000;
 /// A checkpoint is due when this share of persons and distinct ids has changed. A smaller share writes
 /// more often, a larger one keeps more changes in memory.
-const CHANGED_SHARE: usize = 8;
+const CHANGED_SHARE: usize = 20;
 
 /// Identities on disk, for the queries of one server.
 #[derive(Clone, Debug)]

@@ -20,6 +20,11 @@ impl PersonScan {
         Self { persons, first_distinct_nos: OnceLock::new() }
     }
 
+    /// How many persons there are.
+    pub fn count(&self) -> u64 {
+        self.persons.iter().count() as u64
+    }
+
     fn after(&self, after: Option<PersonNo>, limit: usize) -> (Vec<u32>, Vec<PersonFacts>) {
         let first = after.map_or(0, |no| no.0 + 1);
         self.persons.from(first).take(limit).unzip()

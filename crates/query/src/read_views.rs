@@ -1,7 +1,7 @@
 //! Opens read views: a snapshot of a project's events joined with its persons, groups, cohorts and
 //! actions. Person indexes and groups are cached in memory, and follow the pipeline's changes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use catalog::{Catalog, Deleted, ProjectRow};
@@ -9,12 +9,13 @@ use facts::{
     ActionFacts, ActionMatcher, CohortFacts, Cohorts, ConditionCompiler, Groups, Needs,
     PathCleaning, PersonIndex, ReadView, Zone,
 };
-use hogql::Project;
+use hogql::{ActionSchema, Project};
 use insights::HogqlCompiler;
 use model::{ActionId, CohortId, ProjectId};
 use warehouse::{DenseIdSet, Predicate, Snapshot, Warehouse};
 
 use crate::Result;
+use crate::conditions::{Conditions, Rows};
 use crate::identities::IdentityCache;
 use crate::people::People;
 use crate::person_scan::PersonScan;
@@ -90,7 +91,11 @@ impl ReadViews {
         view.cohorts = Arc::new(self.cohorts(project.id, &needs).await?);
         view.actions = Arc::new(actions);
         needs.expressions.iter().for_each(|text| names.add_text(text));
-        let schema = self.hogql_project(project, &names).await?;
+        for action in view.actions.values() {
+            action.matcher.steps().for_each(|(step, _)| names.add(&serde_json::json!(step)));
+        }
+        let mut schema = self.hogql_project(project, &names).await?;
+        schema.actions = action_schemas(&view)?;
         view.expressions =
             Arc::new(HogqlCompiler::new(schema.clone()).with_cancellation(cancellation.clone()));
         Ok((view, schema))
@@ -122,7 +127,21 @@ impl ReadViews {
         }
     }
 
-    /// What HogQL resolves a statement against that uses these names.
+    /// What HogQL resolves a statement against that uses these names and actions.
+    pub async fn schema(
+        &self,
+        project: &ProjectRow,
+        names: &ReferencedNames,
+        actions: &BTreeSet<ActionId>,
+    ) -> Result<Project> {
+        let mut view = self.events_only(project);
+        let needs = Needs { actions: actions.iter().copied().collect(), ..Needs::default() };
+        view.actions = Arc::new(self.actions(&view, &needs).await?);
+        let mut schema = self.hogql_project(project, names).await?;
+        schema.actions = action_schemas(&view)?;
+        Ok(schema)
+    }
+
     async fn hogql_project(
         &self,
         project: &ProjectRow,
@@ -144,6 +163,8 @@ impl ReadViews {
             groups: groups.into_iter().map(|kind| (kind.name, kind.index)).collect(),
             properties,
             cohorts: cohorts.into_iter().map(|(id, name, _)| (id, name)).collect(),
+            actions: BTreeMap::new(),
+            objects: BTreeMap::new(),
         })
     }
 
@@ -190,6 +211,18 @@ impl ReadViews {
             members.extend(page.iter().map(|no| no.0));
         }
     }
+}
+
+/// The conditions of the view's actions.
+fn action_schemas(view: &ReadView) -> Result<BTreeMap<ActionId, ActionSchema>> {
+    let conditions = Conditions::new(view, Rows::Events);
+    let schema = |(id, action): (&ActionId, &ActionFacts)| -> Result<(ActionId, ActionSchema)> {
+        let steps = action.matcher.steps();
+        let steps = steps.map(|(step, filters)| conditions.of_step(step, filters));
+        let condition = hogql::build::any(steps.collect::<Result<_>>()?);
+        Ok((*id, ActionSchema { name: action.name.clone(), condition }))
+    };
+    view.actions.iter().map(schema).collect()
 }
 
 /// For views that evaluate no HogQL expressions.

@@ -1,16 +1,21 @@
 //! Property names that a query may reference, so that only their definitions are loaded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use hogql::ActionName;
 use serde_json::Value as Json;
 
 /// No property with a longer name is ever defined.
 const NAME_BYTES_MAX: usize = 200;
 
 /// A superset of the names that the query uses: every string, and every identifier and string
-/// literal of what may be an expression.
+/// literal of what may be an expression; and the actions that its expressions name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ReferencedNames(BTreeSet<String>);
+pub(crate) struct ReferencedNames {
+    names: BTreeSet<String>,
+    actions: BTreeSet<ActionName>,
+    object_tables: BTreeMap<&'static str, &'static str>,
+}
 
 impl ReferencedNames {
     pub fn of(json: &Json) -> Self {
@@ -40,16 +45,35 @@ impl ReferencedNames {
             self.insert(&format!("$feature/{text}"));
         }
         hogql::identifiers_and_strings(text).iter().for_each(|word| self.insert(word));
+        let folded = text.to_ascii_lowercase();
+        if folded.contains("matchesaction") {
+            self.actions.extend(hogql::called_actions(text));
+        }
+        if folded.contains("system") {
+            let tables = hogql::system::object_tables(text);
+            let tables = tables.filter_map(|table| Some((table.name, table.object()?)));
+            self.object_tables.extend(tables);
+        }
     }
 
     fn insert(&mut self, name: &str) {
-        if !name.is_empty() && name.len() <= NAME_BYTES_MAX && !self.0.contains(name) {
-            self.0.insert(name.to_owned());
+        if !name.is_empty() && name.len() <= NAME_BYTES_MAX && !self.names.contains(name) {
+            self.names.insert(name.to_owned());
         }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(String::as_str)
+        self.names.iter().map(String::as_str)
+    }
+
+    /// The tables of objects, each with the kind of its objects.
+    pub fn object_tables(&self) -> &BTreeMap<&'static str, &'static str> {
+        &self.object_tables
+    }
+
+    /// The actions named in `matchesAction()`.
+    pub fn actions(&self) -> &BTreeSet<ActionName> {
+        &self.actions
     }
 }
 

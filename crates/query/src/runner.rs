@@ -5,6 +5,8 @@ mod access;
 mod background;
 mod behavioral_cohorts;
 mod cache;
+mod language;
+mod objects;
 mod result;
 
 use std::collections::BTreeSet;
@@ -26,6 +28,7 @@ use background::Background;
 pub use background::{QueryRun, QueryStatus};
 pub use behavioral_cohorts::check_behavioral_filter;
 use cache::ResultCache;
+use objects::ObjectRows;
 pub use result::QueryResult;
 
 use crate::parse::{Overrides, ParsedQuery, Unwrapped, read_filters, unwrap};
@@ -37,6 +40,7 @@ use crate::{Error, Result};
 /// Saved insights that wrap each other.
 const SAVED_MAX: usize = 2;
 const ONLY_ITSELF: &str = "The query only names itself.";
+const NOT_RUN: &str = "a query about the language is not run";
 
 /// Limits of one query, and of the queries that run concurrently.
 #[derive(Clone, Copy, Debug)]
@@ -83,17 +87,18 @@ pub enum Refresh {
 }
 
 impl Refresh {
+    pub(crate) const MODES: [(&str, Self); 7] = [
+        ("blocking", Self::Blocking),
+        ("async", Self::Async),
+        ("lazy_async", Self::LazyAsync),
+        ("force_blocking", Self::ForceBlocking),
+        ("force_async", Self::ForceAsync),
+        ("force_cache", Self::ForceCache),
+        ("async_except_on_cache_miss", Self::AsyncExceptOnCacheMiss),
+    ];
+
     pub fn parse(word: &str) -> Option<Self> {
-        Some(match word {
-            "blocking" => Self::Blocking,
-            "async" => Self::Async,
-            "lazy_async" => Self::LazyAsync,
-            "force_blocking" => Self::ForceBlocking,
-            "force_async" => Self::ForceAsync,
-            "force_cache" => Self::ForceCache,
-            "async_except_on_cache_miss" => Self::AsyncExceptOnCacheMiss,
-            _ => return None,
-        })
+        Self::MODES.into_iter().find(|(name, _)| *name == word).map(|(_, mode)| mode)
     }
 }
 
@@ -112,6 +117,8 @@ pub struct QueryRequest {
     pub visibility: Visibilities,
     /// Saved objects that the query belongs to: an insight, and the dashboard that shows it.
     pub objects: Vec<(ObjectKind, i64)>,
+    /// The kinds of objects that the statement may read as `system` tables, by their scopes.
+    pub readable: BTreeSet<&'static str>,
 }
 
 impl QueryRequest {
@@ -125,6 +132,7 @@ impl QueryRequest {
             default_limit: None,
             visibility,
             objects: Vec::new(),
+            readable: BTreeSet::new(),
         }
     }
 }
@@ -167,8 +175,10 @@ struct PreparedQuery {
     overrides: Overrides,
     query: Json,
     key: String,
-    /// Actions that the caller may not view; the query treats them as missing.
-    hidden: BTreeSet<ActionId>,
+    names: ReferencedNames,
+    /// The actions it references that the caller may view; to the query, others are missing.
+    actions: BTreeSet<ActionId>,
+    rows: Arc<ObjectRows>,
     referenced: ReferencedObjects,
 }
 
@@ -195,6 +205,9 @@ impl QueryRunner {
     pub async fn run(&self, project: &ProjectRow, request: QueryRequest) -> Result<QueryResponse> {
         let inner = &self.0;
         let prepared = inner.prepare(project, &request).await?;
+        if let ParsedQuery::Language(query) = &prepared.parsed {
+            return inner.answer_language(project, &prepared, query).await;
+        }
         let now = inner.catalog.clock().now();
         let cached = inner.cache.get(&prepared.key);
         let is_fresh = |result: &Arc<QueryResult>| match request.refresh {
@@ -348,12 +361,28 @@ impl Inner {
         }
         if let Some(insight) = parsed.insight_mut() {
             insight.set_path_cleaning(&project.settings.path_cleaning_filters());
-            layers.iter().for_each(|layer| insight.apply_filters(layer));
         }
-        let hidden = self.hidden_actions(project.id, &parsed, &request.visibility).await?;
-        let visible = parsed.actions().into_iter().filter(|id| !hidden.contains(id));
-        visible.for_each(|id| referenced.add(ObjectKind::Action, id.0));
+        layers.iter().for_each(|layer| parsed.apply_filters(layer));
+        if let ParsedQuery::Statement(query) = &mut parsed
+            && query.wants_actions()
+        {
+            query.set_actions(self.goals(project.id, &request.visibility).await?);
+        }
+        let mut variable_defaults = None;
+        if let Some(statement) = parsed.statement_with_variables() {
+            statement.variable_defaults =
+                self.catalog.insight_variables().defaults(project.id).await?;
+            variable_defaults = Some(statement.variable_defaults.clone());
+        }
         let query = Json::Object(fields);
+        let mut names = ReferencedNames::of(&query);
+        let layers = overrides.filters.iter().chain([&overrides.variables]);
+        layers.flat_map(|layer| layer.values()).for_each(|value| names.add(value));
+        let mut actions = self.referenced_actions(project.id, &parsed, &names).await?;
+        let hidden = self.hidden_actions(project.id, &actions, &request.visibility).await?;
+        actions.retain(|id| !hidden.contains(id));
+        actions.iter().for_each(|id| referenced.add(ObjectKind::Action, id.0));
+        let rows = self.object_rows(project, &names, request, &mut referenced).await?;
         let [week_start_day, test_account_filters, path_cleaning_filters] =
             project.settings.result_cache_key();
         let parts = serde_json::json!([
@@ -361,17 +390,29 @@ impl Inner {
             query,
             overrides.filters,
             overrides.variables,
+            variable_defaults,
             request.default_limit,
+            actions,
             project.timezone,
             week_start_day,
             test_account_filters,
             path_cleaning_filters,
             hidden,
+            rows,
         ]);
         let hash = Sha256::digest(parts.to_string());
         let key = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
         let key = format!("cache_{key}");
-        Ok(PreparedQuery { parsed, overrides, query, key, hidden, referenced })
+        Ok(PreparedQuery {
+            parsed,
+            overrides,
+            query,
+            key,
+            names,
+            actions,
+            rows: Arc::new(rows),
+            referenced,
+        })
     }
 
     async fn compute(
@@ -382,7 +423,13 @@ impl Inner {
     ) -> Result<(Arc<QueryResult>, MemoryCharge)> {
         let permit = Arc::new(self.permits.acquire(project.id).await?);
         let memory = self.pool.tracker(self.limits.memory_bytes);
-        let resources = RunResources { permit, memory: memory.clone(), cancel };
+        let resources = RunResources {
+            permit,
+            memory: memory.clone(),
+            cancel,
+            time_max: self.limits.timeout,
+            admission: self.admission.clone(),
+        };
         let computed = self.compute_within(project, prepared, &resources).await;
         // Memory that other queries hold may be free on a retry; the query's own limit is not.
         computed.map_err(|error| match error {
@@ -399,15 +446,15 @@ impl Inner {
     ) -> Result<(Arc<QueryResult>, MemoryCharge)> {
         let started = Instant::now();
         let mut needs = prepared.parsed.needs(&prepared.overrides);
-        needs.actions.retain(|id| !prepared.hidden.contains(id));
-        let mut names = ReferencedNames::of(&prepared.query);
-        let layers = prepared.overrides.filters.iter().chain([&prepared.overrides.variables]);
-        layers.flat_map(|layer| layer.values()).for_each(|value| names.add(value));
+        needs.actions = prepared.actions.iter().copied().collect();
+        let mut names = prepared.names.clone();
         SEARCHED_PROPERTIES.iter().for_each(|name| names.add_text(name));
         let cancellation = eval::Cancellation::new(resources.cancel.flag.clone())
             .with_deadline(started + self.limits.timeout)
             .with_memory(resources.memory.clone());
-        let (view, schema) = self.read_views.open(project, &needs, names, &cancellation).await?;
+        let (view, mut schema) =
+            self.read_views.open(project, &needs, names, &cancellation).await?;
+        schema.objects = (*prepared.rows).clone();
         let view = Arc::new(view);
         let hogql = |schema: &hogql::Project| {
             HogqlCompiler::new(schema.clone()).with_cancellation(cancellation.clone())
@@ -417,25 +464,42 @@ impl Inner {
             ParsedQuery::Insight(insight) => {
                 self.run_insight(insight, &view, hogql(&schema), resources).await?
             }
+            ParsedQuery::Statement(query) => {
+                let statement = query.to_hogql(&view)?;
+                let plan = hogql::resolve(&statement, "", &schema, None)?;
+                let rows = self.run_sql(&plan, &view, resources).await?.rows;
+                QueryResult::of_statement(query.result_of_rows(&view, rows)?, statement.to_string())
+            }
             ParsedQuery::Hogql(query) => {
                 let plan = query.plan(&prepared.overrides, &schema, &view)?;
                 let rows = self.run_sql(&plan, &view, resources).await?;
                 QueryResult::of_hogql(&query.query, &plan, rows)
             }
             ParsedQuery::Events(query) => {
-                let plan = query.plan(&prepared.overrides, &schema, &view)?;
-                let filtered = query.restrict_to_action(view.clone())?;
+                let counted = match query.source.clone() {
+                    None => None,
+                    Some(source) => {
+                        let hogql = hogql(&schema);
+                        let run = move |view: &ReadView, limits: &insights::QueryLimits| {
+                            source.events(view, limits, &hogql)
+                        };
+                        Some(self.run_on_thread(&view, resources, run).await?)
+                    }
+                };
+                let plan = query.plan(&prepared.overrides, &schema, &view, counted.as_ref())?;
+                let filtered = query.restrict(view.clone(), counted)?;
                 let rows = self.run_sql(&plan.plan, &filtered, resources).await?;
                 QueryResult::of_events(&plan, rows, &view)
             }
+            // Answered without a run.
+            ParsedQuery::Language(_) => return Err(Error::Internal(NOT_RUN.into())),
             ParsedQuery::Actors(query) => {
-                let actors = match &query.source {
+                let actors = match query.source.clone() {
                     None => None,
-                    Some((insight, point)) => {
-                        let (insight, point) = (insight.clone(), point.clone());
+                    Some(source) => {
                         let hogql = hogql(&schema);
                         let run = move |view: &ReadView, limits: &insights::QueryLimits| {
-                            insight.actors(view, limits, Some(&hogql), &point)
+                            source.actors(view, limits, &hogql)
                         };
                         Some(self.run_on_thread(&view, resources, run).await?)
                     }
@@ -446,7 +510,7 @@ impl Inner {
             }
         };
         drop(guard);
-        result.finish(prepared, project, started.elapsed(), view.now);
+        result.finish(prepared, project, started.elapsed(), &view);
         let mut reserved = resources.memory.charge();
         if !reserved.set(RESULT_COPIES * result.bytes()) {
             return Err(Error::MemoryLimit);
@@ -463,7 +527,8 @@ impl Inner {
         resources: &RunResources<'_>,
     ) -> Result<sql::ResultSet> {
         let Limits { timeout, memory_bytes, .. } = self.limits;
-        let limits = sql::Limits { timeout, memory_bytes, threads: THREADS };
+        let limits =
+            sql::Limits { timeout, memory_bytes, threads: THREADS, paths: sql::Paths::ALL };
         let (memory, permit) = (resources.memory.clone(), resources.permit.clone());
         tokio::select! {
             rows = sql::run_within(plan, view, &limits, memory, permit) => Ok(rows?),
@@ -480,9 +545,14 @@ impl Inner {
     ) -> Result<QueryResult> {
         let insight = insight.clone();
         let run = move |view: &ReadView, limits: &insights::QueryLimits| {
-            insight.run_with(view, limits, Some(&hogql))
+            let result = insight.run_with(view, limits, Some(&hogql))?;
+            Ok((result, insight.hogql_text(view)))
         };
-        Ok(QueryResult::of_insight(self.run_on_thread(view, resources, run).await?))
+        let (result, statement) = self.run_on_thread(view, resources, run).await?;
+        let statement = statement.inspect_err(|why| {
+            tracing::debug!(error = %why, "insight has no HogQL");
+        });
+        Ok(QueryResult::of_insight(result, statement.ok()))
     }
 
     /// Runs an insight's scan on a thread that may block, within the limits.
@@ -492,12 +562,12 @@ impl Inner {
         resources: &RunResources<'_>,
         run: impl FnOnce(&ReadView, &insights::QueryLimits) -> insights::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let deadline = Instant::now() + self.limits.timeout;
+        let deadline = Instant::now() + resources.time_max;
         let cancelled = resources.cancel.flag.clone();
         let limits =
             insights::QueryLimits::new(Some(deadline), cancelled, self.limits.memory_bytes)
                 .with_memory(resources.memory.clone())
-                .with_admission(&self.admission);
+                .with_admission(&resources.admission);
         let view = view.clone();
         let computed = spawn_query(resources.permit.clone(), move || run(&view, &limits)).await?;
         if resources.cancel.flag.load(Ordering::SeqCst) {
@@ -520,6 +590,9 @@ struct RunResources<'a> {
     permit: Arc<OwnedSemaphorePermit>,
     memory: MemoryTracker,
     cancel: &'a Cancel,
+    /// Of a scan on a thread.
+    time_max: Duration,
+    admission: AdmissionControl,
 }
 
 /// Person properties that an actors query's `search` reads.

@@ -22,6 +22,7 @@ impl AggregateFn {
             Math::Min => Self::Min,
             Math::Max => Self::Max,
             Math::Median => Self::Quantile(0.5),
+            Math::P25 => Self::Quantile(0.25),
             Math::P75 => Self::Quantile(0.75),
             Math::P90 => Self::Quantile(0.9),
             Math::P95 => Self::Quantile(0.95),

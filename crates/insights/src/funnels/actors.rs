@@ -1,16 +1,26 @@
-//! Drill-down of funnels.
+//! Drill-down of funnels: to actors and to events.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use facts::ReadView;
+use hashbrown::HashSet;
+use warehouse::Predicate;
 
-use super::count::{ActorProgress, FunnelOutput};
+use super::count::{ActorProgress, Attribution, FunnelDrillDown, FunnelOutput};
 use super::{FunnelsQuery, shape};
 use crate::actors::{Actor, DataPoint, InsightActors};
+use crate::counted_events::{CountedEvents, RowColumns, RowTest};
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
+use crate::query::date_range::Period;
+use crate::scan::ActorSource;
+use crate::scan::breakdown::{BreakdownPlan, BreakdownSegment, CohortSlice, NO_VALUE};
 use crate::scan::context::QueryContext;
 use crate::{Error, Result};
+
+/// Timestamp, actor, and the breakdown value where it decides.
+type StepEvent = (i64, u32, u32);
 
 impl FunnelsQuery {
     pub(crate) fn actors(
@@ -20,33 +30,112 @@ impl FunnelsQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<InsightActors> {
-        let (rules, output) = (self.rules()?, self.output()?);
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
+        let actors = self.actor_source(&context)?;
+        let (progress, _) =
+            self.progress(&context, &period, &actors, point, FunnelDrillDown::Actors)?;
+        let counted: BTreeSet<u32> = progress.iter().map(|progress| progress.actor).collect();
+        InsightActors::new(&actors, counted.into_iter().map(|actor| Actor::of((actor, 0))))
+    }
+
+    /// The events with which the counted actors completed the steps: up to the step of the data point,
+    /// and for drop-offs all that they completed.
+    pub(crate) fn events(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+        point: &DataPoint,
+    ) -> Result<CountedEvents> {
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
+        let actors = self.actor_source(&context)?;
+        let (progress, plan) =
+            self.progress(&context, &period, &actors, point, FunnelDrillDown::Events)?;
+        let last = match (self.output()?, point.funnel_step) {
+            (FunnelOutput::Trend { to, .. }, _) => to + 1,
+            _ if !point.funnel_custom_steps.is_empty() => usize::MAX,
+            (_, Some(step)) if step < 0 => usize::MAX,
+            (_, step) => usize::try_from(step.unwrap_or(1)).unwrap_or(usize::MAX),
+        };
+        let every = self.attribution()? == Attribution::Every;
+        let (breakdown, slice) = match plan {
+            // A conversion consists of events of one value only.
+            BreakdownPlan::Values(breakdown) if every => (Some(Arc::new(breakdown)), None),
+            BreakdownPlan::Values(_) | BreakdownPlan::NoBreakdown => (None, None),
+            BreakdownPlan::Cohorts(slices) => (None, members(slices, point)),
+        };
+        let mut by_step: Vec<HashSet<StepEvent>> = vec![HashSet::new(); self.spec.series.len()];
+        for progress in &progress {
+            let value = if breakdown.is_some() { progress.value } else { NO_VALUE };
+            for (step, time) in progress.steps.iter().take(last) {
+                by_step[*step].insert((*time, progress.actor, value));
+            }
+        }
+        let actors = Arc::new(actors);
+        let mut parts = Vec::new();
+        for (selection, counted) in self.selections(&context)?.into_iter().zip(by_step) {
+            if counted.is_empty() {
+                continue;
+            }
+            let mut memory = limits.reserve();
+            memory.resize(counted.allocation_size())?;
+            let (actors, breakdown) = (Some(actors.clone()), breakdown.clone());
+            let columns = RowColumns { actors, breakdown, ..RowColumns::default() };
+            let test = RowTest::of_rows(view, columns, move |rows, row| {
+                counted.contains(&(rows.times[row], rows.actor(row), rows.value(row)))
+            });
+            let selection = selection.and(slice.clone());
+            let range = (period.from, period.to);
+            parts.push(CountedEvents::of(&selection, range, Some(test.charged(memory))));
+        }
+        Ok(CountedEvents::any(parts))
+    }
+
+    /// The progress of the actors that the data point counts, and how the result is broken down.
+    fn progress(
+        &self,
+        context: &QueryContext<'_>,
+        period: &Period,
+        actors: &ActorSource,
+        point: &DataPoint,
+        drill_down: FunnelDrillDown,
+    ) -> Result<(Vec<ActorProgress>, BreakdownPlan)> {
+        let (rules, output) = (self.rules()?, self.output()?);
         let start = &point.funnel_trends_entrance_period_start;
-        let bucket = point.bucket(&context, start, &period.buckets)?;
+        let bucket = point.bucket(context, start, &period.buckets)?;
         let dropped = point.funnel_trends_drop_off.unwrap_or(false);
         let steps = steps(point, rules.steps)?;
-        let fits = |progress: &&ActorProgress| match output {
+        let fits = |progress: &ActorProgress| match output {
             FunnelOutput::Trend { to, .. } => {
                 bucket.is_none_or(|bucket| bucket == progress.bucket)
                     && dropped != (progress.level > to)
             }
             _ => steps.contains(&progress.level),
         };
-        let actors = self.actor_source(&context)?;
-        let (counted, _) = self.count(&context, &period, &rules, &actors, true)?;
-        let segments = counted.segments.iter();
+        let (counted, plan) = self.count(context, period, &rules, actors, drill_down)?;
+        let segments = counted.segments.into_iter();
         let segments = segments.filter(|(segment, _)| point.is_value(&shape::names(segment).1));
-        let progress = segments.flat_map(|(_, counts)| &counts.actors).filter(fits);
-        let progress: BTreeSet<u32> = progress.map(|progress| progress.actor).collect();
-        InsightActors::new(&actors, progress.into_iter().map(|actor| Actor::of((actor, 0))))
+        let progress = segments.flat_map(|(_, counts)| counts.actors).filter(fits);
+        Ok((progress.collect(), plan))
     }
+}
+
+/// The members of the cohorts that the data point names: only their events count. None for everybody.
+fn members(slices: Vec<CohortSlice>, point: &DataPoint) -> Option<Predicate> {
+    let named = |slice: &CohortSlice| {
+        let id = slice.id.map(|id| id.0);
+        point.is_value(&BreakdownSegment::Cohort(id, String::new()).json())
+    };
+    let named: Option<Vec<Predicate>> =
+        slices.into_iter().filter(named).map(|slice| slice.predicate).collect();
+    named.map(Predicate::Any)
 }
 
 /// The numbers of completed steps that the data point includes: `2` means at least two, `-2` means
 /// exactly one (dropped off before the second).
-fn steps(point: &DataPoint, last: usize) -> Result<Vec<usize>> {
+pub(super) fn steps(point: &DataPoint, last: usize) -> Result<Vec<usize>> {
     if !point.funnel_custom_steps.is_empty() {
         return Ok(point.funnel_custom_steps.clone());
     }

@@ -54,11 +54,21 @@ pub(crate) struct FunnelCounts {
 }
 
 /// Steps that an actor completed, and the bucket in which it entered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ActorProgress {
     pub actor: u32,
     pub level: usize,
     pub bucket: usize,
+    /// The breakdown value of the conversion.
+    pub value: u32,
+    /// For [`FunnelDrillDown::Events`]: steps and their timestamps, in order of completion.
+    pub steps: Vec<(usize, i64)>,
+}
+
+impl ActorProgress {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.steps.capacity() * size_of::<(usize, i64)>()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -80,8 +90,16 @@ pub(crate) struct Counter<'a> {
     pub breakdown: Option<&'a Breakdown>,
     /// The cohort of a breakdown by cohorts.
     pub slice: Option<Predicate>,
-    /// Whether to collect actors for drill-down, not only count them.
-    pub collect_actors: bool,
+    pub drill_down: FunnelDrillDown,
+}
+
+/// What to collect besides the counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FunnelDrillDown {
+    No,
+    Actors,
+    /// Actors, and the timestamps at which they completed steps.
+    Events,
 }
 
 impl FunnelCounts {
@@ -250,20 +268,19 @@ impl<'a> Counter<'a> {
                     if conversion.level <= from || step_matcher.excludes(&conversion, events) {
                         continue;
                     }
-                    let counts = by_value.entry(value(&conversion)).or_default();
+                    let value = value(&conversion);
+                    let counts = by_value.entry(value).or_default();
                     if counts.buckets.is_empty() {
                         counts.buckets = vec![(0, 0); self.period.buckets.len()];
                         *bytes += counts.bytes();
                     }
                     counts.buckets[bucket].0 += 1;
                     counts.buckets[bucket].1 += u64::from(conversion.level > to);
-                    if self.collect_actors {
-                        counts.actors.push(ActorProgress {
-                            actor: events[0].actor,
-                            level: conversion.level,
-                            bucket,
-                        });
-                        *bytes += size_of::<ActorProgress>();
+                    if self.drill_down != FunnelDrillDown::No {
+                        let actor = events[0].actor;
+                        let progress = self.progress(actor, &conversion, bucket, value);
+                        *bytes += progress.bytes();
+                        counts.actors.push(progress);
                     }
                 }
             }
@@ -272,17 +289,15 @@ impl<'a> Counter<'a> {
                 if conversion.level == 0 || step_matcher.excludes(&conversion, events) {
                     return Ok(());
                 }
-                let counts = by_value.entry(value(&conversion)).or_default();
+                let value = value(&conversion);
+                let counts = by_value.entry(value).or_default();
                 counts.levels.resize(self.rules.steps, 0);
                 counts.seconds.resize(self.rules.steps, Vec::new());
                 counts.levels[conversion.level - 1] += 1;
-                if self.collect_actors {
-                    counts.actors.push(ActorProgress {
-                        actor: events[0].actor,
-                        level: conversion.level,
-                        bucket: 0,
-                    });
-                    *bytes += size_of::<ActorProgress>();
+                if self.drill_down != FunnelDrillDown::No {
+                    let progress = self.progress(events[0].actor, &conversion, 0, value);
+                    *bytes += progress.bytes();
+                    counts.actors.push(progress);
                 }
                 match self.output {
                     FunnelOutput::Times { from, to } if conversion.level > to => {
@@ -313,6 +328,20 @@ impl<'a> Counter<'a> {
         let Some(breakdown_value) = breakdown_value else { return Some(NO_VALUE) };
         let equal = at_time(events, breakdown_value.time).iter().filter(some).map(value);
         Some(first_by_text(breakdown, value(breakdown_value), equal))
+    }
+
+    fn progress(
+        &self,
+        actor: u32,
+        conversion: &Conversion,
+        bucket: usize,
+        value: u32,
+    ) -> ActorProgress {
+        let steps = match self.drill_down {
+            FunnelDrillDown::Events => conversion.steps(self.rules),
+            FunnelDrillDown::No | FunnelDrillDown::Actors => Vec::new(),
+        };
+        ActorProgress { actor, level: conversion.level, bucket, value, steps }
     }
 
     fn value_at_step(&self, conversion: &Conversion, events: &[ActorEvent]) -> u32 {

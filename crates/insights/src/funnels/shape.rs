@@ -11,9 +11,9 @@ use crate::query::spec::Node;
 use crate::scan::context::{QueryContext, json_number, node_id, node_type};
 
 /// Largest automatic number of bins.
-const BINS_MAX: usize = 60;
+pub(super) const BINS_MAX: usize = 60;
 /// Bin width in seconds when all conversion times are equal.
-const WIDTH: i64 = 60;
+pub(super) const WIDTH: i64 = 60;
 
 pub(crate) struct Shape<'a> {
     pub context: &'a QueryContext<'a>,
@@ -35,30 +35,63 @@ fn number(number: Option<f64>) -> Json {
     number.map_or(Json::Null, json_number)
 }
 
-impl Shape<'_> {
-    pub fn steps(&self, found: &FunnelResult) -> Json {
-        let whole = found.segments.first().map(|(_, counts)| counts.clone()).unwrap_or_default();
-        Json::Array(self.funnel(&whole).into_iter().map(Json::Object).collect())
+/// One step of a funnel: how many actors reached it, and how long they took from the step before, in
+/// seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StepSummary {
+    pub reached: u64,
+    pub mean: Option<f64>,
+    pub median: Option<f64>,
+}
+
+impl FunnelCounts {
+    pub fn summaries(&self, steps: usize) -> Vec<StepSummary> {
+        let summary = |step: usize| {
+            let seconds = self.seconds.get(step).filter(|_| step > 0);
+            let seconds = seconds.map(Vec::as_slice).unwrap_or_default();
+            let reached = self.levels.iter().skip(step).sum();
+            StepSummary { reached, mean: mean(seconds), median: median(seconds) }
+        };
+        (0..steps).map(summary).collect()
+    }
+}
+
+impl FunnelResult {
+    /// The counts of a result that is not broken down.
+    pub fn whole(&self) -> FunnelCounts {
+        self.segments.first().map(|(_, counts)| counts.clone()).unwrap_or_default()
     }
 
-    pub fn broken_down(&self, found: &FunnelResult) -> Json {
-        let funnel = |(segment, counts): &(FunnelSegment, FunnelCounts)| {
+    pub fn summaries(&self, steps: usize) -> Vec<(FunnelSegment, Vec<StepSummary>)> {
+        let of = |(segment, counts): &(FunnelSegment, FunnelCounts)| {
+            (segment.clone(), counts.summaries(steps))
+        };
+        self.segments.iter().map(of).collect()
+    }
+}
+
+impl Shape<'_> {
+    /// A step without a summary was reached by nobody.
+    pub fn steps(&self, summaries: &[StepSummary]) -> Json {
+        Json::Array(self.funnel(summaries).into_iter().map(Json::Object).collect())
+    }
+
+    pub fn broken_down(&self, segments: &[(FunnelSegment, Vec<StepSummary>)]) -> Json {
+        let funnel = |(segment, summaries): &(FunnelSegment, Vec<StepSummary>)| {
             let (name, value) = names(segment);
             let with = |mut step: Map<String, Json>| {
                 step.insert("breakdown".into(), name.clone());
                 step.insert("breakdown_value".into(), value.clone());
                 Json::Object(step)
             };
-            Json::Array(self.funnel(counts).into_iter().map(with).collect())
+            Json::Array(self.funnel(summaries).into_iter().map(with).collect())
         };
-        Json::Array(found.segments.iter().map(funnel).collect())
+        Json::Array(segments.iter().map(funnel).collect())
     }
 
-    fn funnel(&self, counts: &FunnelCounts) -> Vec<Map<String, Json>> {
+    fn funnel(&self, summaries: &[StepSummary]) -> Vec<Map<String, Json>> {
         let step = |(order, node): (usize, &Node)| {
-            let reached: u64 = counts.levels.iter().skip(order).sum();
-            let seconds = counts.seconds.get(order).filter(|_| order > 0);
-            let seconds = seconds.map(Vec::as_slice).unwrap_or_default();
+            let summary = summaries.get(order).copied().unwrap_or_default();
             let unordered = self.rules.order == Order::Unordered;
             let name = match (unordered, order) {
                 (false, _) => self.context.name(node),
@@ -73,10 +106,10 @@ impl Shape<'_> {
             step.insert("custom_name".into(), json!(custom));
             step.insert("order".into(), json!(order));
             step.insert("people".into(), json!([]));
-            step.insert("count".into(), json!(reached));
+            step.insert("count".into(), json!(summary.reached));
             step.insert("type".into(), json!(node_type(node)));
-            step.insert("average_conversion_time".into(), number(mean(seconds)));
-            step.insert("median_conversion_time".into(), number(median(seconds)));
+            step.insert("average_conversion_time".into(), number(summary.mean));
+            step.insert("median_conversion_time".into(), number(summary.median));
             step.insert("converted_people_url".into(), Json::Null);
             step.insert("dropped_people_url".into(), Json::Null);
             step

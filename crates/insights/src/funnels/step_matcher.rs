@@ -51,6 +51,22 @@ impl Conversion {
         conversion.times[0] = at;
         conversion
     }
+
+    /// The completed steps and their timestamps, in order of completion.
+    pub fn steps(&self, rules: &Rules) -> Vec<(usize, i64)> {
+        match rules.order {
+            Order::Ordered | Order::Strict => {
+                self.times[..self.level].iter().copied().enumerate().collect()
+            }
+            Order::Unordered => {
+                let completed = self.by_step.iter().copied().enumerate();
+                let completed = completed.filter(|(_, time)| *time != i64::MIN);
+                let mut completed: Vec<(usize, i64)> = completed.collect();
+                completed.sort_by_key(|(_, time)| *time);
+                completed
+            }
+        }
+    }
 }
 
 fn step(event: &ActorEvent) -> u32 {

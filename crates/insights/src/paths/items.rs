@@ -32,13 +32,13 @@ pub(crate) struct PathItems {
     texts: StringInterner,
 }
 
-fn compile(pattern: &str) -> Result<Regex> {
+pub(super) fn compile(pattern: &str) -> Result<Regex> {
     let built = RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).build();
     built.map_err(|why| Error::Invalid(format!("Invalid regex: {why}")))
 }
 
 /// Compiles a pattern in which `*` matches any string.
-fn grouping(pattern: &str) -> Result<(Regex, String)> {
+pub(super) fn grouping(pattern: &str) -> Result<(Regex, String)> {
     let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
     Ok((compile(&format!("(?s)^{}$", parts.join(".*")))?, pattern.to_owned()))
 }

@@ -5,7 +5,7 @@ use hashbrown::HashSet;
 use crate::scan::actor_events::ActorEvent;
 
 /// A longer gap between events ends a path.
-const SESSION_GAP_MICROS: i64 = 30 * 60 * 1_000_000;
+pub(super) const SESSION_GAP_MICROS: i64 = 30 * 60 * 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Edge {
@@ -25,12 +25,12 @@ pub(crate) struct PathBounds {
     pub gap: u32,
 }
 
-/// Calls `each` with every edge and its duration in microseconds. `order` ranks items for ties.
+/// Calls `each` with every edge and the timestamps of its ends. `order` ranks items for ties.
 pub(crate) fn walk(
     events: &[ActorEvent],
     order: &[u32],
     bounds: &PathBounds,
-    mut each: impl FnMut(Edge, i64),
+    mut each: impl FnMut(Edge, [i64; 2]),
 ) {
     let mut events = events.to_vec();
     events.sort_unstable_by_key(|event| (event.time, order[event.tag as usize]));
@@ -41,7 +41,7 @@ pub(crate) fn walk(
         let Some(path) = bounds.apply(&path) else { continue };
         for (at, pair) in path.windows(2).enumerate() {
             let edge = Edge { step: at + 1, from: pair[0].0, to: pair[1].0 };
-            each(edge, pair[1].1 - pair[0].1);
+            each(edge, [pair[0].1, pair[1].1]);
         }
     }
 }
@@ -102,8 +102,8 @@ mod tests {
         let events: Vec<ActorEvent> = minutes.iter().map(event).collect();
         let order: Vec<u32> = (0..100).collect();
         let mut edges = Vec::new();
-        walk(&events, &order, bounds, |edge, micros| {
-            edges.push((edge.step, edge.from, edge.to, micros / MINUTE));
+        walk(&events, &order, bounds, |edge, [from, to]| {
+            edges.push((edge.step, edge.from, edge.to, (to - from) / MINUTE));
         });
         edges
     }

@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan as _, Zoned};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{Error, Result};
@@ -9,9 +10,10 @@ use crate::{Error, Result};
 /// Time buckets of one query.
 pub(crate) const BUCKETS_MAX: usize = 10_000;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Interval {
+    Second,
     Minute,
     Hour,
     #[default]
@@ -23,6 +25,7 @@ pub enum Interval {
 impl Interval {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
+            Self::Second => "second",
             Self::Minute => "minute",
             Self::Hour => "hour",
             Self::Day => "day",
@@ -33,6 +36,7 @@ impl Interval {
 
     fn span(self, count: i64) -> Span {
         match self {
+            Self::Second => count.seconds(),
             Self::Minute => count.minutes(),
             Self::Hour => count.hours(),
             Self::Day => count.days(),
@@ -72,6 +76,7 @@ impl Calendar {
         let minute = i64::from(local.minute()) * 60_000_000;
         let day = || local.start_of_day();
         let start = match interval {
+            Interval::Second => return Ok(at - nanos),
             Interval::Minute => return Ok(at - second - nanos),
             Interval::Hour => return Ok(at - minute - second - nanos),
             Interval::Day => day(),
@@ -108,7 +113,7 @@ impl Calendar {
     fn next(&self, start: i64, interval: Interval) -> Result<i64> {
         let next = self.plus(start, interval, 1)?;
         match interval {
-            Interval::Minute | Interval::Hour => Ok(next),
+            Interval::Second | Interval::Minute | Interval::Hour => Ok(next),
             // Where clocks skip midnight a day starts late; align the next one to its own midnight.
             _ => self.start(next, interval),
         }
@@ -131,7 +136,7 @@ impl Calendar {
     /// `2024-01-05`, or `2024-01-05 14:00:00` for less than a day.
     pub fn day_text(&self, at: i64, interval: Interval) -> Result<String> {
         let format = match interval {
-            Interval::Minute | Interval::Hour => "%Y-%m-%d %H:%M:%S",
+            Interval::Second | Interval::Minute | Interval::Hour => "%Y-%m-%d %H:%M:%S",
             _ => "%Y-%m-%d",
         };
         Ok(self.local(at)?.strftime(format).to_string())
@@ -140,6 +145,7 @@ impl Calendar {
     /// `5-Jan-2024`, `5-Jan 14:00` or `Jan 2024`.
     pub fn label(&self, at: i64, interval: Interval) -> Result<String> {
         let format = match interval {
+            Interval::Second => "%-d-%b %H:%M:%S",
             Interval::Minute | Interval::Hour => "%-d-%b %H:%M",
             Interval::Day | Interval::Week => "%-d-%b-%Y",
             Interval::Month => "%b %Y",

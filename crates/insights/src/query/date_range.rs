@@ -80,11 +80,11 @@ impl DateResolver {
         }
         match interval {
             // A date without a time means the whole day.
-            Interval::Hour | Interval::Minute if is_date(text) => {
+            Interval::Hour | Interval::Minute | Interval::Second if is_date(text) => {
                 self.calendar.end(to, Interval::Day)
             }
             Interval::Hour if !starts_as_date(text) => self.calendar.end(to, Interval::Hour),
-            Interval::Hour | Interval::Minute => Ok(to),
+            Interval::Hour | Interval::Minute | Interval::Second => Ok(to),
             _ => self.calendar.end(to, Interval::Day),
         }
     }
@@ -128,6 +128,7 @@ impl DateResolver {
             (Interval::Month, _) => (-units).months(),
             (Interval::Hour, _) => (-units).hours(),
             (Interval::Minute, _) => (-units).minutes(),
+            (Interval::Second, _) => (-units).seconds(),
         })
     }
 }
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn dates_become_whole_units() {
         let dates = dates("2024-01-10T14:30:15Z", "UTC");
-        use Interval::{Day, Hour, Minute, Month, Week};
+        use Interval::{Day, Hour, Minute, Month, Second, Week};
         for (from, to, interval, expected) in [
             ("", "", Day, "2024-01-03T00:00:00Z 2024-01-10T23:59:59.999999Z 8"),
             ("-7d", "", Day, "2024-01-03T00:00:00Z 2024-01-10T23:59:59.999999Z 8"),
@@ -219,6 +220,7 @@ mod tests {
             ("-24h", "", Hour, "2024-01-09T14:30:15Z 2024-01-10T14:59:59.999999Z 25"),
             ("-24h", "", Day, "2024-01-09T14:30:15Z 2024-01-10T23:59:59.999999Z 2"),
             ("-1h", "", Minute, "2024-01-10T13:30:00Z 2024-01-10T14:30:15Z 61"),
+            ("-1M", "", Second, "2024-01-10T14:29:15Z 2024-01-10T14:30:15Z 61"),
             (
                 "2024-01-01",
                 "2024-01-01T05:30:00",

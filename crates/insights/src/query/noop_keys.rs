@@ -6,6 +6,10 @@
 
 use serde_json::{Map, Value as Json};
 
+use DisplayOption::{
+    Customizations, Flag, GoalLines, Lifecycles, Number, Numbers, Text, Texts, Unlisted, Word,
+};
+
 /// Object name, in the tables below, of series nodes, retention entities and breakdowns.
 const NODE: &str = "node";
 const ENTITIES: &[&str] = &["targetEntity", "returningEntity"];
@@ -14,109 +18,147 @@ const NODE_LISTS: &[&str] = &["series", "nodes", "exclusions", "breakdowns"];
 /// Objects with user-defined keys: null may be a value.
 const OPAQUE: &[&str] = &["properties", "fixedProperties", "values", "variables"];
 
-/// Display options, by the object that has them.
-const DISPLAY_ONLY: &[(&str, &[&str])] = &[
-    (NODE, &["response", "version", "limit", "orderBy", "uuid", "order"]),
+/// Display options, by the object that has them. The server stores them for clients.
+pub(crate) const DISPLAY_ONLY: &[(&str, &[(&str, DisplayOption)])] = &[
+    (
+        NODE,
+        &[
+            ("response", Unlisted),
+            ("version", Unlisted),
+            ("limit", Unlisted),
+            ("orderBy", Unlisted),
+            ("uuid", Unlisted),
+            ("order", Unlisted),
+        ],
+    ),
     (
         "trendsFilter",
         &[
-            "aggregationAxisFormat",
-            "aggregationAxisPostfix",
-            "aggregationAxisPrefix",
-            "confidenceLevel",
-            "decimalPlaces",
-            "detailedResultsAggregationType",
-            "excludeBoxPlotOutliers",
-            "goalLines",
-            "hiddenLegendIndexes",
-            "hidden_legend_indexes",
-            "hideWeekends",
-            "legendPosition",
-            "metricChangeDecreaseColor",
-            "metricChangeIncreaseColor",
-            "metricColorByDirection",
-            "metricLineDecreaseColor",
-            "metricLineIncreaseColor",
-            "metricShowChange",
-            "metricSummary",
-            "minDecimalPlaces",
-            "movingAverageIntervals",
-            "resultCustomizationBy",
-            "resultCustomizations",
-            "showAlertThresholdLines",
-            "showAnnotations",
-            "showConfidenceIntervals",
-            "showLabelsOnSeries",
-            "showLegend",
-            "showMovingAverage",
-            "showMultipleYAxes",
-            "showPercentStackView",
-            "showTrendLines",
-            "showValuesOnSeries",
-            "stackBreakdownValues",
-            "xAxisLabel",
-            "yAxisLabel",
-            "yAxisScaleType",
+            (
+                "aggregationAxisFormat",
+                Word(&[
+                    "numeric",
+                    "duration",
+                    "duration_ms",
+                    "percentage",
+                    "percentage_scaled",
+                    "currency",
+                    "short",
+                ]),
+            ),
+            ("aggregationAxisPostfix", Text),
+            ("aggregationAxisPrefix", Text),
+            ("confidenceLevel", Number),
+            ("decimalPlaces", Number),
+            ("detailedResultsAggregationType", Word(&["total", "average", "median"])),
+            ("excludeBoxPlotOutliers", Flag),
+            ("goalLines", GoalLines),
+            ("hiddenLegendIndexes", Numbers),
+            ("hidden_legend_indexes", Numbers),
+            ("hideWeekends", Flag),
+            ("legendPosition", Text),
+            ("metricChangeDecreaseColor", Text),
+            ("metricChangeIncreaseColor", Text),
+            ("metricColorByDirection", Flag),
+            ("metricLineDecreaseColor", Text),
+            ("metricLineIncreaseColor", Text),
+            ("metricShowChange", Flag),
+            ("metricSummary", Text),
+            ("minDecimalPlaces", Number),
+            ("movingAverageIntervals", Number),
+            ("resultCustomizationBy", Word(&["value", "position"])),
+            ("resultCustomizations", Customizations),
+            ("showAlertThresholdLines", Flag),
+            ("showAnnotations", Flag),
+            ("showConfidenceIntervals", Flag),
+            ("showLabelsOnSeries", Flag),
+            ("showLegend", Flag),
+            ("showMovingAverage", Flag),
+            ("showMultipleYAxes", Flag),
+            ("showPercentStackView", Flag),
+            ("showTrendLines", Flag),
+            ("showValuesOnSeries", Flag),
+            ("stackBreakdownValues", Flag),
+            ("xAxisLabel", Text),
+            ("yAxisLabel", Text),
+            ("yAxisScaleType", Word(&["linear", "log10"])),
         ],
     ),
     (
         "funnelsFilter",
         &[
-            "breakdownSorting",
-            "funnelStepReference",
-            "goalLines",
-            "hiddenLegendBreakdowns",
-            "layout",
-            "legendPosition",
-            "resultCustomizations",
-            "showAnnotations",
-            "showLegend",
-            "showTrendLines",
-            "showValuesOnSeries",
+            ("breakdownSorting", Text),
+            ("funnelStepReference", Word(&["total", "previous"])),
+            ("goalLines", GoalLines),
+            ("hiddenLegendBreakdowns", Texts),
+            ("layout", Word(&["horizontal", "vertical"])),
+            ("legendPosition", Text),
+            ("resultCustomizations", Customizations),
+            ("showAnnotations", Flag),
+            ("showLegend", Flag),
+            ("showTrendLines", Flag),
+            ("showValuesOnSeries", Flag),
             // Selects PostHog's implementation, not the result.
-            "useUdf",
+            ("useUdf", Flag),
         ],
     ),
     (
         "retentionFilter",
         &[
-            "cohortLabelStartIndex",
-            "dashboardDisplay",
-            "display",
-            "goalLines",
-            "meanRetentionCalculation",
-            "retentionReference",
-            "selectedInterval",
-            "showMean",
-            "showTrendLines",
+            ("cohortLabelStartIndex", Number),
+            ("dashboardDisplay", Word(&["table_only", "graph_only", "all"])),
+            ("display", Text),
+            ("goalLines", GoalLines),
+            ("meanRetentionCalculation", Word(&["simple", "weighted", "none"])),
+            ("retentionReference", Word(&["total", "previous"])),
+            ("selectedInterval", Number),
+            ("showMean", Flag),
+            ("showTrendLines", Flag),
         ],
     ),
     (
         "lifecycleFilter",
         &[
-            "legendPosition",
-            "showLegend",
-            "showPercentagesOnSeries",
-            "showValuesOnSeries",
-            "stacked",
-            "toggledLifecycles",
+            ("legendPosition", Text),
+            ("showLegend", Flag),
+            ("showPercentagesOnSeries", Flag),
+            ("showValuesOnSeries", Flag),
+            ("stacked", Flag),
+            ("toggledLifecycles", Lifecycles),
         ],
     ),
     (
         "stickinessFilter",
         &[
-            "display",
-            "hiddenLegendIndexes",
-            "legendPosition",
-            "resultCustomizationBy",
-            "resultCustomizations",
-            "showLegend",
-            "showMultipleYAxes",
-            "showValuesOnSeries",
+            ("display", Text),
+            ("hiddenLegendIndexes", Numbers),
+            ("legendPosition", Text),
+            ("resultCustomizationBy", Word(&["value", "position"])),
+            ("resultCustomizations", Customizations),
+            ("showLegend", Flag),
+            ("showMultipleYAxes", Flag),
+            ("showValuesOnSeries", Flag),
         ],
     ),
-    ("pathsFilter", &["showSidebar"]),
+    ("pathsFilter", &[("showSidebar", Flag)]),
 ];
+
+/// The shape of a display option, as the API documents it. It is not checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DisplayOption {
+    Flag,
+    Number,
+    Numbers,
+    Text,
+    Texts,
+    Word(&'static [&'static str]),
+    GoalLines,
+    Lifecycles,
+    /// By series or breakdown value.
+    Customizations,
+    /// Accepted, but not documented.
+    Unlisted,
+}
 
 /// Unsupported keys: object, key, and the default at which PostHog behaves as if the key were absent.
 /// An object is compared after its own no-op keys are stripped.
@@ -160,9 +202,9 @@ pub fn strip_noop_keys(kind: &str, query: &mut Map<String, Json>) {
 }
 
 fn is_noop(object: &str, key: &str, value: &Json) -> bool {
-    let of = |name: &&(&str, &[&str])| name.0 == object;
+    let mut options = DISPLAY_ONLY.iter().filter(|(name, _)| *name == object);
     value.is_null()
-        || DISPLAY_ONLY.iter().find(of).is_some_and(|(_, keys)| keys.contains(&key))
+        || options.any(|(_, options)| options.iter().any(|(name, _)| *name == key))
         || DEFAULTS.iter().any(|(name, known, default)| {
             *name == object && *known == key && is_default(value, default)
         })
@@ -235,7 +277,7 @@ mod tests {
     #[test]
     fn display_options_are_accepted_with_any_value_and_unknown_keys_only_as_null() {
         for (object, keys) in DISPLAY_ONLY {
-            for key in *keys {
+            for (key, _) in *keys {
                 let taken = read(object, key, json!("anything"));
                 assert!(taken.is_ok(), "{object}.{key}: {taken:?}");
             }

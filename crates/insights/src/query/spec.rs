@@ -1,5 +1,6 @@
 //! The JSON shape of insight queries, as clients send them.
 
+use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value as Json};
@@ -22,12 +23,13 @@ const BASE: &[&str] = &[
 ];
 
 /// The keys that all kinds of insight share.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Base {
     #[serde(rename = "dateRange")]
     pub date_range: DateRange,
     /// A list of property filters, or a group of them.
+    #[schemars(with = "Option<model::json_shapes::PropertyFilters>")]
     pub properties: Json,
     #[serde(rename = "filterTestAccounts")]
     pub filter_test_accounts: bool,
@@ -38,7 +40,7 @@ pub struct Base {
     pub aggregation_group_type_index: Option<usize>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DateRange {
     pub date_from: Option<String>,
@@ -47,7 +49,8 @@ pub struct DateRange {
     pub explicit_date: Option<bool>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "SeriesKind")]
 pub enum NodeKind {
     #[default]
     #[serde(rename = "EventsNode")]
@@ -59,17 +62,22 @@ pub enum NodeKind {
 }
 
 /// A series: which events it selects, and how they are counted.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(rename = "SeriesNode")]
 pub struct Node {
     pub kind: NodeKind,
     /// None for all events.
     pub event: Option<String>,
+    /// Of an action.
+    #[schemars(with = "Option<model::json_shapes::IdOrDigits>")]
     pub id: Option<Json>,
     pub name: Option<String>,
     pub custom_name: Option<String>,
+    #[schemars(with = "Option<model::json_shapes::PropertyFilters>")]
     pub properties: Json,
     #[serde(rename = "fixedProperties")]
+    #[schemars(with = "Option<model::json_shapes::PropertyFilters>")]
     pub fixed_properties: Json,
     pub nodes: Vec<Node>,
     pub operator: Option<String>,
@@ -88,10 +96,11 @@ pub struct Node {
     pub optional_in_funnel: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum MathPropertyType {
     #[default]
-    #[serde(rename = "event_properties")]
+    // The second name is that of PostHog's picker.
+    #[serde(rename = "event_properties", alias = "numerical_event_properties")]
     Event,
     #[serde(rename = "person_properties")]
     Person,
@@ -99,7 +108,7 @@ pub enum MathPropertyType {
     Session,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Math {
     #[default]
@@ -116,6 +125,9 @@ pub enum Math {
     Min,
     Max,
     Median,
+    /// Of box plots.
+    #[serde(skip)]
+    P25,
     P75,
     P90,
     P95,
@@ -131,11 +143,13 @@ pub enum Math {
     Hogql,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakdownFilter {
     /// A property name, or one or several cohort ids.
+    #[schemars(with = "Option<model::json_shapes::BreakdownProperty>")]
     pub breakdown: Json,
+    #[schemars(with = "Option<model::json_shapes::BreakdownType>")]
     pub breakdown_type: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub breakdowns: Vec<BreakdownSpec>,
@@ -148,14 +162,18 @@ pub struct BreakdownFilter {
     pub breakdown_normalize_url: bool,
     /// Accepted and ignored; dashboards send it.
     #[serde(rename = "breakdown_path_cleaning")]
+    #[schemars(with = "Option<bool>")]
     _path_cleaning: IgnoredAny,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Breakdown")]
 pub struct BreakdownSpec {
+    #[schemars(with = "Option<model::json_shapes::BreakdownProperty>")]
     pub property: Json,
     #[serde(rename = "type")]
+    #[schemars(with = "Option<model::json_shapes::BreakdownType>")]
     pub kind: Option<String>,
     pub group_type_index: Option<usize>,
     pub histogram_bin_count: Option<usize>,
@@ -182,7 +200,7 @@ fn filters<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Js
     if fits { Ok(sent) } else { Err(why()) }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompareFilter {
     pub compare: bool,
@@ -190,8 +208,9 @@ pub struct CompareFilter {
 }
 
 /// Filter overrides of a dashboard or a request.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "FilterOverrides")]
 pub struct Overrides {
     pub date_from: Option<String>,
     pub date_to: Option<String>,
@@ -199,6 +218,7 @@ pub struct Overrides {
     pub explicit_date: Option<bool>,
     /// A list of property filters, or a group of them.
     #[serde(deserialize_with = "filters")]
+    #[schemars(with = "Option<model::json_shapes::PropertyFilters>")]
     pub properties: Json,
     pub breakdown_filter: Option<BreakdownFilter>,
     pub interval: Option<Interval>,
@@ -254,6 +274,16 @@ fn both(own: Json, other: Json) -> Json {
         group => group,
     };
     serde_json::json!({ "type": "AND", "values": [group(own), group(other)] })
+}
+
+/// A query without its kind and the keys that have no effect.
+pub(crate) fn without_always(json: &Json) -> Result<Map<String, Json>> {
+    let Json::Object(query) = json else {
+        return Err(Error::Parse("A query is an object.".into()));
+    };
+    let mut query = query.clone();
+    query.retain(|key, value| !value.is_null() && !ALWAYS.contains(&key.as_str()));
+    Ok(query)
 }
 
 /// Parses a query strictly, into the shared keys and those of its kind.

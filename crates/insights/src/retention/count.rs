@@ -1,16 +1,17 @@
 //! Groups actors by the interval in which they start, and counts how many return later.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use warehouse::Predicate;
+use warehouse::{DenseIdSet, Predicate};
 
 use crate::actors::Actor;
+use crate::counted_events::{CountedEvents, RowColumns, RowTest};
 use crate::query::calendar::Buckets;
 use crate::query::spec::Node;
 use crate::scan::activity::ActivityBitmap;
 use crate::scan::actor_events::ActorEvents;
-use crate::scan::breakdown::BreakdownSegment;
-use crate::scan::breakdown::{Breakdown, NO_VALUE};
+use crate::scan::breakdown::{Breakdown, BreakdownSegment, NO_VALUE, ValueSet};
 use crate::scan::context::{EventSelection, QueryContext};
 use crate::scan::first_events::FirstEvents;
 use crate::scan::{ActorSource, Rows, Scan};
@@ -37,7 +38,7 @@ pub(crate) struct Counter<'a> {
     pub context: &'a QueryContext<'a>,
     pub rows: &'a Buckets,
     pub intervals: usize,
-    pub actors: &'a ActorSource,
+    pub actors: &'a Arc<ActorSource>,
     pub target: &'a Node,
     pub returning: &'a Node,
     pub starts: StartRule,
@@ -46,6 +47,15 @@ pub(crate) struct Counter<'a> {
     pub occurrences: u64,
     /// The cohort of a breakdown by cohorts.
     pub slice: Option<Predicate>,
+}
+
+/// A cell of a table: actors that start in `row` with one of the values, and return `later` intervals
+/// later.
+pub(crate) struct TableCell {
+    pub row: usize,
+    pub later: usize,
+    pub breakdown: Option<Breakdown>,
+    pub values: ValueSet,
 }
 
 /// For each row the number of actors that returned in each interval.
@@ -106,18 +116,72 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Drill-down: actors that start in `row` with a value that `includes` accepts, and return `later`
-    /// intervals later.
-    pub fn actors(
-        &self,
-        row: usize,
-        later: usize,
-        breakdown: Option<&Breakdown>,
-        includes: &dyn Fn(u32) -> bool,
-    ) -> Result<Vec<Actor>> {
+    /// Drill-down: the actors that a cell counts.
+    pub fn actors(&self, cell: &TableCell) -> Result<Vec<Actor>> {
+        self.actors_of(cell, &self.returned()?)
+    }
+
+    /// Drill-down: the start events of the actors that a cell counts, and those by which they returned.
+    pub fn events(&self, cell: TableCell) -> Result<CountedEvents> {
         let returned = self.returned()?;
+        let actors = self.actors_of(&cell, &returned)?;
+        let counted: Arc<DenseIdSet> =
+            Arc::new(actors.into_iter().map(|actor| actor.actor_no).collect());
+        let TableCell { row, later, breakdown, values } = cell;
+        let QueryContext { view, limits, .. } = self.context;
+        let columns = || RowColumns { actors: Some(self.actors.clone()), ..RowColumns::default() };
+
+        let selection = self.selection(self.target)?;
+        let range = (self.rows.starts[row], self.rows.end_of(row) - 1);
+        // The first event within the row is the actor's first of all: the actor starts there.
+        let firsts = match self.starts {
+            StartRule::Any => None,
+            StartRule::FirstMatching | StartRule::FirstEver => {
+                let scan = self.context.scan(selection.filter(range.0, range.1));
+                Some(FirstEvents::scan(&Scan { actors: Some(self.actors), ..scan })?)
+            }
+        };
+        let mut memory = limits.reserve();
+        memory.resize(counted.serialized_size() + firsts.as_ref().map_or(0, FirstEvents::bytes))?;
+        let started = counted.clone();
+        let breakdown = breakdown.map(Arc::new);
+        let test = RowTest::of_rows(
+            view,
+            RowColumns { breakdown, ..columns() },
+            move |rows: &Rows<'_>, row| {
+                let (actor, time) = (rows.actor(row), rows.times[row]);
+                started.contains(actor)
+                    && values.contains(rows.value(row))
+                    && firsts.as_ref().is_none_or(|firsts| firsts.time(actor) == Some(time))
+            },
+        );
+        let mut parts = vec![CountedEvents::of(&selection, range, Some(test.charged(memory)))];
+
+        if later > 0 && row + later < self.rows.len() {
+            let first = row + later;
+            let last = match self.returns {
+                ReturnRule::Within => first,
+                ReturnRule::OnOrAfter => self.rows.len() - 1,
+            };
+            let range = (self.rows.starts[first], self.rows.end_of(last) - 1);
+            let mut memory = limits.reserve();
+            memory.resize(returned.bytes())?;
+            let buckets = self.rows.clone();
+            let test = RowTest::of_rows(view, columns(), move |rows, row| {
+                let (actor, bucket) = (rows.actor(row), buckets.of(rows.times[row]));
+                counted.contains(actor) && bucket.is_some_and(|bucket| returned.has(actor, bucket))
+            });
+            let selection = self.selection(self.returning)?;
+            parts.push(CountedEvents::of(&selection, range, Some(test.charged(memory))));
+        }
+        Ok(CountedEvents::any(parts))
+    }
+
+    fn actors_of(&self, cell: &TableCell, returned: &ActivityBitmap) -> Result<Vec<Actor>> {
+        let TableCell { row, later, values, .. } = cell;
+        let row = *row;
         let mut started: BTreeSet<u32> = BTreeSet::new();
-        match (self.starts, breakdown) {
+        match (self.starts, &cell.breakdown) {
             (StartRule::Any, None) => {
                 let selection = self.selection(self.target)?;
                 let activity = ActivityBitmap::scan(
@@ -135,18 +199,19 @@ impl<'a> Counter<'a> {
                     Some(breakdown) => self.all_starts(breakdown)?,
                     None => self.first_starts(None)?,
                 };
-                let own =
-                    starts.iter().filter(|(value, at, _)| *at as usize == row && includes(*value));
+                let own = starts
+                    .iter()
+                    .filter(|(value, at, _)| *at as usize == row && values.contains(*value));
                 started.extend(own.map(|(.., actor)| *actor));
             }
         }
         let actor = |actor_no: u32| {
-            let retained = |at: &usize| self.is_retained(&returned, actor_no, row, *at);
+            let retained = |at: &usize| self.is_retained(returned, actor_no, row, *at);
             let appearances: Vec<usize> = (0..self.intervals).filter(retained).collect();
             Actor { actor_no, appearances, ..Actor::default() }
         };
         let started = started.into_iter().map(actor);
-        Ok(started.filter(|actor| actor.appearances.contains(&later)).collect())
+        Ok(started.filter(|actor| actor.appearances.contains(later)).collect())
     }
 
     pub fn whole(&self) -> Result<Table> {

@@ -8,7 +8,7 @@ mod segment;
 mod top_values;
 
 pub(crate) use cohorts::{CohortSlice, cohorts};
-pub(crate) use segment::BreakdownSegment;
+pub(crate) use segment::{BreakdownSegment, ValueSet};
 pub(crate) use top_values::{BELOW_CUTOFF, TopValueSketch, without_breakdown};
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +42,7 @@ pub(crate) const NO_VALUE: u32 = 0;
 /// of an event's tag.
 const VALUES_MAX: usize = 1 << 24;
 const DIMENSIONS_MAX: usize = 3;
-const LIMIT: usize = 25;
+pub(crate) const LIMIT: usize = 25;
 const LIMIT_MAX: usize = 1_000;
 
 /// How a result is broken down.
@@ -91,7 +91,7 @@ struct Combinations {
     parts: Vec<[u32; DIMENSIONS_MAX]>,
 }
 
-fn list(json: &Json) -> Vec<&Json> {
+pub(crate) fn list(json: &Json) -> Vec<&Json> {
     match json {
         Json::Array(all) => all.iter().collect(),
         Json::Null => Vec::new(),

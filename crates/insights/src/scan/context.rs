@@ -62,6 +62,11 @@ impl EventSelection {
         self
     }
 
+    /// None for all names.
+    pub fn names(&self) -> Option<&BTreeSet<String>> {
+        self.events.as_ref()
+    }
+
     /// Names and predicate as one predicate.
     pub fn as_predicate(&self) -> Predicate {
         let named = self.events.clone().map(|events| {
@@ -93,14 +98,19 @@ impl<'a> QueryContext<'a> {
         base: &'a Base,
         hogql: Option<&'a HogqlCompiler>,
     ) -> Result<Self> {
-        let dates = DateResolver::new(view);
-        let mut context = Self { view, limits, dates, base, hogql, common_filter: None };
+        let mut context = Self { hogql, ..Self::unfiltered(view, limits, base) };
         let test_accounts = match base.filter_test_accounts {
             true => view.test_accounts()?.predicate(view)?,
             false => None,
         };
         context.common_filter = all([context.condition(&base.properties)?, test_accounts]);
         Ok(context)
+    }
+
+    /// Without the common filters, which may need facts that are not loaded: for names and dates.
+    pub fn unfiltered(view: &'a ReadView, limits: &'a QueryLimits, base: &'a Base) -> Self {
+        let dates = DateResolver::new(view);
+        Self { view, limits, dates, base, hogql: None, common_filter: None }
     }
 
     pub fn condition(&self, filters: &Json) -> Result<Option<Predicate>> {
@@ -158,6 +168,7 @@ impl<'a> QueryContext<'a> {
             actors: None,
             breakdown: None,
             keys: Vec::new(),
+            uuids: false,
         }
     }
 
@@ -179,7 +190,7 @@ impl<'a> QueryContext<'a> {
 }
 
 /// Validates the shape of a node.
-fn check(node: &Node) -> Result<()> {
+pub(crate) fn check(node: &Node) -> Result<()> {
     match node.kind {
         NodeKind::Events => Ok(()),
         NodeKind::Actions => action_id(node).map(drop),

@@ -30,7 +30,7 @@ pub(crate) fn read(context: &QueryContext<'_>, text: &str) -> Result<Source> {
 }
 
 /// The column that an expression names: `properties.x`, `properties['x']`, `event`, `distinct_id`.
-fn key(text: &str) -> Result<ColumnKey> {
+pub(crate) fn key(text: &str) -> Result<ColumnKey> {
     let text = text.trim();
     let group = text.strip_prefix("$group_").and_then(|index| index.parse().ok());
     if let Some(index) = group.filter(|index| *index < warehouse::GROUP_TYPES) {

@@ -231,7 +231,8 @@ impl Sessions {
         let property = field.property().map(|name| ColumnKey::Property(name.to_owned()));
         let keys = std::iter::once(ColumnKey::Event).chain(property).collect();
         let filter = EventSelection::all().filter(from, to);
-        let scan = Scan { view, limits, filter, actors: Some(&ids), breakdown: None, keys };
+        let scan =
+            Scan { view, limits, filter, actors: Some(&ids), breakdown: None, keys, uuids: false };
         let new = || (SessionScan::default(), limits.reserve());
         let each = |(own, reservation): &mut (SessionScan, MemoryReservation<'_>),
                     rows: &Rows<'_>| {

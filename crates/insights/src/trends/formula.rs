@@ -1,5 +1,8 @@
 //! Formulas over series, such as `A / B * 100`.
 
+use hogql::ast::{BinaryOp, Expr};
+use hogql::build::{binary, call, number};
+
 use crate::{Error, Result};
 
 const CHARS_MAX: usize = 1_000;
@@ -49,7 +52,37 @@ impl Formula {
     }
 }
 
+impl Formula {
+    /// The formula over expressions for its series. Division by zero gives 0.
+    pub fn to_expr(&self, series: &impl Fn(usize) -> Expr) -> Expr {
+        self.0.to_expr(series)
+    }
+}
+
 impl Node {
+    fn to_expr(&self, series: &impl Fn(usize) -> Expr) -> Expr {
+        match self {
+            Self::Number(value) => number(*value),
+            Self::Series(at) => series(*at),
+            Self::Minus(node) => call("negate", vec![node.to_expr(series)]),
+            Self::Join(operator, left, right) => {
+                let (left, right) = (left.to_expr(series), right.to_expr(series));
+                let or_zero = |op, left, right: Expr| {
+                    let is_zero = binary(BinaryOp::Equal, right.clone(), number(0.0));
+                    call("if", vec![is_zero, number(0.0), binary(op, left, right)])
+                };
+                match operator {
+                    Operator::Plus => binary(BinaryOp::Add, left, right),
+                    Operator::Minus => binary(BinaryOp::Subtract, left, right),
+                    Operator::Times => binary(BinaryOp::Multiply, left, right),
+                    Operator::Over => or_zero(BinaryOp::Divide, left, right),
+                    Operator::Modulo => or_zero(BinaryOp::Modulo, left, right),
+                    Operator::Power => call("pow", vec![left, right]),
+                }
+            }
+        }
+    }
+
     fn of(&self, series: &[f64]) -> f64 {
         match self {
             Self::Number(number) => *number,

@@ -410,27 +410,34 @@ impl SeriesQuery<'_> {
         }))
     }
 
+    /// The property that the math aggregates, and what it is a property of.
+    pub(super) fn math_property(&self) -> Result<(&str, MathPropertyType)> {
+        let name = self.node.math_property.as_deref().filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| Error::invalid("This math needs a math_property."))?;
+        Ok(match name {
+            "$session_duration" => (name, MathPropertyType::Session),
+            _ => (name, self.node.math_property_type),
+        })
+    }
+
     fn numbers(
         &self,
         selection: &EventSelection,
         breakdown: Option<&Breakdown>,
         aggregate: AggregateFn,
     ) -> Result<Lines> {
-        let name = self.node.math_property.as_deref().filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| Error::invalid("This math needs a math_property."))?;
-        let of_session = self.node.math_property_type == MathPropertyType::Session;
-        if name == "$session_duration" || of_session {
-            return self.of_sessions(selection, breakdown, aggregate, name);
-        }
+        let (name, source) = self.math_property()?;
         let mut scan = self.scan(selection, breakdown);
         let persons = &self.context.view.persons;
-        let person_column = match self.node.math_property_type {
+        let person_column = match source {
             MathPropertyType::Event => {
                 scan.keys = vec![ColumnKey::Property(name.to_owned())];
                 None
             }
             MathPropertyType::Person => Some(persons.column(name)),
-            MathPropertyType::Session => None,
+            MathPropertyType::Session => {
+                return self.of_sessions(selection, breakdown, aggregate, name);
+            }
         };
         let read = |memo: &mut DictionaryMemo<f64>, rows: &Rows<'_>| {
             let of = |value: Value<'_>| number(value).unwrap_or(f64::NAN);

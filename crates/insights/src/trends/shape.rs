@@ -46,16 +46,31 @@ impl Shape<'_> {
         formulas: &[(Formula, String)],
         series: usize,
     ) -> Result<Json> {
+        let data = |side: ComparedPeriod, segment: &BreakdownSegment, formula: usize| {
+            let in_period: Vec<&SeriesResult<'_>> =
+                found.iter().filter(|found| found.side == side).collect();
+            Ok(self.combine(&in_period, segment, &formulas[formula].0, series))
+        };
+        self.formula_items(found, formulas, data)
+    }
+
+    /// `data` gives the numbers of a segment for the formula with this index.
+    pub fn formula_items(
+        &self,
+        found: &[SeriesResult<'_>],
+        formulas: &[(Formula, String)],
+        data: impl Fn(ComparedPeriod, &BreakdownSegment, usize) -> Result<Vec<f64>>,
+    ) -> Result<Json> {
         let mut items = Vec::new();
         for side in [ComparedPeriod::Single, ComparedPeriod::Current, ComparedPeriod::Previous] {
             let in_period: Vec<&SeriesResult<'_>> =
                 found.iter().filter(|found| found.side == side).collect();
             let Some(period) = in_period.first().map(|found| found.period) else { continue };
             let segments = segments(&in_period);
-            for (formula, name) in formulas {
+            for (formula, (_, name)) in formulas.iter().enumerate() {
                 let mut lines: Vec<Line> = Vec::new();
                 for segment in &segments {
-                    let data = self.combine(&in_period, segment, formula, series);
+                    let data = data(side, segment, formula)?;
                     lines.push(Line { segment: segment.clone(), data });
                 }
                 let weight = |line: &Line| self.display_mode.weight(&line.data);

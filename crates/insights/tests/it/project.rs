@@ -8,15 +8,18 @@ use facts::{
     PersonIndex, ReadView, Zone,
 };
 use insights::{
-    DataPoint, Error, HogqlCompiler, Insight, InsightActors, InsightResult, QueryLimits,
+    DataPoint, Error, HogqlCompiler, Insight, InsightActors, InsightResult, QueryLimits, schema,
 };
 use model::definition::{PropertyOwner, PropertyType};
 use model::person::{DistinctNo, PersonNo};
 use model::{ActionId, Clock, CohortId, ProjectId, Timestamp};
+use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 use uuid::Uuid;
-use warehouse::{EventRow, Settings, Warehouse};
+use warehouse::{
+    ABSENT, Column, ColumnKey, EventRow, Filter, Projection, Settings, Value, Warehouse,
+};
 
 pub const PROJECT: ProjectId = ProjectId(1);
 const MEMORY_BYTES_MAX: usize = 256 << 20;
@@ -193,6 +196,8 @@ impl Project {
             groups: [("company".to_owned(), 0)].into(),
             properties: [(amount, PropertyType::Numeric)].into(),
             cohorts: Default::default(),
+            actions: Default::default(),
+            objects: Default::default(),
         })
     }
 
@@ -209,12 +214,39 @@ impl Project {
         insight.actors(&self.view(), &limits(), Some(&self.hogql()), &point)
     }
 
+    /// The events of a data point, with `keys` as strings. Checks that the time range and the names leave
+    /// out none of them.
+    pub fn counted_events(
+        &self,
+        query: &Json,
+        point: &Json,
+        keys: &[ColumnKey],
+    ) -> Result<Vec<CountedEvent>, Error> {
+        let kind = query["kind"].as_str().unwrap();
+        let insight = Insight::parse(kind, query).unwrap()?;
+        let read = DataPoint::read(point.clone())?;
+        let view = self.view();
+        let counted = insight.events(&view, &limits(), Some(&self.hogql()), &read)?;
+        let narrow = Filter {
+            after: Some(Timestamp::from_micros(counted.from.as_micros() - 1)),
+            before: Some(Timestamp::from_micros(counted.to.as_micros() + 1)),
+            events: counted.names,
+            predicate: Some(counted.predicate),
+            ..Filter::default()
+        };
+        let wide = Filter { predicate: narrow.predicate.clone(), ..Filter::default() };
+        let found = select(&view, &narrow, keys);
+        assert_eq!(found, select(&view, &wide, keys), "{query} at {point}");
+        Ok(found)
+    }
+
     /// Runs twice, on rows in memory and on the same rows in segments, and compares.
     pub fn run(&self, query: Json) -> Json {
         let found = self.try_run(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
         self.warehouse.flush().unwrap();
         let stored = self.try_run(&query).unwrap();
         assert_eq!(found.results, stored.results, "{query}");
+        check_documented_shape(&query, &found.results);
         found.results
     }
 
@@ -224,6 +256,54 @@ impl Project {
             other => panic!("{query}: {other:?}"),
         }
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CountedEvent {
+    pub uuid: [u8; 16],
+    pub actor: u32,
+    /// None where the event has no value, or an empty one.
+    pub texts: Vec<Option<String>>,
+}
+
+fn select(view: &ReadView, filter: &Filter, keys: &[ColumnKey]) -> Vec<CountedEvent> {
+    let columns = Projection { keys: keys.to_vec(), uuids: true, ..Projection::default() };
+    let mut found = Vec::new();
+    for range in view.events.scan_ranges(filter).unwrap() {
+        let batch = range.read(filter, &columns).unwrap();
+        let text = |column: &Column, row: usize| match column.codes[row] {
+            ABSENT => None,
+            code => match column.dictionary.get(code) {
+                Value::Text(text) | Value::Number(text) if !text.is_empty() => {
+                    Some(text.to_owned())
+                }
+                _ => None,
+            },
+        };
+        found.extend((0..batch.rows).map(|row| CountedEvent {
+            uuid: batch.uuids[row],
+            actor: view.persons.actor(batch.distinct_nos[row]),
+            texts: batch.columns.iter().map(|column| text(column, row)).collect(),
+        }));
+    }
+    found.sort();
+    found
+}
+
+/// Reads a result into the structures that document it, which reject unknown keys.
+fn check_documented_shape(query: &Json, results: &Json) {
+    fn read<T: DeserializeOwned>(results: &Json) -> serde_json::Result<()> {
+        serde_json::from_value::<T>(results.clone()).map(drop)
+    }
+    let documented = match query["kind"].as_str().unwrap() {
+        "TrendsQuery" => read::<Vec<schema::TrendsSeries>>(results),
+        "FunnelsQuery" => read::<schema::FunnelsResult>(results),
+        "RetentionQuery" => read::<Vec<schema::RetentionRow>>(results),
+        "LifecycleQuery" => read::<Vec<schema::LifecycleSeries>>(results),
+        "StickinessQuery" => read::<Vec<schema::StickinessSeries>>(results),
+        _ => read::<Vec<schema::PathsEdge>>(results),
+    };
+    documented.unwrap_or_else(|why| panic!("{query}: {why} in {results}"));
 }
 
 /// The query with some keys replaced.

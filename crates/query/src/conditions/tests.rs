@@ -9,6 +9,7 @@ use facts::{
     SessionFacts, SessionValue,
 };
 use hogql::ast::{Body, Column, From, Query, Select, Source, SourceKind};
+use hogql::build::name;
 use hogql::{Project, Span};
 use insights::HogqlCompiler;
 use model::definition::{PropertyOwner, PropertyType};
@@ -322,6 +323,8 @@ impl Store {
             groups: Default::default(),
             properties,
             cohorts: [(CohortId(5), "five".to_owned())].into_iter().collect(),
+            actions: Default::default(),
+            objects: Default::default(),
         };
         let rules =
             json!([{"alias": "/<$1>", "regex": "/([0-9])[0-9]+"}, {"alias": "id", "regex": "<.>"}]);
@@ -354,7 +357,7 @@ impl Store {
         condition: Option<Expr>,
     ) -> Result<BTreeSet<String>, String> {
         let table = SourceKind::Table(name(table));
-        let first = Source { kind: table, alias: None, span: Span::default() };
+        let first = Source { kind: table, alias: None, columns: Vec::new(), span: Span::default() };
         let column = call("toString", vec![field(&[column])]);
         let select = Select {
             columns: vec![Column { expr: column, alias: None }],
@@ -365,8 +368,12 @@ impl Store {
         let query = Query { with: Vec::new(), body: Body::Select(Box::new(select)) };
         let plan = hogql::resolve(&query, "", &self.project, None);
         let plan = plan.map_err(|error| error.to_string())?;
-        let limits =
-            sql::Limits { timeout: Duration::from_secs(60), memory_bytes: 64 << 20, threads: 1 };
+        let limits = sql::Limits {
+            timeout: Duration::from_secs(60),
+            memory_bytes: 64 << 20,
+            threads: 1,
+            paths: sql::Paths::ALL,
+        };
         let result = self.runtime.block_on(sql::run(&plan, &Arc::new(view.clone()), &limits));
         let rows = result.map_err(|error| format!("{error:?}"))?.rows;
         Ok(rows.into_iter().map(|row| row[0].as_str().unwrap_or_default().to_owned()).collect())

@@ -3,12 +3,17 @@
 use std::collections::BTreeSet;
 
 use catalog::{Catalog, InsightName};
-use model::{ActionId, InsightId, ObjectKind, ProjectId, Visibilities};
+use hogql::ActionName;
+use model::{ActionId, InsightId, ObjectKind, ProjectId, Visibilities, Window};
 use serde_json::Value as Json;
 
 use super::{Inner, ONLY_ITSELF, QueryRunner, SAVED_MAX};
 use crate::parse::{ParsedQuery, Unwrapped, unwrap};
+use crate::referenced_names::ReferencedNames;
 use crate::{Error, Result};
+
+/// Actions in the result of a goals query, as in PostHog.
+const GOALS_MAX: i64 = 5;
 
 /// Objects whose data a result reveals.
 #[derive(Clone, Debug)]
@@ -61,7 +66,9 @@ impl QueryRunner {
                 Unwrapped::Query(fields) => {
                     // The references of an unsupported kind are unknown.
                     let Ok(parsed) = ParsedQuery::parse(fields) else { return Ok(()) };
-                    return match self.0.hidden_actions(project, &parsed, visibility).await?.first()
+                    let names = ReferencedNames::of(&query);
+                    let actions = self.0.referenced_actions(project, &parsed, &names).await?;
+                    return match self.0.hidden_actions(project, &actions, visibility).await?.first()
                     {
                         None => Ok(()),
                         Some(id) => Err(Error::Invalid(format!("There is no action {id}."))),
@@ -101,14 +108,47 @@ impl QueryRunner {
 }
 
 impl Inner {
-    /// The actions that a query references and the caller may not view.
-    pub async fn hidden_actions(
+    /// The actions that a goals query reports on: the newest that the caller may view.
+    pub async fn goals(
+        &self,
+        project: ProjectId,
+        visibility: &Visibilities,
+    ) -> Result<Vec<ActionId>> {
+        let visibility = visibility.of(ObjectKind::Action);
+        let window = Window { limit: GOALS_MAX, offset: 0 };
+        let (actions, _) = self.catalog.actions().list(project, visibility, window).await?;
+        Ok(actions.into_iter().map(|action| action.id).collect())
+    }
+
+    /// The actions that a query references: in its own fields, and in `matchesAction()`.
+    pub async fn referenced_actions(
         &self,
         project: ProjectId,
         query: &ParsedQuery,
+        names: &ReferencedNames,
+    ) -> Result<BTreeSet<ActionId>> {
+        let mut actions = query.actions();
+        let mut by_name = Vec::new();
+        for action in names.actions() {
+            match action {
+                ActionName::Id(id) => drop(actions.insert(ActionId(*id))),
+                ActionName::Name(name) => by_name.push(name.as_str()),
+            }
+        }
+        if !by_name.is_empty() {
+            actions.extend(self.catalog.actions().ids_by_name(project, &by_name).await?);
+        }
+        Ok(actions)
+    }
+
+    /// Of these actions, those that the caller may not view.
+    pub async fn hidden_actions(
+        &self,
+        project: ProjectId,
+        actions: &BTreeSet<ActionId>,
         visibility: &Visibilities,
     ) -> Result<BTreeSet<ActionId>> {
-        let ids: Vec<i64> = query.actions().into_iter().map(|id| id.0).collect();
+        let ids: Vec<i64> = actions.iter().map(|id| id.0).collect();
         let hidden =
             self.catalog.access().hidden(project, ObjectKind::Action, &ids, visibility).await?;
         Ok(hidden.into_iter().map(ActionId).collect())

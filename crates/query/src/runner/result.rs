@@ -7,6 +7,7 @@ use facts::ReadView;
 use hogql::plan::Plan;
 use model::Timestamp;
 use serde_json::{Map, Value as Json, json};
+use warehouse::ScanStats;
 
 use super::PreparedQuery;
 use crate::actors_query::ActorsPlan;
@@ -20,8 +21,10 @@ pub struct QueryResult {
     pub results: Json,
     pub has_more: Option<bool>,
     pub columns: Option<Json>,
+    /// Whether `hogql` is the query itself, not a statement made from it.
+    pub is_statement: bool,
     pub types: Option<Json>,
-    /// The normalized statement of a HogQL query.
+    /// The normalized statement of a HogQL query, or the statement that computes an insight.
     pub hogql: Option<String>,
     pub resolved: Option<(String, String)>,
     pub computed_at: Timestamp,
@@ -31,6 +34,7 @@ pub struct QueryResult {
     /// Keys that only some kinds of query return.
     more: Map<String, Json>,
     took: Duration,
+    scan_stats: ScanStats,
     bytes: usize,
 }
 
@@ -41,6 +45,7 @@ impl QueryResult {
             results,
             has_more: None,
             columns: None,
+            is_statement: false,
             types: None,
             hogql: None,
             resolved: None,
@@ -50,13 +55,30 @@ impl QueryResult {
             timezone: String::new(),
             more: Map::new(),
             took: Duration::ZERO,
+            scan_stats: ScanStats::default(),
             bytes: 0,
         }
     }
 
-    pub(super) fn of_insight(outcome: insights::InsightResult) -> Self {
+    pub(super) fn of_insight(outcome: insights::InsightResult, hogql: Option<String>) -> Self {
         let insights::InsightResult { results, has_more, resolved, .. } = outcome;
-        Self { has_more, resolved, ..Self::new(results) }
+        Self { has_more, resolved, hogql, ..Self::new(results) }
+    }
+
+    pub(super) fn of_statement(outcome: insights::StatementResult, hogql: String) -> Self {
+        let insights::StatementResult { results, has_more, columns, more, resolved } = outcome;
+        let (names, types) = columns.into_iter().flatten().unzip::<_, _, Vec<_>, Vec<_>>();
+        let given = |list: Json, is_table: bool| is_table.then_some(list);
+        let is_table = !names.is_empty();
+        Self {
+            has_more,
+            columns: given(names.into(), is_table),
+            types: given(types.into(), is_table),
+            hogql: Some(hogql),
+            resolved,
+            more,
+            ..Self::new(results)
+        }
     }
 
     pub(super) fn of_hogql(text: &str, plan: &Plan, result_set: sql::ResultSet) -> Self {
@@ -69,6 +91,7 @@ impl QueryResult {
         let mut result = Self::new(result_set.rows.into_iter().map(Json::Array).collect());
         result.columns = Some(result_set.columns.into());
         result.types = Some(types.into());
+        result.is_statement = true;
         result.hogql =
             Some(hogql::parse(text).map_or_else(|_| text.to_owned(), |query| query.to_string()));
         // A client whose limit was capped must not take the page for all rows.
@@ -123,6 +146,27 @@ impl QueryResult {
         result
     }
 
+    /// The answer to a query about HogQL, whose keys stand beside empty `results`. It is never cached.
+    pub(super) fn of_language(
+        answer: Json,
+        prepared: &PreparedQuery,
+        project: &ProjectRow,
+        now: Timestamp,
+    ) -> Self {
+        let more = match answer {
+            Json::Object(more) => more,
+            _ => Map::new(),
+        };
+        Self {
+            more,
+            key: prepared.key.clone(),
+            timezone: project.timezone.clone(),
+            computed_at: now,
+            fresh_until: now,
+            ..Self::new(Json::Array(Vec::new()))
+        }
+    }
+
     /// Sets these keys to null where they have no value.
     fn fill(&mut self, names: &[&str]) {
         for name in names {
@@ -135,8 +179,10 @@ impl QueryResult {
         prepared: &PreparedQuery,
         project: &ProjectRow,
         took: Duration,
-        now: Timestamp,
+        view: &ReadView,
     ) {
+        let now = view.now;
+        self.scan_stats = view.events.scan_stats();
         self.key = prepared.key.clone();
         self.timezone = project.timezone.clone();
         self.took = took;
@@ -146,7 +192,8 @@ impl QueryResult {
             self.more
                 .insert("query".into(), prepared.query.get("query").cloned().unwrap_or_default());
         }
-        self.bytes = bytes_of(&self.results);
+        let hogql = self.hogql.as_ref().map_or(0, String::capacity);
+        self.bytes = bytes_of(&self.results) + hogql;
     }
 
     pub(super) fn lazy_fresh_until(&self) -> Timestamp {
@@ -185,7 +232,14 @@ impl QueryResult {
         set("next_allowed_client_refresh", json!(self.fresh_until));
         set("timezone", json!(self.timezone));
         set("calculation_trigger", Json::Null);
-        set("query_metadata", Json::Null);
+        let ScanStats { rows_scanned, rows_matched, segments, cached_columns } = self.scan_stats;
+        let scanned = json!({
+            "rows_scanned": rows_scanned,
+            "rows_matched": rows_matched,
+            "segments": segments,
+            "cached_columns": cached_columns,
+        });
+        set("query_metadata", scanned);
         envelope
     }
 }

@@ -1,8 +1,9 @@
 //! Labels of the parts of a broken-down result.
 
+use hashbrown::HashSet;
 use serde_json::{Value as Json, json};
 
-use super::OTHER;
+use super::{Breakdown, OTHER};
 
 /// The part of a broken-down result that one line or table describes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +52,46 @@ impl BreakdownSegment {
             Self::Null(..) => 1,
             Self::Other(..) => 2,
             _ => 0,
+        }
+    }
+}
+
+/// Ids of breakdown values.
+#[derive(Clone, Debug)]
+pub(crate) enum ValueSet {
+    All,
+    Only(HashSet<u32>),
+    AllBut(HashSet<u32>),
+}
+
+impl ValueSet {
+    pub fn contains(&self, value: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(values) => values.contains(&value),
+            Self::AllBut(values) => !values.contains(&value),
+        }
+    }
+}
+
+impl Breakdown {
+    /// The values that a segment of a result describes. `all` are the result's segments.
+    pub fn values_in<'s>(
+        &self,
+        segment: &BreakdownSegment,
+        all: impl Iterator<Item = &'s BreakdownSegment>,
+    ) -> ValueSet {
+        let own = |segment: &BreakdownSegment| match segment {
+            BreakdownSegment::Values(texts, _) | BreakdownSegment::Null(texts, _) => {
+                self.values_of(texts)
+            }
+            _ => Vec::new(),
+        };
+        match segment {
+            BreakdownSegment::Values(..) | BreakdownSegment::Null(..) => {
+                ValueSet::Only(own(segment).into_iter().collect())
+            }
+            _ => ValueSet::AllBut(all.flat_map(own).collect()),
         }
     }
 }

@@ -126,7 +126,7 @@ pub(crate) fn without_breakdown<'a>(scan: &Scan<'a>, breakdown: &Breakdown) -> S
 /// Upper bound of the rows that the scan reads; none if the largest part has at most `few` values.
 fn rows_if_wide(scan: &Scan<'_>, breakdown: &Breakdown, few: usize) -> Result<Option<usize>> {
     let columns = Projection { keys: breakdown.keys(), ..Projection::default() };
-    let parts = scan.view.events.scan_ranges(&scan.filter, &columns)?;
+    let parts = scan.view.events.scan_ranges(&scan.filter)?;
     // The largest part is the best sample of the number of values.
     let Some(part) = parts.iter().max_by_key(|part| part.rows_max()) else { return Ok(None) };
     let wide = part.read(&scan.filter, &columns)?.columns[0].dictionary.len() > few;

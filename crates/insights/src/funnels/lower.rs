@@ -1,0 +1,784 @@
+//! Funnels as a HogQL statement.
+//!
+//! `moments` has one row per actor and timestamp: which steps and exclusions its events match.
+//! `actors` collects them to arrays, and `attempts` has an array of the times of completed steps for
+//! every possible start. `conversions` keeps the best attempt of each actor, or of each actor and
+//! interval.
+
+pub(super) mod correlation;
+
+use facts::ReadView;
+use hogql::ast::{Expr, Query};
+use hogql::build::{any, boolean, call, field, in_cohort, not};
+use model::CohortId;
+use serde_json::{Value as Json, json};
+
+use super::count::{Attribution, FunnelCounts, FunnelOutput, FunnelResult, FunnelSegment};
+use super::shape::{self, StepSummary};
+use super::step_matcher::{Order, Rules};
+use super::{FunnelsQuery, Viz};
+use crate::limits::QueryLimits;
+use crate::lower::breakdown::{BreakdownBy, BreakdownValues, Histograms, cohort_text, label};
+use crate::lower::intervals::Intervals;
+use crate::lower::rows::Row;
+use crate::lower::selection::{Actor, Lowering, both, missing_action, within};
+use crate::lower::{Statement, unsupported};
+use crate::query::date_range::Period;
+use crate::result::InsightResult;
+use crate::scan::context::json_number;
+use crate::{Error, Result};
+
+/// Steps of an unordered funnel that may match the same event. The statement has a term for each of
+/// their subsets.
+const OVERLAPPING_MAX: usize = 4;
+
+struct Plan<'a> {
+    query: &'a FunnelsQuery,
+    lowering: Lowering<'a>,
+    period: Period,
+    rules: Rules,
+    output: FunnelOutput,
+    attribution: Attribution,
+    by: BreakdownBy,
+}
+
+/// The columns of common table expressions that follow from the rules.
+struct Columns {
+    /// The actor, and the breakdown value if every value has a funnel of its own.
+    keys: Vec<&'static str>,
+    /// Arrays of timestamps.
+    arrays: Vec<String>,
+    /// `touched`, if an event decides the value.
+    touched: Vec<String>,
+}
+
+impl Columns {
+    fn all(&self) -> Vec<String> {
+        let keys = self.keys.iter().map(|key| (*key).to_owned());
+        keys.chain(self.arrays.iter().cloned()).chain(self.touched.iter().cloned()).collect()
+    }
+}
+
+impl FunnelsQuery {
+    fn lowering<'a>(&'a self, view: &'a ReadView, limits: &'a QueryLimits) -> Result<Plan<'a>> {
+        let lowering = Lowering::new(view, limits, &self.base)?;
+        let period = lowering.context.dates.period(&self.base.date_range, self.spec.interval)?;
+        let by = match self.spec.funnels_filter.funnel_viz_type {
+            Viz::TimeToConvert => BreakdownBy::Nothing,
+            _ => BreakdownBy::new(&self.spec.breakdown_filter, Histograms::Ignored)?,
+        };
+        Ok(Plan {
+            query: self,
+            lowering,
+            period,
+            rules: self.rules()?,
+            output: self.output()?,
+            attribution: self.attribution()?,
+            by,
+        })
+    }
+
+    pub(crate) fn to_hogql(&self, view: &ReadView, limits: &QueryLimits) -> Result<Query> {
+        self.lowering(view, limits)?.statement()
+    }
+
+    pub(crate) fn result_of_rows(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        rows: &[Vec<Json>],
+    ) -> Result<InsightResult> {
+        let plan = self.lowering(view, limits)?;
+        let (results, has_more) = plan.results(rows)?;
+        let Period { from, to, .. } = plan.period;
+        let calendar = &plan.lowering.context.dates.calendar;
+        let mut result = InsightResult::new(results, calendar, from, to, self.spec.interval)?;
+        result.has_more = has_more.then_some(true);
+        Ok(result)
+    }
+}
+
+impl Plan<'_> {
+    fn values(&self) -> Option<&BreakdownValues> {
+        match &self.by {
+            BreakdownBy::Values(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Whether every breakdown value has a funnel of its own.
+    fn by_every(&self) -> bool {
+        self.attribution == Attribution::Every && self.values().is_some()
+    }
+
+    /// The step whose event decides the breakdown value, from 1.
+    fn attributed_step(&self) -> Option<usize> {
+        match self.attribution {
+            Attribution::Step(step) if self.values().is_some() => Some(step + 1),
+            _ => None,
+        }
+    }
+
+    fn is_touched(&self) -> bool {
+        let touch = matches!(self.attribution, Attribution::First | Attribution::Last);
+        touch && self.values().is_some()
+    }
+
+    fn is_trend(&self) -> bool {
+        matches!(self.output, FunnelOutput::Trend { .. })
+    }
+
+    fn intervals(&self) -> Intervals<'_> {
+        let calendar = &self.lowering.context.dates.calendar;
+        Intervals { calendar, buckets: &self.period.buckets }
+    }
+
+    /// Whether two steps, from 1, may match the same event.
+    fn overlap(&self, a: usize, b: usize) -> bool {
+        self.rules.overlaps[a - 1] & 1 << (b - 1) != 0
+    }
+
+    fn statement(&self) -> Result<Query> {
+        let mut statement = Statement::default();
+        let cohorts: Vec<Option<Option<CohortId>>> = match &self.by {
+            BreakdownBy::Cohorts(cohorts) => cohorts.iter().copied().map(Some).collect(),
+            _ => vec![None],
+        };
+        let mut selects = Vec::new();
+        for cohort in cohorts {
+            let suffix = cohort.map_or_else(String::new, |id| format!("_{}", cohort_text(id)));
+            self.conversions(&mut statement, &suffix, cohort.flatten())?;
+            let constant = match cohort {
+                None => String::new(),
+                Some(id) => format!("'{}' AS cohort, ", cohort_text(id)),
+            };
+            selects.push(self.counts(&mut statement, &suffix, &constant)?);
+        }
+        let order = match &self.by {
+            BreakdownBy::Nothing => "",
+            BreakdownBy::Cohorts(_) => "cohort",
+            BreakdownBy::Values(_) => "rest, breakdown_1",
+        };
+        let mut order: Vec<&str> =
+            Some(order).filter(|order| !order.is_empty()).into_iter().collect();
+        match self.output {
+            FunnelOutput::Steps => {}
+            FunnelOutput::Trend { .. } => order.push("bucket"),
+            FunnelOutput::Times { .. } => order.push("bin_start"),
+        }
+        let mut text = match selects.as_slice() {
+            [one] => one.clone(),
+            several => format!("SELECT * FROM ({})", several.join(" UNION ALL ")),
+        };
+        if !order.is_empty() {
+            text.push_str(&format!(" ORDER BY {}", order.join(", ")));
+        }
+        statement.finish(&text, &[])
+    }
+
+    /// The events by actor and timestamp.
+    fn moments(
+        &self,
+        statement: &mut Statement,
+        suffix: &str,
+        cohort: Option<CohortId>,
+    ) -> Result<()> {
+        let (query, steps) = (self.query, self.rules.steps);
+        let actor = match query.spec.funnels_filter.funnel_aggregate_by_hogql.as_deref() {
+            Some(text) if !text.is_empty() => Actor::of_expression(text)?,
+            _ => Actor::of(query.base.aggregation_group_type_index),
+        };
+        let mut matched = Vec::new();
+        for node in query.nodes() {
+            matched.push(self.lowering.own(node)?.ok_or_else(|| missing_action(node))?);
+        }
+        let is_step = any(matched[..steps].to_vec());
+        let is_any = match self.rules.order {
+            Order::Strict => None,
+            _ => Some(any(matched.clone())),
+        };
+        let cohort = cohort.map(|id| in_cohort(field(&["person_id"]), id, false));
+        let time = within(Some(self.period.from), self.period.to);
+        let common = self.lowering.common();
+        let filter = both([Some(time), common, is_any, cohort, actor.exists()]);
+        let mut columns = Vec::new();
+        let mut parts = vec![("actor".to_owned(), actor.expr), ("filter".to_owned(), filter)];
+        for (at, own) in matched.into_iter().enumerate() {
+            let name = match at.checked_sub(steps) {
+                None => format!("s{}", at + 1),
+                Some(exclusion) => format!("x{}", exclusion + 1),
+            };
+            columns.push(format!("max({{{name}}}) AS {name}"));
+            parts.push((name, own));
+        }
+        if self.rules.order == Order::Strict {
+            columns.push("max({other}) AS other".to_owned());
+            let matches_step = call("ifNull", vec![is_step.clone(), boolean(false)]);
+            parts.push(("other".to_owned(), not(matches_step)));
+        }
+        let mut group = vec!["actor", "t"];
+        if let Some(values) = self.values() {
+            let key = values.keys[0].clone();
+            parts.push(("label".to_owned(), label(key.clone())?));
+            parts.push(("key".to_owned(), key));
+            parts.push(("is_step".to_owned(), is_step));
+            if self.by_every() {
+                columns.push("{key} AS own_value".to_owned());
+                group.push("own_value");
+            } else if let Some(step) = self.attributed_step() {
+                columns.push(format!("argMinIf({{key}}, {{label}}, {{s{step}}}) AS own_value"));
+            } else {
+                columns.push(
+                    "argMinIf({key}, {label}, {is_step} AND {key} != '') AS own_value".to_owned(),
+                );
+            }
+        }
+        let text = format!(
+            "SELECT {{actor}} AS actor, toUnixTimestamp64Micro(timestamp) AS t, {} FROM events WHERE \
+             {{filter}} GROUP BY {}",
+            columns.join(", "),
+            group.join(", ")
+        );
+        let parts: Vec<(&str, Expr)> =
+            parts.iter().map(|(name, expr)| (name.as_str(), expr.clone())).collect();
+        statement.cte(&format!("moments{suffix}"), &text, &parts)
+    }
+
+    /// The moments of each actor as arrays.
+    fn actors(&self, statement: &mut Statement, suffix: &str) -> Result<Columns> {
+        let (steps, exclusions) = (self.rules.steps, self.rules.exclusions.len());
+        let mut keys = vec!["actor"];
+        if self.by_every() {
+            keys.push("own_value");
+        }
+        let mut columns = Columns { keys, arrays: Vec::new(), touched: Vec::new() };
+        let mut selected: Vec<String> = columns.keys.iter().map(|key| (*key).to_owned()).collect();
+        let mut add = |name: String, text: String, arrays: &mut Vec<String>| {
+            selected.push(format!("{text} AS {name}"));
+            arrays.push(name);
+        };
+        let arrays = &mut columns.arrays;
+        match self.rules.order {
+            Order::Strict => {
+                let flags: String = (1..=steps).map(|step| format!(", s{step}")).collect();
+                let text = format!("arraySort(groupArray(tuple(t{flags}, other)))");
+                add("slots".to_owned(), text, arrays);
+            }
+            Order::Ordered => {
+                for step in 1..=steps {
+                    let text = format!("arraySort(groupArrayIf(t, s{step}))");
+                    add(format!("times_{step}"), text, arrays);
+                }
+            }
+            Order::Unordered => {
+                let mut all: Vec<String> = (1..=steps).map(|step| format!("s{step}")).collect();
+                let text = format!("arraySort(groupArrayIf(t, {}))", all.join(" OR "));
+                add("times_any".to_owned(), text, arrays);
+                all.clear();
+                for component in self.components()? {
+                    for subset in subsets(&component) {
+                        let flags: Vec<String> =
+                            subset.iter().map(|step| format!("s{step}")).collect();
+                        let text = format!("arraySort(groupArrayIf(t, {}))", flags.join(" OR "));
+                        add(union_name(&subset), text, arrays);
+                    }
+                }
+            }
+        }
+        if let Some(step) = self.attributed_step() {
+            let text = format!("arraySort(groupArrayIf(tuple(t, own_value), s{step}))");
+            add("attributed".to_owned(), text, arrays);
+        }
+        for exclusion in (1..=exclusions).filter(|_| !self.by_every()) {
+            let text = format!("groupArrayIf(t, x{exclusion})");
+            add(format!("excluding_{exclusion}"), text, arrays);
+        }
+        if self.is_touched() {
+            let pick = if self.attribution == Attribution::First { "argMinIf" } else { "argMaxIf" };
+            selected.push(format!("{pick}(own_value, t, own_value != '') AS touched"));
+            columns.touched.push("touched".to_owned());
+        }
+        let group = columns.keys.join(", ");
+        let from = format!("moments{suffix}");
+        let text = format!("SELECT {} FROM {from} GROUP BY {group}", selected.join(", "));
+        if !self.by_every() || exclusions == 0 {
+            statement.cte(&format!("actors{suffix}"), &text, &[])?;
+            return Ok(columns);
+        }
+        // Exclusions apply to the funnels of all values.
+        statement.cte(&format!("actors_of_values{suffix}"), &text, &[])?;
+        let names: Vec<String> =
+            (1..=exclusions).map(|exclusion| format!("excluding_{exclusion}")).collect();
+        let each: String = (1..=exclusions)
+            .map(|exclusion| format!(", groupArrayIf(t, x{exclusion}) AS excluding_{exclusion}"))
+            .collect();
+        let text = format!("SELECT actor{each} FROM {from} GROUP BY actor");
+        statement.cte(&format!("excluding{suffix}"), &text, &[])?;
+        let own: Vec<String> =
+            columns.all().iter().map(|name| format!("a.{name} AS {name}")).collect();
+        let joined: String = names.iter().map(|name| format!(", x.{name} AS {name}")).collect();
+        let text = format!(
+            "SELECT {}{joined} FROM actors_of_values{suffix} a INNER JOIN excluding{suffix} x ON \
+             a.actor = x.actor",
+            own.join(", ")
+        );
+        statement.cte(&format!("actors{suffix}"), &text, &[])?;
+        columns.arrays.extend(names);
+        Ok(columns)
+    }
+
+    /// Connected components of overlapping steps.
+    fn components(&self) -> Result<Vec<Vec<usize>>> {
+        let mut all: Vec<Vec<usize>> = Vec::new();
+        for step in 1..=self.rules.steps {
+            let near = |own: &Vec<usize>| own.iter().any(|other| self.overlap(step, *other));
+            let (joined, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(near);
+            let mut own: Vec<usize> = joined.into_iter().flatten().collect();
+            own.push(step);
+            all = rest;
+            all.push(own);
+        }
+        if all.iter().any(|own| own.len() > OVERLAPPING_MAX) {
+            return Err(unsupported("An unordered funnel of so many overlapping steps"));
+        }
+        Ok(all)
+    }
+
+    /// Adds `attempts`: the times of completed steps, for every possible start in order.
+    fn attempts(
+        &self,
+        statement: &mut Statement,
+        suffix: &str,
+        columns: &Columns,
+    ) -> Result<String> {
+        let kept = columns.all().join(", ");
+        let window = self.rules.window;
+        let mut from = format!("actors{suffix}");
+        let mut stage = |statement: &mut Statement, step: usize, attempts: &str| {
+            let name = format!("step_{step}{suffix}");
+            let attempts = attempts.replace("{from}", &from);
+            let text = format!("SELECT {kept}, {attempts} AS attempts FROM {from}");
+            from = name.clone();
+            statement.cte(&name, &text, &[])
+        };
+        match self.rules.order {
+            Order::Ordered => {
+                stage(statement, 1, "arrayMap(t -> [t], times_1)")?;
+                for step in 2..=self.rules.steps {
+                    let before = step - 1;
+                    let mut tests = vec![format!("t >= p[{before}]")];
+                    let overlapping = (1..step).filter(|other| self.overlap(step, *other));
+                    tests.extend(overlapping.map(|other| format!("t > p[{other}]")));
+                    tests.push(format!("t - p[1] <= {window}"));
+                    let text = format!(
+                        "arrayMap(p -> if(length(p) = {before}, arrayConcat(p, arraySlice(\
+                         arrayFilter(t -> {}, times_{step}), 1, 1)), p), {{from}}.attempts)",
+                        tests.join(" AND ")
+                    );
+                    stage(statement, step, &text)?;
+                }
+            }
+            Order::Strict => {
+                let other = self.rules.steps + 2;
+                let first = "arrayMap(i -> tuple(i, 1, [slots[i].1]), arrayFilter(i -> \
+                             slots[i].2 = 1, arrayEnumerate(slots)))";
+                stage(statement, 1, first)?;
+                for step in 2..=self.rules.steps {
+                    let (before, flag) = (step - 1, step + 1);
+                    let overlapping = (1..step).filter(|other| self.overlap(step, *other)).max();
+                    // `p.2` is the first step that the current slot completed.
+                    let stays = match overlapping {
+                        None => format!("slots[p.1].{flag} = 1"),
+                        Some(last) => format!("slots[p.1].{flag} = 1 AND p.2 > {last}"),
+                    };
+                    let text = format!(
+                        "arrayMap(p -> multiIf(length(p.3) < {before}, p, {stays}, tuple(p.1, p.2, \
+                         arrayPushBack(p.3, slots[p.1].1)), slots[p.1].{other} = 0 AND p.1 < \
+                         length(slots) AND slots[p.1 + 1].{flag} = 1 AND slots[p.1 + 1].1 - p.3[1] \
+                         <= {window}, tuple(p.1 + 1, {step}, arrayPushBack(p.3, slots[p.1 + 1].1)), \
+                         p), {{from}}.attempts)"
+                    );
+                    stage(statement, step, &text)?;
+                }
+                let last = self.rules.steps + 1;
+                stage(statement, last, "arrayMap(p -> p.3, {from}.attempts)")?;
+            }
+            Order::Unordered => {
+                let mut parts = Vec::new();
+                for component in self.components()? {
+                    let size = component.len();
+                    for done in 1..=size {
+                        parts.push(time_of_matching(&component, done, window));
+                    }
+                }
+                let text = format!(
+                    "arrayMap(s -> arraySort(arrayConcat({})), times_any)",
+                    parts.join(", ")
+                );
+                stage(statement, 1, &text)?;
+            }
+        }
+        Ok(from)
+    }
+
+    /// Adds `conversions`: `p`, the times of the best attempt, and where the result needs them the
+    /// breakdown value and the interval.
+    fn conversions(
+        &self,
+        statement: &mut Statement,
+        suffix: &str,
+        cohort: Option<CohortId>,
+    ) -> Result<()> {
+        self.moments(statement, suffix, cohort)?;
+        let columns = self.actors(statement, suffix)?;
+        let attempts = self.attempts(statement, suffix, &columns)?;
+        let kept = columns.all().join(", ");
+        let best = format!("best{suffix}");
+        match self.output {
+            FunnelOutput::Trend { from, .. } => {
+                let bucket = self
+                    .intervals()
+                    .bucket(hogql::parse_expr("fromUnixTimestamp(intDiv(p[1], 1000000))")?)?;
+                let text = format!(
+                    "SELECT {kept}, p, {{bucket}} AS bucket FROM {attempts} ARRAY JOIN attempts AS p"
+                );
+                let entered = format!("entered{suffix}");
+                statement.cte(&entered, &text, &[("bucket", bucket)])?;
+                let by = columns.keys.join(", ");
+                let ranked = format!("ranked{suffix}");
+                let text = format!(
+                    "SELECT {kept}, p, bucket FROM {entered} ORDER BY {by}, bucket, length(p) DESC, \
+                     p[1] LIMIT 1 BY {by}, bucket"
+                );
+                statement.cte(&ranked, &text, &[])?;
+                let text =
+                    format!("SELECT {kept}, p, bucket FROM {ranked} WHERE length(p) > {from}");
+                statement.cte(&best, &text, &[])?;
+            }
+            FunnelOutput::Steps | FunnelOutput::Times { .. } => {
+                let text = format!(
+                    "SELECT {kept}, arrayFirst(p -> length(p) = arrayMax(arrayMap(q -> length(q), \
+                     attempts)), attempts) AS p FROM {attempts} WHERE length(attempts) > 0"
+                );
+                statement.cte(&best, &text, &[])?;
+            }
+        }
+        let mut tests = Vec::new();
+        for (at, exclusion) in self.rules.exclusions.iter().enumerate() {
+            let (after, before) = (exclusion.from + 1, exclusion.to + 1);
+            tests.push(format!(
+                "NOT (length(p) >= {before} AND arrayExists(t -> t > p[{after}] AND t < p[{before}], \
+                 excluding_{}))",
+                at + 1
+            ));
+        }
+        let filter = match tests.is_empty() {
+            true => String::new(),
+            false => format!(" WHERE {}", tests.join(" AND ")),
+        };
+        let value = match (self.values(), self.attribution) {
+            (None, _) => None,
+            (_, Attribution::First | Attribution::Last) => Some("touched".to_owned()),
+            (_, Attribution::Every) => Some("own_value".to_owned()),
+            (_, Attribution::Step(step)) => Some(self.value_at_step(step + 1)?),
+        };
+        let value = value.map_or_else(String::new, |value| format!(", {value} AS reached_value"));
+        let bucket = if self.is_trend() { ", bucket" } else { "" };
+        let text = format!("SELECT actor, p{bucket}{value} FROM {best}{filter}");
+        statement.cte(&format!("conversions{suffix}"), &text, &[])
+    }
+
+    fn value_at_step(&self, step: usize) -> Result<String> {
+        let time = match self.rules.order {
+            Order::Ordered | Order::Strict => format!("length(p) >= {step} AND e.1 = p[{step}]"),
+            Order::Unordered => {
+                if (1..=self.rules.steps).any(|other| self.overlap(step, other)) {
+                    return Err(unsupported("The value of a step that overlaps with others"));
+                }
+                format!("e.1 >= p[1] AND e.1 - p[1] <= {}", self.rules.window)
+            }
+        };
+        Ok(format!("arrayFirst(e -> {time}, attributed).2"))
+    }
+
+    /// Adds the ranking of breakdown values; returns the SELECT of the result.
+    fn counts(&self, statement: &mut Statement, suffix: &str, constant: &str) -> Result<String> {
+        let mut from = format!("conversions{suffix}");
+        let (mut keys, mut more) = (String::new(), String::new());
+        if let Some(values) = self.values() {
+            let text = format!(
+                "SELECT reached_value AS breakdown_1, count() AS weight FROM {from} GROUP BY \
+                 breakdown_1"
+            );
+            statement.cte("values_all", &text, &[])?;
+            let text = format!(
+                "SELECT breakdown_1 FROM values_all ORDER BY weight DESC, {} LIMIT {}",
+                values.labels(),
+                values.limit
+            );
+            statement.cte("top_all", &text, &[BreakdownValues::null()])?;
+            let is_rest = "reached_value NOT IN (SELECT breakdown_1 FROM top_all)";
+            let hidden = match values.hide_other {
+                true => " WHERE reached_value IN (SELECT breakdown_1 FROM top_all)",
+                false => "",
+            };
+            let bucket = if self.is_trend() { ", bucket" } else { "" };
+            let text = format!(
+                "SELECT p{bucket}, {is_rest} AS rest, if({is_rest}, '', reached_value) AS \
+                 breakdown_1 FROM {from}{hidden}"
+            );
+            statement.cte("named", &text, &[])?;
+            from = "named".to_owned();
+            keys = "rest, breakdown_1, ".to_owned();
+            if values.hide_other {
+                more = format!(", (SELECT count() FROM values_all) > {} AS has_more", values.limit);
+            }
+        }
+        let group = |columns: &str| match columns.trim_end_matches(", ") {
+            "" => String::new(),
+            columns => format!(" GROUP BY {columns}"),
+        };
+        Ok(match self.output {
+            FunnelOutput::Steps => {
+                let mut columns = Vec::new();
+                for step in 1..=self.rules.steps {
+                    columns.push(format!("countIf(length(p) >= {step}) AS step_{step}"));
+                    if step > 1 {
+                        let seconds = format!("(p[{step}] - p[{}]) / 1000000", step - 1);
+                        let reached = format!("length(p) >= {step}");
+                        columns.push(format!("avgIf({seconds}, {reached}) AS average_{step}"));
+                        columns.push(format!(
+                            "quantileIf(0.5)({seconds}, {reached}) AS median_{step}"
+                        ));
+                    }
+                }
+                let group = group(&keys);
+                format!("SELECT {constant}{keys}{}{more} FROM {from}{group}", columns.join(", "))
+            }
+            FunnelOutput::Trend { to, .. } => {
+                let group = group(&format!("{keys}bucket"));
+                format!(
+                    "SELECT {constant}{keys}bucket, count() AS entered, countIf(length(p) > {to}) AS \
+                     converted{more} FROM {from}{group}"
+                )
+            }
+            FunnelOutput::Times { from: first, to } => {
+                self.histogram(statement, &from, first + 1, to + 1)?
+            }
+        })
+    }
+
+    fn histogram(
+        &self,
+        statement: &mut Statement,
+        from: &str,
+        first: usize,
+        last: usize,
+    ) -> Result<String> {
+        let text = format!(
+            "SELECT (p[{last}] - p[{first}]) / 1000000 AS seconds FROM {from} WHERE length(p) >= \
+             {last}"
+        );
+        statement.cte("conversion_times", &text, &[])?;
+        let text = "SELECT count() AS conversions, toInt(floor(min(seconds))) AS low, \
+                    toInt(ceil(max(seconds))) AS high, avg(seconds) AS average, \
+                    quantile(0.5)(seconds) AS median FROM conversion_times";
+        statement.cte("stats", text, &[])?;
+        // The cube root of the number of conversions, rounded up.
+        let bins = match self.query.bins() {
+            Some(bins) => bins.to_string(),
+            None => format!(
+                "arrayCount(n -> n * n * n < conversions, range(1, {})) + 1",
+                shape::BINS_MAX
+            ),
+        };
+        let text = format!(
+            "SELECT low, high, average, median, toInt({bins}) AS bins FROM stats WHERE conversions > 0"
+        );
+        statement.cte("sized", &text, &[])?;
+        let width = "intDiv(high - low + bins - 1, bins)";
+        let text = format!(
+            "SELECT low, average, median, bins, if({width} = 0, {}, {width}) AS width FROM sized",
+            shape::WIDTH
+        );
+        statement.cte("bounds", &text, &[])?;
+        let text = "SELECT bin, sum(actors) AS actors FROM (SELECT arrayJoin(range(bins + 1)) AS bin, \
+                    0 AS actors FROM bounds UNION ALL SELECT least(intDiv(toInt(floor(c.seconds)) - \
+                    b.low, b.width), b.bins) AS bin, 1 AS actors FROM conversion_times c CROSS JOIN \
+                    bounds b) GROUP BY bin";
+        statement.cte("histogram", text, &[])?;
+        Ok("SELECT b.low + h.bin * b.width AS bin_start, h.actors AS actors, b.average AS average, \
+            b.median AS median FROM histogram h CROSS JOIN bounds b"
+            .to_owned())
+    }
+
+    /// The results, and whether a breakdown has values beyond its limit.
+    fn results(&self, rows: &[Vec<Json>]) -> Result<(Json, bool)> {
+        let shape = shape::Shape {
+            context: &self.lowering.context,
+            series: &self.query.spec.series,
+            rules: &self.rules,
+        };
+        if let FunnelOutput::Times { .. } = self.output {
+            return Ok((times(rows)?, false));
+        }
+        let mut has_more = false;
+        let mut segments: Vec<(FunnelSegment, Vec<StepSummary>, FunnelCounts)> = Vec::new();
+        for row in rows {
+            let mut row = Row::new(row);
+            let segment = self.segment(&mut row)?;
+            has_more |= segment == FunnelSegment::Other;
+            if !segments.iter().any(|(known, ..)| *known == segment) {
+                let empty = vec![(0, 0); self.period.buckets.len()];
+                let counts = FunnelCounts { buckets: empty, ..FunnelCounts::default() };
+                segments.push((segment.clone(), Vec::new(), counts));
+            }
+            let (_, steps, counts) = segments
+                .iter_mut()
+                .find(|(known, ..)| *known == segment)
+                .ok_or_else(|| Error::invalid("No such segment."))?;
+            if self.is_trend() {
+                let bucket = row.bucket(&self.period.buckets)?;
+                counts.buckets[bucket] = (row.count()?, row.count()?);
+            } else {
+                for step in 0..self.rules.steps {
+                    let reached = row.count()?;
+                    let mut seconds = || -> Result<Option<f64>> {
+                        if step == 0 { Ok(None) } else { row.number() }
+                    };
+                    let (mean, median) = (seconds()?, seconds()?);
+                    steps.push(StepSummary { reached, mean, median });
+                }
+            }
+            if self.values().is_some_and(|values| values.hide_other) {
+                has_more |= row.truth()?;
+            }
+        }
+        let entered = |(_, steps, counts): &(FunnelSegment, Vec<StepSummary>, FunnelCounts)| {
+            steps.first().map_or_else(|| counts.entered(), |first| first.reached)
+        };
+        if !matches!(self.by, BreakdownBy::Nothing) {
+            segments.retain(|segment| entered(segment) > 0);
+            segments.sort_by(|a, b| {
+                let is_rest = |segment: &FunnelSegment| *segment == FunnelSegment::Other;
+                let by_rest = is_rest(&a.0).cmp(&is_rest(&b.0));
+                let by_entered = by_rest.then_with(|| entered(b).cmp(&entered(a)));
+                by_entered.then_with(|| self.place(&a.0).cmp(&self.place(&b.0)))
+            });
+        }
+        if self.is_trend() {
+            let whole = matches!(self.by, BreakdownBy::Nothing);
+            if whole && segments.is_empty() {
+                segments.push((FunnelSegment::Whole, Vec::new(), FunnelCounts::default()));
+            }
+            let segments = segments.into_iter().map(|(segment, _, counts)| (segment, counts));
+            let found = FunnelResult { segments: segments.collect(), has_more };
+            return Ok((shape.trends(&found, &self.period)?, has_more));
+        }
+        let results = match &self.by {
+            BreakdownBy::Nothing => {
+                let none: &[StepSummary] = &[];
+                shape.steps(segments.first().map_or(none, |(_, steps, _)| steps))
+            }
+            _ => {
+                let segments = segments.into_iter().map(|(segment, steps, _)| (segment, steps));
+                shape.broken_down(&segments.collect::<Vec<_>>())
+            }
+        };
+        Ok((results, has_more))
+    }
+
+    fn segment(&self, row: &mut Row<'_>) -> Result<FunnelSegment> {
+        Ok(match &self.by {
+            BreakdownBy::Nothing => FunnelSegment::Whole,
+            BreakdownBy::Cohorts(cohorts) => {
+                let text = row.text()?;
+                let id = cohorts.iter().find(|id| cohort_text(**id) == text).copied().flatten();
+                let cohort = id.and_then(|id| self.lowering.context.view.cohorts.get(id));
+                let name = cohort.map_or("all users", |cohort| cohort.name.as_str()).to_owned();
+                FunnelSegment::Cohort(id.map(|id| id.0), name)
+            }
+            BreakdownBy::Values(_) => match (row.truth()?, row.text()?) {
+                (true, _) => FunnelSegment::Other,
+                (_, "") => FunnelSegment::Null,
+                (_, text) => FunnelSegment::Value(text.to_owned()),
+            },
+        })
+    }
+
+    /// The order among segments of the same size: labels, or the place in the list of cohorts.
+    fn place(&self, segment: &FunnelSegment) -> (usize, String) {
+        match (segment, &self.by) {
+            (FunnelSegment::Cohort(id, _), BreakdownBy::Cohorts(cohorts)) => {
+                let at = cohorts.iter().position(|own| own.map(|own| own.0) == *id);
+                (at.unwrap_or(0), String::new())
+            }
+            (FunnelSegment::Value(text), _) => (0, text.clone()),
+            _ => (0, crate::scan::breakdown::NULL.to_owned()),
+        }
+    }
+}
+
+/// All subsets of steps that are not empty.
+fn subsets(steps: &[usize]) -> Vec<Vec<usize>> {
+    let subset = |bits: u32| {
+        let chosen = steps.iter().enumerate().filter(|(at, _)| bits & 1 << at != 0);
+        chosen.map(|(_, step)| *step).collect()
+    };
+    (1..1u32 << steps.len()).map(subset).collect()
+}
+
+fn union_name(subset: &[usize]) -> String {
+    let steps: Vec<String> = subset.iter().map(usize::to_string).collect();
+    format!("times_of_{}", steps.join("_"))
+}
+
+/// The time at which `done` of the overlapping steps are completed, as an array that is empty if they
+/// never are.
+///
+/// Each step needs a timestamp of its own, so the completed steps are a matching. By Hall's theorem it
+/// has `done` steps once every subset has as many timestamps as it has steps, less those that may
+/// stay open. The time of that is the latest over the subsets.
+fn time_of_matching(component: &[usize], done: usize, window: i64) -> String {
+    let open = component.len() - done;
+    let mut times = Vec::new();
+    let mut exist = Vec::new();
+    for subset in subsets(component).into_iter().filter(|subset| subset.len() > open) {
+        let needed = subset.len() - open;
+        let within =
+            format!("arrayFilter(t -> t >= s AND t - s <= {window}, {})", union_name(&subset));
+        times.push(format!("{within}[{needed}]"));
+        exist.push(format!("length({within}) >= {needed}"));
+    }
+    match times.as_slice() {
+        // One step: its first timestamp.
+        [_] if component.len() == 1 => format!(
+            "arraySlice(arrayFilter(t -> t >= s AND t - s <= {window}, {}), 1, 1)",
+            union_name(component)
+        ),
+        times => {
+            format!("arrayFilter(t -> {}, [arrayMax([{}])])", exist.join(" AND "), times.join(", "))
+        }
+    }
+}
+
+/// The histogram of conversion times.
+fn times(rows: &[Vec<Json>]) -> Result<Json> {
+    let mut bins = Vec::new();
+    let (mut average, mut median) = (Json::Null, Json::Null);
+    for row in rows {
+        let mut row = Row::new(row);
+        let start = row.number()?.unwrap_or(0.0);
+        bins.push(json!([json_number(start), row.count()?]));
+        average = row.number()?.map_or(Json::Null, json_number);
+        median = row.number()?.map_or(Json::Null, json_number);
+    }
+    if bins.is_empty() {
+        bins = vec![json!([0, 0]), json!([1, 0])];
+    }
+    Ok(json!({
+        "average_conversion_time": average,
+        "median_conversion_time": median,
+        "bins": bins,
+    }))
+}
