@@ -161,6 +161,11 @@ impl Capture {
         Ok(prepared.accepted)
     }
 
+    /// The position that the next record of the journal gets.
+    pub fn next_position(&self) -> u64 {
+        self.journal.stats().next.as_u64()
+    }
+
     /// Appends one record that the server itself produced (an edit of a person or group); returns its
     /// position.
     pub async fn append_record(&self, record: &[u8]) -> Result<u64, Rejection> {

@@ -2,7 +2,7 @@
 
 use model::definition::{EventDefinition, PropertyDefinition};
 use model::flag::FeatureFlag;
-use model::{Action, Annotation, Cohort, Insight};
+use model::{Action, Annotation, Cohort, Insight, InsightVariable};
 
 use crate::accounts::keys::PersonalKey;
 use crate::accounts::members::Member;
@@ -24,6 +24,7 @@ pub const SCOPES: &[&str] = &[
     FeatureFlag::SCOPE,
     GroupType::SCOPE,
     Insight::SCOPE,
+    InsightVariable::SCOPE,
     Member::SCOPE,
     OrganizationRow::SCOPE,
     PersonalKey::SCOPE,

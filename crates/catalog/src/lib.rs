@@ -39,21 +39,25 @@ pub use accounts::keys::{KeyChange, KeyEditor, NewKey, PersonalKey};
 pub use accounts::members::{Member, MemberAccess, RequestPassword};
 pub use accounts::organizations::{OrganizationChange, OrganizationRow};
 pub use accounts::roles::{RoleChange, RoleMembership, RoleRow};
+pub use accounts::setup_links::{InstanceSetup, NewSetupLink, Setup, SetupLink, SetupPurpose};
 pub use accounts::users::{NewEmail, NewPassword, NewUser, UserChange, UserRow};
-pub use accounts::{Keys, Members, Organizations, Roles, Sessions, Users};
+pub use accounts::{Keys, Members, Organizations, Roles, Sessions, SetupLinks, Users};
 pub use activity::{
-    Activity, ActivityFilter, Actor, Change, ChangeAction, Detail, Direction, Entry, LogCursor,
-    Logged,
+    Activity, ActivityChoices, ActivityFilter, Actor, Change, ChangeAction, Detail, Direction,
+    Entry, LogCursor, Logged,
 };
 pub use activity_scopes::SCOPES;
 pub use cohorts::calculation::DueCohort;
+pub use cohorts::evaluation::CohortFilters;
 pub use cohorts::filling::CohortFromFlag;
 pub use cohorts::members::PersonIdKind;
+pub use cohorts::usage::{CohortUser, CohortUsers};
 pub use cohorts::{CohortChange, CohortFilter, Cohorts, NewCohort, NewCohortKind};
 pub use dashboards::annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
 pub use dashboards::board::{DashboardChange, DashboardContents, NewDashboard};
 pub use dashboards::collaborators::Collaborator;
 pub use dashboards::insight_lists::{InsightFilter, InsightOrder};
+pub use dashboards::insight_variables::{InsightVariableChange, VARIABLES_MAX};
 pub use dashboards::insight_writes::{CopyDepth, DashboardSource};
 pub use dashboards::insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
 pub use dashboards::revalidate::{CheckedInsights, LINK_EXPOSES_HIDDEN};
@@ -61,7 +65,9 @@ pub use dashboards::rows::{DashboardFilter, DashboardView};
 pub use dashboards::sharing::{ResolvedLink, ShareTarget, SharingChange, SharingConfig};
 pub use dashboards::tile_changes::{ContentChange, NewContent, NewTile, TileChange, TileCopy};
 pub use dashboards::tiles::TILES_MAX;
-pub use dashboards::{Annotations, Collaborators, Dashboards, Insights, SharingLinks};
+pub use dashboards::{
+    Annotations, Collaborators, Dashboards, InsightVariables, Insights, SharingLinks,
+};
 pub use db::error::{Cause, Error, Result};
 pub use db::secret::{DUMMY_PASSWORD_HASH, Secret, hash_password, hash_token, verify_password};
 pub use db::vault::Vault;
@@ -75,7 +81,7 @@ pub use definitions::quota::DefinitionLimits;
 pub use definitions::{Actions, Definitions, EventDefinitions, PropertyDefinitions};
 pub use flags::{
     ExpectedVersion, FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, Flags, HashKey,
-    RoleGrant, Staleness, UpdatedFlag,
+    RoleGrant, Staleness, TagEdit, UpdatedFlag,
 };
 pub use ingest::dead_letters::{DeadLetter, NewDeadLetter};
 pub use ingest::listeners::IngestOutcome;
@@ -215,6 +221,7 @@ handles! {
     event_definitions: EventDefinitions,
     flags: Flags,
     groups: Groups,
+    insight_variables: InsightVariables,
     insights: Insights,
     keys: Keys,
     members: Members,
@@ -225,6 +232,7 @@ handles! {
     property_definitions: PropertyDefinitions,
     roles: Roles,
     sessions: Sessions,
+    setup_links: SetupLinks,
     sharing: SharingLinks,
     users: Users,
     warnings: Warnings,

@@ -74,17 +74,28 @@ impl Flags {
     pub async fn with_context<R>(
         &self,
         project: &ProjectRow,
-        mut request: EvaluationRequest,
+        request: EvaluationRequest,
         decide: impl FnOnce(&FlagSet, &Context<'_>, &Selection) -> R,
     ) -> Result<R, Unavailable> {
         let flags = self.of(project).await?;
+        Ok(self.with_context_of(project, &flags, request, decide).await)
+    }
+
+    /// Like [`Flags::with_context`], with these flags instead of the stored ones.
+    pub async fn with_context_of<R>(
+        &self,
+        project: &ProjectRow,
+        flags: &ProjectFlags,
+        mut request: EvaluationRequest,
+        decide: impl FnOnce(&FlagSet, &Context<'_>, &Selection) -> R,
+    ) -> R {
         self.locate(&mut request);
-        let known = self.known(project, &flags, &request).await;
-        let groups = self.groups(project, &flags, &request).await;
+        let known = self.known(project, flags, &request).await;
+        let groups = self.groups(project, flags, &request).await;
         let (now, selection) =
             (self.0.catalog.clock().now(), std::mem::take(&mut request.selection));
-        let context = context(now, &flags, &known, &groups, &mut request);
-        Ok(decide(&flags.set, &context, &selection))
+        let context = context(now, flags, &known, &groups, &mut request);
+        decide(&flags.set, &context, &selection)
     }
 
     /// Adds GeoIP properties: sent properties override them, and they override stored ones.

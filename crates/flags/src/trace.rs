@@ -1,6 +1,7 @@
 //! Tracing of an evaluation, step by step, for the `explain` endpoint.
 
 use model::property::PropertyFilter;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,8 +22,9 @@ pub struct NoTrace;
 impl Trace for NoTrace {}
 
 /// One step, as the API returns it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "step", rename_all = "snake_case")]
+#[schemars(rename = "EvaluationStep")]
 pub enum Step {
     Flag { key: String },
     Condition { index: usize, result: &'static str },

@@ -37,6 +37,7 @@ pub struct Action {
 pub struct ActionStep {
     pub event: Option<String>,
     /// Property filters, stored as sent.
+    #[schemars(with = "Option<Vec<crate::json_shapes::PropertyFilterOrGroup>>")]
     pub properties: Option<Vec<Map<String, Value>>>,
     pub selector: Option<String>,
     pub tag_name: Option<String>,

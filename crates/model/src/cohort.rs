@@ -14,8 +14,11 @@ pub struct Cohort {
     pub name: Option<String>,
     pub description: String,
     /// Legacy form of `filters`; accepted on write and converted.
+    #[schemars(with = "crate::json_shapes::EmptyList")]
     pub groups: Vec<Value>,
+    #[schemars(with = "Option<crate::json_shapes::CohortFilters>")]
     pub filters: Option<Map<String, Value>>,
+    #[schemars(schema_with = "crate::json_shapes::stored_query")]
     pub query: Option<Value>,
     /// The last calculated version.
     pub version: Option<i64>,

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::json_shapes::TileLayouts;
 use crate::{
     AccessLevel, ButtonId, DashboardId, InsightId, NoteId, ObjectKind, ProjectId, TileId,
     Timestamp, User, UserId, Viewer,
@@ -161,6 +162,8 @@ pub struct DashboardHead {
     pub tags: Vec<String>,
     pub restriction_level: Restriction,
     pub last_refresh: Option<Timestamp>,
+    /// Increased by every change of the dashboard or its tiles.
+    pub version: i64,
     pub team_id: ProjectId,
     /// Whether the viewer was invited as a collaborator.
     #[serde(skip)]
@@ -182,7 +185,9 @@ impl DashboardHead {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "DashboardLook")]
 pub struct DashboardPresentation {
+    #[schemars(schema_with = "crate::json_shapes::filter_overrides")]
     pub filters: Map<String, Value>,
+    #[schemars(schema_with = "crate::json_shapes::variables")]
     pub variables: Option<Map<String, Value>>,
     pub breakdown_colors: Vec<Value>,
     pub data_color_theme_id: Option<i64>,
@@ -202,8 +207,10 @@ pub struct Dashboard {
 #[schemars(rename = "TileLook")]
 pub struct TilePresentation {
     /// Position and size per breakpoint (`sm`, `xs`).
+    #[schemars(with = "TileLayouts")]
     pub layouts: Map<String, Value>,
     pub color: Option<String>,
+    #[schemars(schema_with = "crate::json_shapes::filter_overrides")]
     pub filters_overrides: Map<String, Value>,
     pub show_description: Option<bool>,
     pub transparent_background: Option<bool>,

@@ -3,8 +3,12 @@
 //!
 //! On-disk format of the record: `kind u8 = 2, version u8 = 1, project i64, at i64` in
 //! microseconds, little-endian, then the edit as JSON.
+//!
+//! A new kind of edit needs no new version: a release that does not know it keeps the record as a dead
+//! letter. That such a release never meets one is up to the catalog's schema: see `CONTRIBUTING.md`.
 
 use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
 use serde_json::{Map, Value};
 
 use crate::event::RecordError;
@@ -38,6 +42,8 @@ pub enum Edit {
         #[serde(rename = "leaving")]
         ids: SplitIds,
     },
+    /// Merges `other` into `person`, whose properties win. Does nothing if either no longer exists.
+    MergePersons { person: PersonNo, other: PersonNo },
     /// Updates a group's properties; creates the group if it does not exist.
     ChangeGroup { index: u8, key: String, set: Map<String, Value>, unset: Vec<String> },
     /// Renames a property on all persons that have it; overwrites an existing `to`.
@@ -96,8 +102,10 @@ impl EditRecord {
             bytes.copy_from_slice(&head[at..at + 8]);
             i64::from_le_bytes(bytes)
         };
-        let edit = serde_json::from_slice(edit)
-            .map_err(|_| RecordError::Corrupted("an edit is not readable"))?;
+        let edit = serde_json::from_slice(edit).map_err(|error| match error.classify() {
+            Category::Data => RecordError::UnknownEdit,
+            _ => RecordError::Corrupted("an edit is not readable"),
+        })?;
         Ok(Self { project: ProjectId(number(2)), at: Timestamp::from_micros(number(10)), edit })
     }
 }
@@ -115,6 +123,7 @@ mod tests {
         for edit in [
             Edit::DeletePersons { persons: vec![PersonNo(7)], scope: DeleteScope::Both },
             Edit::SplitPerson { person: PersonNo(7), ids: SplitIds::AllExcept("a".into()) },
+            Edit::MergePersons { person: PersonNo(7), other: PersonNo(8) },
             Edit::ChangeGroup { index, key, set, unset },
             Edit::RenameProperty { from: "a".into(), to: "b".into() },
         ] {
@@ -126,6 +135,9 @@ mod tests {
             for cut in 0..bytes.len() {
                 assert!(EditRecord::decode(&bytes[..cut]).is_err(), "cut at {cut}");
             }
+            let mut newer = bytes[..HEAD_BYTES].to_vec();
+            newer.extend(br#"{"swap_persons":{"person":7,"other":8}}"#);
+            assert_eq!(EditRecord::decode(&newer), Err(RecordError::UnknownEdit));
             bytes[1] = 9;
             assert_eq!(EditRecord::decode(&bytes), Err(RecordError::UnknownVersion(9)));
         }

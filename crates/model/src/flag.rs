@@ -20,6 +20,7 @@ pub struct FlagDefinition {
     pub team_id: ProjectId,
     pub name: String,
     pub key: String,
+    #[schemars(with = "crate::json_shapes::FlagFilters")]
     pub filters: Map<String, Value>,
     pub deleted: bool,
     pub active: bool,

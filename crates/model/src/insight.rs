@@ -20,6 +20,7 @@ pub struct Insight {
     /// Legacy form of `query`; empty when there is one.
     pub filters: Map<String, Value>,
     /// As it was sent.
+    #[schemars(schema_with = "crate::json_shapes::stored_query")]
     pub query: Option<VerbatimJson>,
     pub order: Option<i64>,
     pub deleted: bool,
@@ -36,6 +37,8 @@ pub struct Insight {
     pub is_sample: bool,
     /// By the caller.
     pub last_viewed_at: Option<Timestamp>,
+    /// Increased by every change.
+    pub version: i64,
     #[serde(skip)]
     pub team_id: ProjectId,
     /// The live tiles that show it.

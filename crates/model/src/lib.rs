@@ -10,14 +10,17 @@ mod dashboard;
 mod dates;
 pub mod definition;
 pub mod edit;
+pub mod elements;
 pub mod event;
 pub mod filter_expr;
 pub mod flag;
 pub mod group;
 mod id;
 mod insight;
+mod insight_variable;
 pub mod json;
 pub mod json_object;
+pub mod json_shapes;
 pub mod person;
 mod project;
 pub mod property;
@@ -51,6 +54,7 @@ pub use id::{
     OrganizationId, ProjectId, TileId, UserId,
 };
 pub use insight::{Insight, InsightKind, InsightTile};
+pub use insight_variable::{InsightVariable, VariableType, code_name};
 pub use project::{ProjectSchema, ProjectSettings, ProjectSettingsChange};
 pub use settings::{FieldError, Settings, SettingsChange, SettingsSchema};
 pub use sharing::{SharedPageOptions, SharingSettings};

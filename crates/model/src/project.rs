@@ -7,7 +7,9 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::DashboardId;
-use crate::settings::{Default, Kind, Setting, Settings, SettingsChange, SettingsSchema};
+use crate::settings::{
+    Default, ItemSchema, Kind, Setting, Settings, SettingsChange, SettingsSchema,
+};
 
 const ANONYMIZE_IPS: &str = "anonymize_ips";
 const PERSON_PROCESSING_OPT_OUT: &str = "person_processing_opt_out";
@@ -38,9 +40,18 @@ impl SettingsSchema for ProjectSchema {
         Setting::open(PERSON_PROCESSING_OPT_OUT, Kind::Bool),
         Setting::open(DROP_EVENTS_OLDER_THAN_SECONDS, Kind::Integer),
         Setting::switch(COMPLETED_SNIPPET_ONBOARDING, true),
-        Setting::always(ProjectSettings::TEST_ACCOUNT_FILTERS, Kind::Objects, Default::Texts(&[])),
+        Setting::always(
+            ProjectSettings::TEST_ACCOUNT_FILTERS,
+            Kind::Objects(ItemSchema::PropertyFilter),
+            Default::Texts(&[]),
+        ),
         Setting::open("test_account_filters_default_checked", Kind::Bool),
-        Setting::always(PATH_CLEANING_FILTERS, Kind::Objects, Default::Texts(&[])).or_null(),
+        Setting::always(
+            PATH_CLEANING_FILTERS,
+            Kind::Objects(ItemSchema::PathCleaningFilter),
+            Default::Texts(&[]),
+        )
+        .or_null(),
         Setting::switch(IS_DEMO, false),
         Setting::always("data_attributes", Kind::Texts, Default::Texts(&["data-attr"])),
         Setting::open(PERSON_DISPLAY_NAME_PROPERTIES, Kind::Texts),

@@ -38,7 +38,15 @@ pub enum Kind {
     Currency,
     Texts,
     Object,
-    Objects,
+    /// With this schema.
+    Objects(ItemSchema),
+}
+
+/// The schema of a list's objects.
+#[derive(Clone, Copy, Debug)]
+pub enum ItemSchema {
+    PathCleaningFilter,
+    PropertyFilter,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +106,12 @@ impl Setting {
         }
         let (inside, right): (_, fn(&Value) -> bool) = match self.kind {
             Kind::Texts => ("Not a valid string.", Value::is_string),
-            Kind::Objects => ("Expected a dictionary of items.", Value::is_object),
+            Kind::Objects(ItemSchema::PropertyFilter) => {
+                ("Expected a dictionary of items.", Value::is_object)
+            }
+            Kind::Objects(ItemSchema::PathCleaningFilter) => {
+                ("Expected a dictionary with the strings alias and regex.", is_path_cleaning_filter)
+            }
             _ => ("", |_| true),
         };
         let wrong = value.as_array().and_then(|items| items.iter().position(|item| !right(item)));
@@ -123,7 +136,18 @@ impl Setting {
             Kind::Currency => json!({ "type": "string", "pattern": "^[A-Z]{3}$" }),
             Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
             Kind::Object => json!({ "type": "object" }),
-            Kind::Objects => json!({ "type": "array", "items": { "type": "object" } }),
+            Kind::Objects(item) => {
+                let reference =
+                    |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+                let items = match item {
+                    ItemSchema::PathCleaningFilter => reference("PathCleaningFilter"),
+                    // An incomplete filter is stored as it is and keeps all events.
+                    ItemSchema::PropertyFilter => {
+                        json!({ "anyOf": [reference("PropertyFilterOrGroup"), { "type": "object" }] })
+                    }
+                };
+                json!({ "type": "array", "items": items })
+            }
         };
         if self.nullable {
             schema = json!({ "anyOf": [schema, { "type": "null" }] });
@@ -146,7 +170,7 @@ impl Kind {
             Self::Text if !value.is_string() => invalid("Not a valid string."),
             Self::Integer if !value.is_i64() => invalid("A valid integer is required."),
             Self::Object if !value.is_object() => invalid("Expected a dictionary of items."),
-            Self::Texts | Self::Objects if !value.is_array() => {
+            Self::Texts | Self::Objects(_) if !value.is_array() => {
                 Some(("not_a_list", "Expected a list of items.".into()))
             }
             Self::Word(words) if !value.as_str().is_some_and(|word| words.contains(&word)) => {
@@ -159,6 +183,12 @@ impl Kind {
             _ => None,
         }
     }
+}
+
+fn is_path_cleaning_filter(rule: &Value) -> bool {
+    let text = |name: &str| rule.get(name).is_none_or(|text| text.is_string() || text.is_null());
+    let order = rule.get("order").is_none_or(|order| order.is_i64() || order.is_null());
+    rule.is_object() && text("alias") && text("regex") && order
 }
 
 fn is_currency(code: &str) -> bool {
@@ -371,7 +401,11 @@ mod tests {
             Setting::open("size", Kind::Integer),
             Setting::always("season", Kind::Word(&["dry", "wet"]), Default::Text("dry")),
             Setting::always("plants", Kind::Texts, Default::Texts(&["yew"])),
-            Setting::always("paths", Kind::Objects, Default::Texts(&[])),
+            Setting::always(
+                "paths",
+                Kind::Objects(ItemSchema::PathCleaningFilter),
+                Default::Texts(&[]),
+            ),
             Setting::always("plan", Kind::Object, Default::Object),
             Setting::always("fee", Kind::Currency, Default::Text("USD")),
         ];
@@ -395,6 +429,12 @@ mod tests {
             (json!({ "plants": "yew" }), "plants", "not_a_list"),
             (json!({ "plants": ["yew", 2] }), "plants__1", "invalid_input"),
             (json!({ "paths": [{}, []] }), "paths__1", "invalid_input"),
+            (json!({ "paths": [{ "alias": "id", "regex": 1 }] }), "paths__0", "invalid_input"),
+            (
+                json!({ "paths": [{ "alias": null }, { "order": "1" }] }),
+                "paths__1",
+                "invalid_input",
+            ),
             (json!({ "plan": [] }), "plan", "invalid_input"),
             (json!({ "fee": "usd" }), "fee", "invalid_choice"),
             (json!({ "motto": "m".repeat(SETTING_BYTES_MAX) }), "motto", "max_length"),

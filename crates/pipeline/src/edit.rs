@@ -4,7 +4,7 @@ use catalog::{Catalog, EventDeletion, IngestBatch, ProjectChanges};
 use model::ProjectId;
 use model::edit::{Edit, EditRecord};
 use model::json_object::JsonObject;
-use model::person::{IdentityChanges, PersonNo};
+use model::person::{IdentityChanges, Person, PersonNo};
 
 use crate::commit::Failure;
 use crate::groups::GroupCache;
@@ -25,6 +25,12 @@ pub(crate) async fn decide(
     let mut identities = match &record.edit {
         Edit::DeletePersons { persons, .. } => load(catalog, record, persons).await?,
         Edit::SplitPerson { person, .. } => load(catalog, record, &[*person]).await?,
+        // The catalog moves their distinct ids, so they are not loaded.
+        Edit::MergePersons { person, other } => {
+            let mut identities = load(catalog, record, &[]).await?;
+            identities.load(Vec::new(), persons(catalog, record, &[*person, *other]).await?);
+            identities
+        }
         Edit::ChangeGroup { .. } | Edit::RenameProperty { .. } => {
             load(catalog, record, &[]).await?
         }
@@ -40,6 +46,7 @@ pub(crate) async fn decide(
             }
         }
         Edit::SplitPerson { person, ids } => identities.split(*person, ids, record.at),
+        Edit::MergePersons { person, other } => identities.merge_persons(*person, *other),
         Edit::ChangeGroup { index, key, set, unset } => {
             let mut groups = GroupCache::default();
             let known = catalog.groups().by_key(project, &[(*index, key)]).await?;
@@ -89,17 +96,26 @@ fn no_changes(project: ProjectId) -> ProjectChanges {
     }
 }
 
+/// The next dense ids, and these persons with all their distinct ids.
 async fn load(
     catalog: &Catalog,
     record: &EditRecord,
-    persons: &[PersonNo],
+    numbers: &[PersonNo],
 ) -> Result<IdentityCache, Failure> {
     let project = record.project;
     let next = catalog.persons().next_dense_ids(&[project]).await?[&project];
     let mut identities = IdentityCache::new(project, next.distinct, next.person);
-    let ids = catalog.persons().distinct_ids_of(project, persons).await?;
-    let persons = catalog.persons().by_no(project, persons).await?.into_iter();
-    let persons = persons.map(|person| person.map(|properties| JsonObject::from(&properties)));
-    identities.load(ids, persons.collect());
+    let ids = catalog.persons().distinct_ids_of(project, numbers).await?;
+    identities.load(ids, persons(catalog, record, numbers).await?);
     Ok(identities)
+}
+
+async fn persons(
+    catalog: &Catalog,
+    record: &EditRecord,
+    numbers: &[PersonNo],
+) -> Result<Vec<Person<JsonObject>>, Failure> {
+    let persons = catalog.persons().by_no(record.project, numbers).await?.into_iter();
+    let persons = persons.map(|person| person.map(|properties| JsonObject::from(&properties)));
+    Ok(persons.collect())
 }

@@ -6,6 +6,7 @@ use model::{MembershipLevel, ProjectId};
 use tokio::task::JoinHandle;
 
 use super::keys::{self, NewKey};
+use super::setup_links::{self, NewSetupLink, SetupPurpose};
 use super::users::{self, NewUser};
 use super::{Bootstrap, members, organizations};
 use crate::Result;
@@ -14,7 +15,8 @@ use crate::db::args;
 use crate::db::secret::{Secret, hash_password};
 use crate::projects::{self, NewProject};
 
-/// Values that the operator chose; absent ones are generated, and shown once.
+/// Values that the operator chose. Absent keys are generated, and shown once; without a password
+/// there is a setup link.
 #[derive(Default)]
 pub struct BootstrapOptions {
     pub project_api_key: Option<Secret>,
@@ -30,17 +32,18 @@ pub struct Bootstrapped {
     pub project_api_key: Secret,
     pub personal_api_key: Secret,
     pub admin_email: String,
-    pub admin_password: Secret,
+    /// By which the administrator sets a password; none if the operator chose one.
+    pub setup_link: Option<NewSetupLink>,
 }
 
 /// Bootstrap options whose password is being hashed in the background.
 pub struct PreparedBootstrap {
     created: Bootstrapped,
-    hash: JoinHandle<Result<String>>,
+    hash: Option<JoinHandle<Result<String>>>,
 }
 
 impl BootstrapOptions {
-    /// Generates the absent values and starts to hash the password. Hashing takes as long as
+    /// Generates the absent keys and starts to hash the password. Hashing takes as long as
     /// opening an empty catalog, so a caller who knows that the catalog is new runs both
     /// concurrently.
     pub fn prepare(self) -> PreparedBootstrap {
@@ -49,10 +52,11 @@ impl BootstrapOptions {
             project_api_key: self.project_api_key.unwrap_or_else(|| Secret::random("phc_")),
             personal_api_key: self.personal_api_key.unwrap_or_else(|| Secret::random("phx_")),
             admin_email: self.admin_email.unwrap_or_else(|| ADMIN_EMAIL.into()),
-            admin_password: self.admin_password.unwrap_or_else(|| Secret::random("")),
+            setup_link: None,
         };
-        let password = values.admin_password.clone();
-        let hash = tokio::task::spawn_blocking(move || hash_password(password.reveal()));
+        let hash = self
+            .admin_password
+            .map(|password| tokio::task::spawn_blocking(move || hash_password(password.reveal())));
         PreparedBootstrap { created: values, hash }
     }
 }
@@ -88,14 +92,18 @@ impl Bootstrap<'_> {
         self,
         PreparedBootstrap { created, hash }: PreparedBootstrap,
     ) -> Result<Bootstrapped> {
-        let hash = hash.await.map_err(|why| crate::Error::corrupt("password", why))??;
+        let hash = match hash {
+            Some(hash) => Some(hash.await.map_err(|why| crate::Error::corrupt("password", why))??),
+            None => None,
+        };
+        let has_password = hash.is_some();
         let now = self.core.clock.now();
         let mut tx = self.core.db.begin().await?;
         let organization = organizations::insert(&mut tx, "My organization", now).await?;
         let new = NewUser {
             email: created.admin_email.clone(),
             first_name: "Admin".into(),
-            password_hash: Some(hash),
+            password_hash: hash,
         };
         let owner = users::insert(&mut tx, &new, now).await?;
         members::insert(&mut tx, organization.id, owner, MembershipLevel::Owner, now).await?;
@@ -117,7 +125,14 @@ impl Bootstrap<'_> {
         let actor = Actor { user: None, organization: organization.id, project: Some(project.id) };
         tx.log_created(&actor, &project, now).await?;
         tx.log_created(&actor, &key, now).await?;
+        let setup_link = match has_password {
+            true => None,
+            false => {
+                let purpose = SetupPurpose::FirstStart;
+                Some(setup_links::insert(&mut tx, owner, purpose, now).await?)
+            }
+        };
         tx.commit().await?;
-        Ok(Bootstrapped { project: project.id, ..created })
+        Ok(Bootstrapped { project: project.id, setup_link, ..created })
     }
 }

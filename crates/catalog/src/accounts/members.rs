@@ -206,6 +206,14 @@ pub enum RequestPassword {
     Present,
 }
 
+/// The member, if the actor's level allows changes of it. The caller holds the organization's lock.
+pub(crate) async fn find_to_change(tx: &mut Tx, actor: &Actor, user: Uuid) -> Result<Member> {
+    let actor_level = actor_level(tx, actor).await?;
+    let member = find(tx, actor.organization, "u.uuid = $2", args![user]).await?;
+    check_outranks(actor_level, member.level)?;
+    Ok(member)
+}
+
 const NOT_ADMIN: &str = "Your organization access level is insufficient.";
 const ABOVE_ONESELF: &str = "You cannot give an access level higher than your own.";
 const OUTRANKED: &str = "You cannot change a member whose access level is higher than yours.";

@@ -6,6 +6,7 @@ pub(crate) mod members;
 pub(crate) mod organizations;
 pub(crate) mod roles;
 mod sessions;
+pub(crate) mod setup_links;
 pub(crate) mod users;
 mod visible_projects;
 
@@ -34,6 +35,10 @@ handle! {
 handle! {
     /// Browser sessions.
     Sessions
+}
+handle! {
+    /// Links by which people set a password.
+    SetupLinks
 }
 handle! {
     /// User accounts, and the projects they may enter.

@@ -224,6 +224,14 @@ pub(crate) async fn lock(tx: &mut Tx, id: OrganizationId) -> Result<Organization
     OrganizationRow::read(&tx.one(sql, args![id]).await?)
 }
 
+/// Renames the organization; its slug stays.
+pub(crate) async fn rename(tx: &mut Tx, actor: &Actor, name: String, now: Timestamp) -> Result<()> {
+    let before = lock(tx, actor.organization).await?;
+    let after = OrganizationRow { name, updated_at: now, ..before.clone() };
+    store(tx, &after).await?;
+    tx.log_updated(actor, &before, &after, now).await
+}
+
 /// Copies one setting into a column of its own, which every request with a key reads.
 async fn store(tx: &mut Tx, organization: &OrganizationRow) -> Result<()> {
     tx.run(

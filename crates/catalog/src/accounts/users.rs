@@ -54,7 +54,7 @@ pub struct NewEmail {
     pub is_verified: bool,
 }
 
-/// A new password ends every session but `keep_session`.
+/// A new password ends the setup link and every session but `keep_session`.
 pub struct NewPassword {
     pub hash: String,
     pub keep_session: Option<Secret>,
@@ -109,6 +109,7 @@ impl Users<'_> {
             let keep = keep_session.map_or_else(String::new, |session| session.hash());
             let others = "DELETE FROM sessions WHERE user_id = $1 AND hash <> $2";
             tx.run(others, args![id, keep]).await?;
+            tx.run("DELETE FROM setup_links WHERE user_id = $1", args![id]).await?;
         }
         if let Some((organization, project)) = change.current_project {
             row.current_organization = Some(organization);
@@ -155,6 +156,16 @@ impl Users<'_> {
 }
 
 impl Users<'_> {
+    /// The oldest active account of the instance's staff.
+    pub async fn first_staff(self) -> Result<Option<UserRow>> {
+        let sql = format!(
+            "SELECT {} FROM users u WHERE u.is_staff AND u.is_active ORDER BY u.id LIMIT 1",
+            columns()
+        );
+        let row = self.core.db.optional(sql, args![]).await?;
+        row.as_ref().map(UserRow::read).transpose()
+    }
+
     /// Records that the operator has confirmed the account's address.
     pub async fn confirm_email(self, id: UserId) -> Result<()> {
         self.set_flag("UPDATE users SET is_email_verified = $2 WHERE id = $1", id, true).await
@@ -172,6 +183,14 @@ impl Users<'_> {
         }
         tx.commit().await
     }
+}
+
+/// Sets an address that needs no confirmation.
+pub(crate) async fn set_email(tx: &mut Tx, id: UserId, email: &str) -> Result<()> {
+    let sql =
+        "UPDATE users SET email = $2, email_lower = $3, is_email_verified = TRUE WHERE id = $1";
+    let values = args![id, email, email.to_lowercase()];
+    tx.run(sql, values).await.map(drop).map_err(|error| taken(error, "email"))
 }
 
 fn taken(error: Error, field: &'static str) -> Error {

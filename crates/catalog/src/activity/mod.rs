@@ -12,6 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::db::dialect::placeholders;
 use crate::db::object_tables::ObjectTable;
 use crate::db::{Row, Tx, args, author, handle, select};
 use crate::{Error, Result};
@@ -101,8 +102,10 @@ pub struct Detail {
     pub changes: Vec<Change>,
     pub name: Option<String>,
     pub short_id: Option<String>,
+    /// Always null, as `merge`: `changes` names the merged person. Clients expect the keys.
+    #[schemars(with = "()")]
     pub trigger: Option<Value>,
-    /// Always null: only events merge persons here. Clients expect the key.
+    #[schemars(with = "()")]
     pub merge: Option<Value>,
     #[serde(rename = "type")]
     pub kind: Option<String>,
@@ -132,11 +135,24 @@ pub struct ActivityFilter {
     pub organization: OrganizationId,
     pub project: ProjectId,
     pub scopes: Vec<String>,
-    pub item_id: Option<String>,
-    pub user: Option<Uuid>,
+    pub item_ids: Vec<String>,
+    pub users: Vec<Uuid>,
+    pub activities: Vec<String>,
+    /// Both inclusive.
+    pub period: (Option<Timestamp>, Option<Timestamp>),
     /// What the reader may see of each kind of object.
     pub visibility: Visibilities,
 }
+
+/// Values that occur in the log; at most 1,000 of each.
+#[derive(Clone, Debug)]
+pub struct ActivityChoices {
+    pub users: Vec<User>,
+    pub scopes: Vec<String>,
+    pub activities: Vec<String>,
+}
+
+const CHOICES_MAX: usize = 1_000;
 
 /// A position in the log, for cursor pagination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,6 +354,28 @@ impl Activity<'_> {
         Ok((entries, total))
     }
 
+    /// The users, scopes and activities of the log, for a choice of filters.
+    pub async fn choices(self, filter: &ActivityFilter) -> Result<ActivityChoices> {
+        let (condition, values) = condition(filter);
+        let words = async |column: &str| -> Result<Vec<String>> {
+            let sql = format!(
+                "SELECT DISTINCT a.{column} AS word FROM activity_log a WHERE {condition} \
+                 ORDER BY word LIMIT {CHOICES_MAX}"
+            );
+            let rows = self.core.db.all(sql, values.clone()).await?;
+            rows.iter().map(|row| row.get("word")).collect()
+        };
+        let (scopes, activities) = (words("scope").await?, words("activity").await?);
+        let sql = format!(
+            "SELECT {} FROM users u WHERE u.id IN (SELECT a.user_id FROM activity_log a \
+             WHERE {condition}) ORDER BY u.id LIMIT {CHOICES_MAX}",
+            author::COLUMNS
+        );
+        let rows = self.core.db.all(sql, values).await?;
+        let users = rows.iter().filter_map(|row| author::read(row).transpose());
+        Ok(ActivityChoices { users: users.collect::<Result<_>>()?, scopes, activities })
+    }
+
     /// Up to `limit` entries beyond the cursor, newest first in either direction.
     pub async fn from_cursor(
         self,
@@ -379,19 +417,27 @@ fn condition(filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
     let mut values = args![filter.organization, filter.project];
     let mut condition =
         String::from("a.organization_id = $1 AND (a.project_id = $2 OR a.project_id IS NULL)");
-    if !filter.scopes.is_empty() {
-        let marks = crate::db::dialect::placeholders(values.len() + 1, filter.scopes.len());
-        condition += &format!(" AND a.scope IN {marks}");
-        values.extend(filter.scopes.iter().map(|scope| scope.as_str().into()));
+    for (column, words) in [
+        ("a.scope", &filter.scopes),
+        ("a.item_id", &filter.item_ids),
+        ("a.activity", &filter.activities),
+    ] {
+        if !words.is_empty() {
+            let marks = placeholders(values.len() + 1, words.len());
+            condition += &format!(" AND {column} IN {marks}");
+            values.extend(words.iter().map(|word| word.as_str().into()));
+        }
     }
-    if let Some(item) = &filter.item_id {
-        condition += &format!(" AND a.item_id = ${}", values.len() + 1);
-        values.extend(args![item.as_str()]);
+    if !filter.users.is_empty() {
+        let marks = placeholders(values.len() + 1, filter.users.len());
+        condition += &format!(" AND a.user_id IN (SELECT id FROM users WHERE uuid IN {marks})");
+        values.extend(filter.users.iter().map(|user| (*user).into()));
     }
-    if let Some(user) = filter.user {
-        condition +=
-            &format!(" AND a.user_id = (SELECT id FROM users WHERE uuid = ${})", values.len() + 1);
-        values.extend(args![user]);
+    for (sign, bound) in [(">=", filter.period.0), ("<=", filter.period.1)] {
+        if let Some(bound) = bound {
+            condition += &format!(" AND a.created_at {sign} ${}", values.len() + 1);
+            values.extend(args![bound]);
+        }
     }
     for (kind, visibility) in filter.visibility.iter() {
         let Some(visible_sql) = select::visible(visibility, "o", &mut values) else { continue };

@@ -2,11 +2,13 @@
 //! computes them.
 
 pub(crate) mod calculation;
+pub(crate) mod evaluation;
 pub(crate) mod filling;
 pub(crate) mod members;
 pub(crate) mod references;
+pub(crate) mod usage;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use model::flag::filters::InvalidFilters;
 use model::{
@@ -162,7 +164,7 @@ impl Editable for Cohort {
     }
 
     /// Cohorts have no `updated_at`.
-    fn set_updated_at(&mut self, _: Timestamp) {}
+    fn mark_changed(&mut self, _: Timestamp) {}
 }
 
 /// Requests a calculation under the next version.
@@ -216,6 +218,19 @@ impl Cohorts<'_> {
                    WHERE project_id = $1 AND name IS NOT NULL AND id IN {list}";
         let rows = self.core.db.all_in(sql, args![project], &list).await?;
         rows.iter().map(|row| Ok((row.get("id")?, row.get("name")?))).collect()
+    }
+
+    /// By name, the oldest live cohort with it.
+    pub async fn ids_by_name(
+        self,
+        project: ProjectId,
+        names: &BTreeSet<&str>,
+    ) -> Result<HashMap<String, CohortId>> {
+        let list: Vec<_> = names.iter().map(|name| (*name).into()).collect();
+        let sql = "SELECT name, MIN(id) AS id FROM cohorts \
+                   WHERE project_id = $1 AND NOT deleted AND name IN {list} GROUP BY name";
+        let rows = self.core.db.all_in(sql, args![project], &list).await?;
+        rows.iter().map(|row| Ok((row.get("name")?, row.get("id")?))).collect()
     }
 
     pub async fn create(

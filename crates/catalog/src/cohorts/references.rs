@@ -130,14 +130,14 @@ impl References {
 }
 
 /// The cohorts that a filter tree references, also in behavioral filters.
-fn cohorts(tree: &Node, found: &mut Vec<CohortId>) {
+pub(super) fn cohorts(tree: &Node, found: &mut Vec<CohortId>) {
     let mut behaviours = Vec::new();
     tree.behavioral_filters(&mut behaviours);
     behaviours.iter().for_each(|behaviour| behaviour.cohorts(found));
     tree.cohorts(found);
 }
 
-fn step_cohorts(steps: &[ActionStep]) -> Vec<CohortId> {
+pub(super) fn step_cohorts(steps: &[ActionStep]) -> Vec<CohortId> {
     let mut cohorts = Vec::new();
     let filters = steps.iter().filter_map(|step| step.properties.as_ref()).flatten();
     filters.for_each(|filter| event_cohorts(filter, &mut cohorts));
@@ -196,7 +196,7 @@ async fn check_actions(
     Ok(())
 }
 
-fn tree(filters: &Map<String, Value>) -> Result<Node> {
+pub(super) fn tree(filters: &Map<String, Value>) -> Result<Node> {
     stored_cohort_tree(filters).map_err(|why| Error::refused(Some("filters"), why.to_string()))
 }
 

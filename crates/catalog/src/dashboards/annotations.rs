@@ -147,7 +147,7 @@ impl Editable for Annotation {
         self.deleted
     }
 
-    fn set_updated_at(&mut self, now: Timestamp) {
+    fn mark_changed(&mut self, now: Timestamp) {
         self.updated_at = now;
     }
 }

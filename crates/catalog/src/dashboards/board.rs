@@ -22,7 +22,7 @@ use super::{Dashboards, rows};
 use crate::access::{CANNOT_CREATE, CANNOT_VIEW};
 use crate::activity::{Actor, Change, ChangeAction, Logged};
 use crate::db::{Tx, args};
-use crate::objects::edit::{Editable, set};
+use crate::objects::edit::{Editable, check_version, set};
 use crate::objects::{lock_dashboards, tags};
 use crate::{Error, Result, projects};
 
@@ -64,6 +64,8 @@ pub struct DashboardChange {
     /// With `deleted`: also deletes the insights that are on no other dashboard, if the viewer may
     /// edit them.
     pub delete_insights: bool,
+    /// The version that the author of the change loaded.
+    pub version: Option<i64>,
 }
 
 pub(crate) const CANNOT_EDIT: &str = "You don't have edit permissions for this dashboard.";
@@ -88,7 +90,7 @@ pub(crate) struct Board {
 
 impl Logged for Board {
     const SCOPE: &'static str = "Dashboard";
-    const UNLOGGED: &'static [&'static str] = &["last_accessed_at"];
+    const UNLOGGED: &'static [&'static str] = &["last_accessed_at", "version"];
 
     fn item_id(&self) -> String {
         self.dashboard.head.id.to_string()
@@ -132,7 +134,7 @@ impl Editable for Board {
             tx.run(
                 "UPDATE dashboards SET name = $2, description = $3, pinned = $4, deleted = $5, \
                  restriction_level = $6, filters = $7, variables = $8, breakdown_colors = $9, \
-                 data_color_theme_id = $10, quick_filter_ids = $11 WHERE id = $1",
+                 data_color_theme_id = $10, quick_filter_ids = $11, version = $12 WHERE id = $1",
                 args![
                     head.id,
                     head.name.as_deref(),
@@ -145,6 +147,7 @@ impl Editable for Board {
                     Value::Array(presentation.breakdown_colors.clone()),
                     presentation.data_color_theme_id,
                     Value::Array(presentation.quick_filter_ids.clone()),
+                    head.version,
                 ],
             )
             .await?;
@@ -172,8 +175,9 @@ impl Editable for Board {
     }
 
     /// Dashboards have no `updated_at`; new tiles use the time.
-    fn set_updated_at(&mut self, now: Timestamp) {
+    fn mark_changed(&mut self, now: Timestamp) {
         self.at = Some(now);
+        self.dashboard.head.version += 1;
     }
 }
 
@@ -203,6 +207,7 @@ impl Board {
         insights: &HashMap<InsightId, NewInsight>,
     ) -> Result<()> {
         self.check_may_edit(viewer, CANNOT_EDIT)?;
+        check_version("dashboard", change.version, self.dashboard.head.version)?;
         let rights = self.dashboard.head.policy().rights(viewer);
         let (head, presentation) = (&mut self.dashboard.head, &mut self.dashboard.presentation);
         let restricts = change.restriction_level.is_some_and(|to| to != head.restriction_level);
@@ -406,6 +411,8 @@ impl Dashboards<'_> {
         after.check_tile_limit()?;
         let sql = "UPDATE dashboard_tiles SET dashboard_id = $2 WHERE id = $1";
         tx.run(sql, args![tile, to]).await?;
+        increase_version(&mut tx, from).await?;
+        increase_version(&mut tx, to).await?;
         source.tiles.retain(|other| other.id != Some(tile));
         let now = self.core.clock.now();
         tx.log_updated(actor, &before, &source, now).await?;
@@ -485,6 +492,12 @@ impl Dashboards<'_> {
         self.core.edit_in(&mut tx, actor, id, apply).await?;
         tx.commit().await
     }
+}
+
+/// Increases the version of a dashboard whose tiles change without [`Board::save`].
+pub(crate) async fn increase_version(tx: &mut Tx, id: DashboardId) -> Result<()> {
+    let sql = "UPDATE dashboards SET version = version + 1 WHERE id = $1";
+    tx.run(sql, args![id]).await.map(drop)
 }
 
 /// Locks a live dashboard.

@@ -1,18 +1,18 @@
 //! Lists of insights, and when each user last viewed one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use model::{
-    DashboardId, Insight, InsightId, InsightKind, ObjectKind, ProjectId, Timestamp, UserId,
+    DashboardId, Insight, InsightId, InsightKind, ObjectKind, ProjectId, Timestamp, User, UserId,
     Visibilities, Window,
 };
 
 use super::Insights;
 use super::insights::{COLUMNS, FROM, OBJECT, read_all};
 use crate::Result;
-use crate::db::args;
 use crate::db::dialect::placeholders;
 use crate::db::select::Condition;
+use crate::db::{args, author};
 
 /// Filters of a list; an absent filter matches everything.
 #[derive(Default)]
@@ -160,6 +160,48 @@ impl Insights<'_> {
         );
         let rows = self.core.db.all(sql, args![project, viewer, count]).await?;
         read_all(&mut &self.core.db, project, Some(viewer), &rows).await
+    }
+
+    /// The insights that most users have viewed since then, with these users, latest first.
+    pub async fn most_viewed(
+        self,
+        project: ProjectId,
+        reader: UserId,
+        since: Timestamp,
+        count: i64,
+        visibilities: &Visibilities,
+    ) -> Result<Vec<(Insight, Vec<User>)>> {
+        let mut condition =
+            Condition::new("i.project_id = $1 AND NOT i.deleted", args![project, reader]);
+        condition.and(
+            "(SELECT COUNT(*) FROM insight_views w WHERE w.insight_id = i.id AND w.viewed_at >= ?) > 0",
+            since,
+        );
+        condition.and_visible(visibilities.of(ObjectKind::Insight), "i");
+        let order = format!(
+            "(SELECT COUNT(*) FROM insight_views w WHERE w.insight_id = i.id \
+             AND w.viewed_at >= {}) DESC, i.last_modified_at DESC, i.id",
+            since.as_micros()
+        );
+        let window = Window { limit: count, offset: 0 };
+        let rows = self.core.db.slice(COLUMNS, FROM, condition, &order, window).await?;
+        let insights = read_all(&mut &self.core.db, project, Some(reader), &rows).await?;
+        let ids: Vec<_> = insights.iter().map(|insight| insight.id.into()).collect();
+        let sql = format!(
+            "SELECT w.insight_id, {} FROM insight_views w JOIN users u ON u.id = w.user_id \
+             WHERE w.viewed_at >= $1 AND w.insight_id IN {{list}} \
+             ORDER BY w.viewed_at DESC, w.user_id",
+            author::COLUMNS,
+        );
+        let mut viewers: HashMap<InsightId, Vec<User>> = HashMap::new();
+        for row in self.core.db.all_in(&sql, args![since], &ids).await? {
+            viewers.entry(row.get("insight_id")?).or_default().extend(author::read(&row)?);
+        }
+        let with = |insight: Insight| {
+            let viewers = viewers.remove(&insight.id).unwrap_or_default();
+            (insight, viewers)
+        };
+        Ok(insights.into_iter().map(with).collect())
     }
 
     /// Records that a user views these insights now; missing ones are skipped.

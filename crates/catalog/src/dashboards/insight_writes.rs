@@ -159,7 +159,9 @@ pub(crate) async fn soft_delete(
     let marks = placeholders(values.len() + 1, ids.len());
     values.extend(ids.iter().map(|id| (*id).into()));
     let before = by_ids(tx, actor.project_id()?, actor.user, ids).await?;
-    let sql = format!("UPDATE insights SET deleted = $1, updated_at = $2 WHERE id IN {marks}");
+    let sql = format!(
+        "UPDATE insights SET deleted = $1, updated_at = $2, version = version + 1 WHERE id IN {marks}"
+    );
     tx.run(sql, values).await?;
     for insight in before {
         let after = Insight { deleted: action == SoftDelete::Delete, ..insight.clone() };

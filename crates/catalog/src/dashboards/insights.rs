@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 
 use super::revalidate::CheckedInsights;
 use super::tiles::TILES_MAX;
-use super::{Insights, insight_writes, rows};
+use super::{Insights, board, insight_writes, rows};
 use crate::access::CANNOT_VIEW;
 use crate::activity::{Actor, Logged};
 use crate::db::dialect::placeholders;
 use crate::db::executor::Executor;
 use crate::db::{Row, Tx, args, author};
-use crate::objects::edit::{Deleted, Editable, set};
+use crate::objects::edit::{Deleted, Editable, check_version, set};
 use crate::objects::{lock_dashboards, tags};
 use crate::{Error, Result};
 
@@ -50,6 +50,8 @@ pub struct InsightChange {
     pub tags: Option<Vec<String>>,
     /// All dashboards that the insight is on afterwards.
     pub dashboards: Option<Vec<DashboardId>>,
+    /// The version that the author of the change loaded.
+    pub version: Option<i64>,
 }
 
 /// An insight in a URL.
@@ -63,7 +65,7 @@ pub(crate) const OBJECT: &str = "insight";
 pub(crate) const COLUMNS: &str = "i.id, i.project_id, i.short_id, i.name, i.derived_name, \
      i.description, i.query, i.filters, i.position, i.favorited, i.saved, i.is_sample, \
      i.created_by, i.created_at, i.updated_at, i.last_modified_by, i.last_modified_at, \
-     i.deleted, v.viewed_at";
+     i.deleted, i.version, v.viewed_at";
 /// `$2` is the viewer.
 pub(crate) const FROM: &str =
     "insights i LEFT JOIN insight_views v ON v.insight_id = i.id AND v.user_id = $2";
@@ -118,6 +120,7 @@ pub(crate) async fn read_all(
             last_modified_by: author(row, "last_modified_by")?,
             is_sample: row.get("is_sample")?,
             last_viewed_at: row.get("viewed_at")?,
+            version: row.get("version")?,
             team_id: row.get("project_id")?,
             tiles: places,
         });
@@ -181,7 +184,7 @@ pub(crate) async fn by_ids(
 impl Logged for Insight {
     const SCOPE: &'static str = "Insight";
     const UNLOGGED: &'static [&'static str] =
-        &["updated_at", "last_modified_at", "last_modified_by", "last_viewed_at"];
+        &["updated_at", "last_modified_at", "last_modified_by", "last_viewed_at", "version"];
 
     fn item_id(&self) -> String {
         self.id.to_string()
@@ -214,7 +217,7 @@ impl Editable for Insight {
         tx.run(
             "UPDATE insights SET name = $2, derived_name = $3, description = $4, query = $5, \
              filters = $6, kind = $7, position = $8, favorited = $9, saved = $10, deleted = $11, \
-             updated_at = $12, last_modified_at = $12 WHERE id = $1",
+             updated_at = $12, last_modified_at = $12, version = $13 WHERE id = $1",
             args![
                 self.id,
                 self.name.as_deref(),
@@ -228,6 +231,7 @@ impl Editable for Insight {
                 self.saved,
                 self.deleted,
                 self.updated_at,
+                self.version,
             ],
         )
         .await?;
@@ -241,6 +245,7 @@ impl Editable for Insight {
             let sql = "UPDATE dashboard_tiles SET deleted = TRUE \
                        WHERE dashboard_id = $1 AND insight_id = $2";
             tx.run(sql, args![*dashboard, self.id]).await?;
+            board::increase_version(tx, *dashboard).await?;
         }
         Ok(())
     }
@@ -253,8 +258,9 @@ impl Editable for Insight {
         self.deleted
     }
 
-    fn set_updated_at(&mut self, now: Timestamp) {
+    fn mark_changed(&mut self, now: Timestamp) {
         (self.updated_at, self.last_modified_at) = (now, now);
+        self.version += 1;
     }
 }
 
@@ -278,6 +284,7 @@ async fn add_tiles(
             args![*dashboard, insight],
         )
         .await?;
+        board::increase_version(tx, *dashboard).await?;
     }
     Ok(())
 }
@@ -380,6 +387,7 @@ impl Insights<'_> {
             if !insight.rights(viewer).can_edit() {
                 return Err(Error::Forbidden(CANNOT_EDIT));
             }
+            check_version("insight", change.version, insight.version)?;
             set(&mut insight.name, change.name);
             set(&mut insight.derived_name, change.derived_name);
             set(&mut insight.description, change.description);

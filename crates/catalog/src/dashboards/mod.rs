@@ -5,6 +5,7 @@ pub(crate) mod board;
 pub(crate) mod collaborators;
 mod inherited_access;
 pub(crate) mod insight_lists;
+pub(crate) mod insight_variables;
 pub(crate) mod insight_writes;
 pub(crate) mod insights;
 pub(crate) mod revalidate;
@@ -30,6 +31,10 @@ handle! {
 handle! {
     /// Saved insights.
     Insights
+}
+handle! {
+    /// Variables of HogQL statements.
+    InsightVariables
 }
 handle! {
     /// Public links to dashboards and insights.

@@ -45,7 +45,7 @@ pub(crate) const OBJECT: &str = "dashboard";
 const ACCESS_NOTED_SECONDS: i64 = 60;
 
 const HEAD: &str = "d.id, d.project_id, d.name, d.description, d.pinned, d.creation_mode, \
-     d.restriction_level, d.created_at, d.last_accessed_at, d.deleted, \
+     d.restriction_level, d.created_at, d.last_accessed_at, d.deleted, d.version, \
      c.user_id IS NOT NULL AS collaborates, EXISTS (SELECT 1 FROM sharing_configurations s \
      WHERE s.dashboard_id = d.id AND s.enabled) AS is_shared";
 const LOOK: &str = "d.filters, d.variables, d.breakdown_colors, d.data_color_theme_id, \
@@ -72,6 +72,7 @@ fn read_head(row: &Row, tags: Vec<String>) -> Result<DashboardHead> {
         tags,
         restriction_level: restriction(row)?,
         last_refresh: None,
+        version: row.get("version")?,
         team_id: row.get("project_id")?,
         is_collaborator: row.get("collaborates")?,
     })

@@ -20,6 +20,9 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0009_tokens.sql"),
     include_str!("migrations/0010_expired_tokens.sql"),
     include_str!("migrations/0011_people.sql"),
+    include_str!("migrations/0012_setup.sql"),
+    include_str!("migrations/0013_versions.sql"),
+    include_str!("migrations/0014_variables.sql"),
 ];
 pub(crate) const KNOWN: i64 = MIGRATIONS.len() as i64;
 

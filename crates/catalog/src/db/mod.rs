@@ -56,6 +56,8 @@ const SQLITE_BUSY_WAIT: Duration = Duration::from_secs(10);
 /// How long a stopping server may still hold the owner lock, and the interval of retries.
 const OWNER_WAIT: Duration = Duration::from_secs(1);
 const OWNER_PAUSE: Duration = Duration::from_millis(50);
+/// PostgreSQL's default isolation level gives each statement a snapshot of its own.
+const POSTGRES_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// Key of the advisory lock that the owning server holds in PostgreSQL ("hedgerow" in ASCII).
 const OWNER_LOCK: i64 = 0x6865_6467_6572_6f77;
 
@@ -291,6 +293,18 @@ impl Db {
                 TxInner::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)
             }
             Engine::Postgres { pool, .. } => TxInner::Postgres(pool.begin().await?),
+        };
+        Ok(Tx { inner, inline: false, invalidation: Invalidation::of(self.change_feed.clone()) })
+    }
+
+    /// A snapshot to read several statements from. On SQLite it neither takes nor waits for the
+    /// write lock, and its connection refuses writes.
+    pub(crate) async fn begin_read(&self) -> Result<Tx> {
+        let inner = match &self.engine {
+            Engine::Sqlite { readers, .. } => TxInner::Sqlite(readers.begin().await?),
+            Engine::Postgres { pool, .. } => {
+                TxInner::Postgres(pool.begin_with(POSTGRES_SNAPSHOT).await?)
+            }
         };
         Ok(Tx { inner, inline: false, invalidation: Invalidation::of(self.change_feed.clone()) })
     }

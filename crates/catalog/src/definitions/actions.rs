@@ -128,7 +128,7 @@ impl Editable for Action {
         self.deleted
     }
 
-    fn set_updated_at(&mut self, now: Timestamp) {
+    fn mark_changed(&mut self, now: Timestamp) {
         self.updated_at = now;
     }
 }
@@ -171,6 +171,17 @@ impl Actions<'_> {
         let mut tags =
             tags::of_many(&self.core.db, project, OBJECT, std::slice::from_ref(&key)).await?;
         read(&row, tags.remove(&key).unwrap_or_default())
+    }
+
+    /// The actions with these names.
+    pub async fn ids_by_name(self, project: ProjectId, names: &[&str]) -> Result<Vec<ActionId>> {
+        let live = Deleted::Exclude.condition("a");
+        let sql = format!(
+            "SELECT a.id FROM actions a WHERE a.project_id = $1 AND a.name IN {{list}}{live}"
+        );
+        let list: Vec<_> = names.iter().map(|name| (*name).into()).collect();
+        let rows = self.core.db.all_in(&sql, args![project], &list).await?;
+        rows.iter().map(|row| row.get("id")).collect()
     }
 
     /// If the name is taken by an action hidden from the user, the error does not reveal its id.

@@ -1,6 +1,6 @@
 //! Lists of feature flags.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use model::flag::{EvaluationRuntime, FeatureFlag, STALE_SECONDS};
 use model::{FlagId, ProjectId, Timestamp, UserId, Visibility, Window};
@@ -167,6 +167,56 @@ impl Flags<'_> {
         );
         let rows = self.core.db.all(sql, values).await?;
         rows.iter().map(|row| row.get("id")).collect::<Result<_>>().map(Some)
+    }
+
+    /// The visible live flags with a condition on this one: id, key and name.
+    pub async fn dependents(
+        self,
+        id: FlagId,
+        visibility: &Visibility,
+    ) -> Result<Vec<(FlagId, String, String)>> {
+        let mut values = args![id];
+        let visible_sql = visible(visibility, "f", &mut values).unwrap_or_else(|| "TRUE".into());
+        let sql = format!(
+            "SELECT DISTINCT f.id, f.key, f.name FROM feature_flag_dependencies d \
+             JOIN feature_flags f ON f.id = d.flag_id WHERE d.depends_on = $1 \
+             AND NOT f.deleted AND f.id <> $1 AND {visible_sql} ORDER BY f.key"
+        );
+        let rows = self.core.db.all(sql, values).await?;
+        rows.iter().map(|row| Ok((row.get("id")?, row.get("key")?, row.get("name")?))).collect()
+    }
+
+    /// The keys of the visible flags among `ids`, deleted ones included.
+    pub async fn keys(
+        self,
+        project: ProjectId,
+        ids: &[FlagId],
+        visibility: &Visibility,
+    ) -> Result<Vec<(FlagId, String)>> {
+        let list: Vec<Value> = ids.iter().map(|id| (*id).into()).collect();
+        let sql = "SELECT id, key, created_by FROM feature_flags \
+                   WHERE project_id = $1 AND id IN {list}";
+        let mut keys = Vec::new();
+        for row in self.core.db.all_in(sql, args![project], &list).await? {
+            let id: FlagId = row.get("id")?;
+            if visibility.holds(id.0, row.get("created_by")?) {
+                keys.push((id, row.get("key")?));
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Live flags by key.
+    pub async fn ids_by_key(
+        self,
+        project: ProjectId,
+        keys: &BTreeSet<&str>,
+    ) -> Result<HashMap<String, FlagId>> {
+        let list: Vec<Value> = keys.iter().map(|key| (*key).into()).collect();
+        let sql = "SELECT key, id FROM feature_flags \
+                   WHERE project_id = $1 AND NOT deleted AND key IN {list}";
+        let rows = self.core.db.all_in(sql, args![project], &list).await?;
+        rows.iter().map(|row| Ok((row.get("key")?, row.get("id")?))).collect()
     }
 
     /// The flags that match `condition`, whose first parameter is the project.

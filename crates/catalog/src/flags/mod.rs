@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::activity::{Actor, Logged};
 use crate::db::{Tx, args, author, handle};
 use crate::objects::edit::set;
-use crate::objects::tags;
+use crate::objects::tags::{self, TAGS_MAX};
 use crate::{Error, Result, projects};
 
 pub use hash_keys::{FlagPerson, HashKey};
@@ -47,6 +47,8 @@ pub struct FlagChange {
     pub rollback_conditions: Option<Option<Value>>,
     pub performed_rollback: Option<bool>,
     pub tags: Option<Vec<String>>,
+    /// Applied to the stored tags, so that concurrent edits all take effect.
+    pub tag_edit: Option<TagEdit>,
     pub evaluation_contexts: Option<Vec<String>>,
     pub analytics_dashboards: Option<Vec<i64>>,
     pub has_enriched_analytics: Option<bool>,
@@ -54,6 +56,26 @@ pub struct FlagChange {
     pub has_encrypted_payloads: Option<bool>,
     pub evaluation_runtime: Option<Option<EvaluationRuntime>>,
     pub bucketing_identifier: Option<Option<BucketingIdentifier>>,
+}
+
+/// Adds or removes normalized tags.
+#[derive(Clone, Debug)]
+pub enum TagEdit {
+    Add(Vec<String>),
+    Remove(Vec<String>),
+}
+
+impl TagEdit {
+    fn apply(self, tags: &mut Vec<String>) {
+        match self {
+            Self::Add(added) => {
+                tags.extend(added);
+                tags.sort();
+                tags.dedup();
+            }
+            Self::Remove(removed) => tags.retain(|tag| !removed.contains(tag)),
+        }
+    }
 }
 
 /// The version that the author of a change had loaded, for optimistic concurrency control.
@@ -109,6 +131,9 @@ impl FlagChange {
         set(&mut flag.rollback_conditions, change.rollback_conditions);
         set(&mut flag.performed_rollback, change.performed_rollback);
         set(&mut flag.tags, change.tags);
+        if let Some(edit) = change.tag_edit {
+            edit.apply(&mut flag.tags);
+        }
         set(&mut flag.evaluation_contexts, change.evaluation_contexts);
         set(&mut flag.has_enriched_analytics, change.has_enriched_analytics);
         set(&mut flag.is_remote_configuration, change.is_remote_configuration);
@@ -148,27 +173,38 @@ impl Flags<'_> {
     }
 
     pub async fn create(self, actor: &Actor, new: FlagChange) -> Result<FeatureFlag> {
-        let project = actor.project.ok_or(Error::NotFound)?;
         let mut tx = self.core.db.begin().await?;
-        tx.invalidate_project(project);
-        projects::lock(&mut tx, project).await?;
+        tx.invalidate_project(actor.project.ok_or(Error::NotFound)?);
+        let flag = self.create_flag(&mut tx, actor, new).await?;
+        tx.commit().await?;
+        Ok(flag)
+    }
+
+    /// The flag that [`Flags::create`] would produce, without saving it.
+    pub async fn preview_new(self, actor: &Actor, new: FlagChange) -> Result<FeatureFlag> {
+        let mut tx = self.core.db.begin().await?;
+        self.create_flag(&mut tx, actor, new).await
+    }
+
+    async fn create_flag(self, tx: &mut Tx, actor: &Actor, new: FlagChange) -> Result<FeatureFlag> {
+        let project = actor.project.ok_or(Error::NotFound)?;
+        projects::lock(tx, project).await?;
         let now = self.core.clock.now();
-        rules::check_flag_limit(&mut tx, project).await?;
+        rules::check_flag_limit(tx, project).await?;
         let mut flag = rows::default_flag(project, now);
         new.apply(&mut flag);
         if new.filters.is_some() || flag.is_remote_configuration {
             let sent = new.filters.clone().unwrap_or_default();
-            flag.filters = self.prepare_filters(&mut tx, None, &flag, &sent).await?;
+            flag.filters = self.prepare_filters(tx, None, &flag, &sent).await?;
         }
         self.hide_payloads(&mut flag)?;
-        rules::check_dashboards(&mut tx, None, &flag).await?;
-        rules::check(&mut tx, None, &mut flag, &Visibility::Everything).await?;
-        let id = rows::insert(&mut tx, &flag, actor.user).await.map_err(taken)?;
+        rules::check_dashboards(tx, None, &flag).await?;
+        rules::check(tx, None, &mut flag, &Visibility::Everything).await?;
+        let id = rows::insert(tx, &flag, actor.user).await.map_err(taken)?;
         flag.id = id;
-        rows::save_parts(&mut tx, &flag, None).await?;
-        let flag = find(&mut tx, project, id, now).await?;
+        rows::save_parts(tx, &flag, None).await?;
+        let flag = find(tx, project, id, now).await?;
         tx.log_created(actor, &flag, now).await?;
-        tx.commit().await?;
         Ok(flag)
     }
 
@@ -183,6 +219,7 @@ impl Flags<'_> {
         visibility: &Visibility,
     ) -> Result<UpdatedFlag> {
         let mut tx = self.core.db.begin().await?;
+        tx.invalidate_project(actor.project.ok_or(Error::NotFound)?);
         let (before, flag) =
             self.change_flag(&mut tx, actor, id, (change, expected), visibility).await?;
         tx.commit().await?;
@@ -215,7 +252,6 @@ impl Flags<'_> {
         visibility: &Visibility,
     ) -> Result<(FeatureFlag, FeatureFlag)> {
         let project = actor.project.ok_or(Error::NotFound)?;
-        tx.invalidate_project(project);
         projects::lock(tx, project).await?;
         let now = self.core.clock.now();
         let before = find(tx, project, id, now).await?;
@@ -228,6 +264,10 @@ impl Flags<'_> {
         };
         let mut after = before.clone();
         change.apply(&mut after);
+        if matches!(&change.tag_edit, Some(TagEdit::Add(_))) && after.tags.len() > TAGS_MAX {
+            let detail = format!("Ensure this field has no more than {TAGS_MAX} elements.");
+            return Err(Error::refused(Some("tags"), detail));
+        }
         let opens = before.has_encrypted_payloads && !after.has_encrypted_payloads;
         if change.filters.is_some() || change.is_remote_configuration.is_some() || opens {
             let sent = change.filters.clone().unwrap_or_default();

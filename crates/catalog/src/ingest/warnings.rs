@@ -31,8 +31,10 @@ pub struct WarningRow {
     pub team_id: ProjectId,
     pub source: String,
     #[serde(rename = "type")]
+    #[schemars(with = "model::WarningKind")]
     pub kind: String,
     pub timestamp: Timestamp,
+    #[schemars(with = "model::WarningDetails")]
     pub details: Value,
 }
 

@@ -42,13 +42,26 @@ pub(crate) trait Editable: Logged + Clone + PartialEq {
 
     fn is_deleted(&self) -> bool;
 
-    fn set_updated_at(&mut self, now: Timestamp);
+    /// Records that the object changes: the time, and the next version where it has one.
+    fn mark_changed(&mut self, now: Timestamp);
 }
 
 /// Sets a field of a partial update, if the request has it.
 pub(crate) fn set<T>(field: &mut T, given: Option<T>) {
     if let Some(value) = given {
         *field = value;
+    }
+}
+
+/// Optimistic concurrency control: refuses a change by somebody who loaded another version. A request
+/// without a version is not checked.
+pub(crate) fn check_version(noun: &str, expected: Option<i64>, stored: i64) -> Result<()> {
+    match expected {
+        Some(expected) if expected != stored => Err(Error::Stale(format!(
+            "The {noun} was changed by somebody else since you loaded it: version {stored} is \
+             stored, you changed version {expected}."
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -73,7 +86,7 @@ impl Core {
         if after == before {
             return Ok(before);
         }
-        after.set_updated_at(now);
+        after.mark_changed(now);
         after.save(tx, &before).await?;
         let actor = Actor { project: Some(after.project()), ..*actor };
         tx.log_updated(&actor, &before, &after, now).await?;

@@ -57,6 +57,10 @@ pub enum PersonActivity {
     PropertyDeleted,
     /// The distinct ids that were split off.
     Split(Vec<String>),
+    /// The uuid of the person that was merged into this one.
+    Merged(Uuid),
+    /// The uuid of the person that this one was merged into.
+    MergedInto(Uuid),
     Deleted,
 }
 
@@ -336,6 +340,14 @@ impl Persons<'_> {
             PersonActivity::Split(ids) => {
                 let after = Some(json!({ "distinct_ids": ids }));
                 ("split_person", vec![change(ChangeAction::Split, None, after)])
+            }
+            PersonActivity::Merged(other) => {
+                let after = Some(json!({ "person": other }));
+                ("people_merged_into", vec![change(ChangeAction::Merged, None, after)])
+            }
+            PersonActivity::MergedInto(survivor) => {
+                let after = Some(json!({ "person": survivor }));
+                ("was_merged_into_person", vec![change(ChangeAction::Merged, None, after)])
             }
             PersonActivity::Deleted => ("deleted", Vec::new()),
         };

@@ -101,6 +101,22 @@ impl Logged for ProjectRow {
     }
 }
 
+/// Sets name and time zone.
+pub(crate) async fn rename(
+    tx: &mut Tx,
+    actor: &Actor,
+    id: ProjectId,
+    (name, timezone): (String, String),
+    now: Timestamp,
+) -> Result<()> {
+    tx.invalidate_project(id);
+    let before = lock(tx, id).await?;
+    let after = ProjectRow { name, timezone, updated_at: now, ..before.clone() };
+    let sql = "UPDATE projects SET name = $2, timezone = $3, updated_at = $4 WHERE id = $1";
+    tx.run(sql, args![id, after.name.as_str(), after.timezone.as_str(), now]).await?;
+    tx.log_updated(actor, &before, &after, now).await
+}
+
 impl Projects<'_> {
     pub async fn get(self, id: ProjectId) -> Result<ProjectRow> {
         let sql = format!(
@@ -108,6 +124,33 @@ impl Projects<'_> {
             columns()
         );
         ProjectRow::read(&self.core.db.one(sql, args![id]).await?)
+    }
+
+    /// The projects of an organization with this name, oldest first, at most `limit`.
+    pub async fn named(
+        self,
+        organization: OrganizationId,
+        name: &str,
+        limit: i64,
+    ) -> Result<Vec<ProjectRow>> {
+        let sql = format!(
+            "SELECT {} FROM projects p WHERE p.organization_id = $1 AND p.name = $2 \
+             AND p.deleted_at IS NULL ORDER BY p.id LIMIT $3",
+            columns()
+        );
+        let rows = self.core.db.all(sql, args![organization, name, limit]).await?;
+        rows.iter().map(ProjectRow::read).collect()
+    }
+
+    /// The first project of an organization, if it has any.
+    pub async fn oldest(self, organization: OrganizationId) -> Result<Option<ProjectRow>> {
+        let sql = format!(
+            "SELECT {} FROM projects p WHERE p.organization_id = $1 AND p.deleted_at IS NULL \
+             ORDER BY p.id LIMIT 1",
+            columns()
+        );
+        let row = self.core.db.optional(sql, args![organization]).await?;
+        row.as_ref().map(ProjectRow::read).transpose()
     }
 
     /// Creates a project; no user is switched to it.

@@ -97,6 +97,7 @@ contract! {
         a_calculation_does_not_satisfy_later_requests,
         referenced_cohorts_are_calculated_first,
         static_cohorts_accept_any_id_and_follow_merges,
+        drafts_are_read_while_another_transaction_writes,
         deleting_used_cohorts_and_reference_cycles_are_refused;
     lists:
         lists_take_a_constant_number_of_statements,

@@ -64,9 +64,13 @@ impl TestDatabase {
         }
     }
 
-    /// Reverts migration 11, for tests of data that older releases wrote.
-    pub async fn undo_version_11(&self) {
+    /// Reverts the migrations from 11 on, for tests of data that older releases wrote.
+    pub async fn undo_migrations_from_11(&self) {
         for statement in [
+            "DROP TABLE insight_variables",
+            "ALTER TABLE dashboards DROP COLUMN version",
+            "ALTER TABLE insights DROP COLUMN version",
+            "DROP TABLE setup_links",
             "DROP TABLE login_networks",
             "CREATE INDEX distinct_ids_by_person ON distinct_ids (project_id, person_no)",
             "DROP INDEX distinct_ids_by_person_no",

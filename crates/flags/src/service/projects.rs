@@ -47,6 +47,20 @@ impl ProjectFlags {
     pub fn definitions(&self) -> &[FlagDefinition] {
         &self.definitions
     }
+
+    /// The project's flags with `changed` in place of its stored version, or without it if `changed`
+    /// is deleted.
+    pub fn with(&self, changed: FlagDefinition) -> Self {
+        let mut definitions: Vec<FlagDefinition> =
+            self.definitions.iter().filter(|known| known.id != changed.id).cloned().collect();
+        if !changed.deleted {
+            definitions.push(changed);
+        }
+        let set = FlagSet::compile(&definitions, &self.environment());
+        let (cohorts, dialect) = (self.cohorts.clone(), self.dialect.clone());
+        let group_types = self.group_types.clone();
+        Self { set, definitions, cohorts, dialect, group_types, local: OnceLock::new() }
+    }
 }
 
 pub(super) struct Projects {

@@ -61,6 +61,8 @@ pub enum RecordError {
     UnknownKind(u8),
     #[error("event record of unknown version {0}")]
     UnknownVersion(u8),
+    #[error("edit of an unknown kind: a newer release wrote it, and can apply it")]
+    UnknownEdit,
     #[error("event record is corrupted: {0}")]
     Corrupted(&'static str),
 }

@@ -20,6 +20,7 @@ pub struct FeatureFlag {
     pub name: String,
     pub key: String,
     /// Encrypted payloads are redacted.
+    #[schemars(with = "crate::json_shapes::FlagFilters")]
     pub filters: Fields,
     pub deleted: bool,
     pub active: bool,
@@ -30,11 +31,15 @@ pub struct FeatureFlag {
     pub version: i64,
     pub last_modified_by: Option<User>,
     pub is_simple_flag: bool,
+    #[schemars(with = "Option<f64>")]
     pub rollout_percentage: Option<Value>,
     pub ensure_experience_continuity: bool,
     pub experiment_set: Vec<i64>,
+    #[schemars(with = "crate::json_shapes::EmptyList")]
     pub experiment_set_metadata: Vec<Value>,
+    #[schemars(with = "crate::json_shapes::EmptyObject")]
     pub surveys: Map<String, Value>,
+    #[schemars(with = "crate::json_shapes::EmptyObject")]
     pub features: Map<String, Value>,
     pub rollback_conditions: Option<Value>,
     pub performed_rollback: bool,

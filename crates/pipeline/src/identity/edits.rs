@@ -1,5 +1,5 @@
-//! Edits of persons through the API: delete, split, rename a property. An edit is a batch of its
-//! own, with all distinct ids of its persons loaded.
+//! Edits of persons through the API: delete, split, merge, rename a property. An edit is a batch of
+//! its own. A delete and a split have all distinct ids of their persons loaded.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -85,6 +85,20 @@ impl IdentityCache {
                 slot.row.version += SPLIT_VERSIONS;
                 slot.dirty = true;
             }
+        }
+    }
+
+    /// Merges `other` into `person`, whose properties win. Does nothing if either no longer exists.
+    pub fn merge_persons(&mut self, person: PersonNo, other: PersonNo) {
+        let exists = |no: &PersonNo| self.persons.contains_key(no);
+        if person == other || !exists(&person) || !exists(&other) {
+            return;
+        }
+        let version = self.absorb(person, other);
+        self.identified(person);
+        if let Some(slot) = self.persons.get_mut(&person) {
+            let row = slot.change();
+            row.version = row.version.max(version) + 1;
         }
     }
 

@@ -218,6 +218,7 @@ impl Project {
         let changes = identities.take_changes();
         self.next = (changes.next_distinct, changes.next_person);
         changes.deleted.iter().for_each(|gone| drop(self.persons.remove(gone)));
+        changes.merges.iter().for_each(|(gone, _)| drop(self.persons.remove(gone)));
         self.ids.extend(changes.ids.into_iter().map(|id| (id.text.clone(), id)));
         changes.persons.iter().for_each(|person| self.keep(person));
         self
@@ -278,6 +279,22 @@ fn split_gives_each_leaving_id_a_person_of_its_own() {
         let uuids: HashSet<Uuid> = project.persons.values().map(|person| person.uuid).collect();
         assert_eq!(uuids.len(), project.persons.len(), "{leaving:?}");
     }
+}
+
+#[test]
+fn edit_merges_identified_persons_and_keeps_the_survivors_properties() {
+    let mut project = Project::default();
+    project.send("$identify", "a", json!({"anon": "a2", "set": {"x": 1, "y": 1}}));
+    project.send("$identify", "b", json!({"anon": "b2", "set": {"y": 2, "z": 2}}));
+    let (into, gone) = (project.person("a").unwrap().clone(), project.person("b").unwrap().clone());
+    for other in [gone.no, gone.no, into.no, PersonNo(99)] {
+        project.edit(|identities| identities.merge_persons(into.no, other));
+        assert!(project.same("a", "b") && project.same("a2", "b2"));
+    }
+    let person = project.person("b2").unwrap();
+    assert_eq!((person.no, person.uuid), (into.no, into.uuid));
+    assert_eq!(project.facts("b"), json!({"x": 1, "y": 1, "z": 2}));
+    assert!(person.version > into.version.max(gone.version));
 }
 
 #[test]

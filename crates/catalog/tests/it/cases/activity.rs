@@ -127,8 +127,10 @@ pub async fn deeply_nested_log_details_stay_readable(database: TestDatabase) {
         organization: fixture.organization,
         project: fixture.project.id,
         scopes: vec!["Team".into()],
-        item_id: None,
-        user: None,
+        item_ids: Vec::new(),
+        users: Vec::new(),
+        activities: Vec::new(),
+        period: (None, None),
         visibility: Default::default(),
     };
     let window = Window { limit: 10, offset: 0 };

@@ -228,7 +228,7 @@ pub async fn referenced_cohorts_are_calculated_first(database: TestDatabase) {
         change(inner.id, leaf("free")).await;
         for expected in [inner.id, outer.id] {
             let due = fixture.catalog.cohorts().next_due().await.unwrap().unwrap();
-            assert_eq!(due.id, expected);
+            assert_eq!(due.id(), expected);
             let persons = AllPersons::of(&fixture).await;
             fixture
                 .catalog
@@ -412,4 +412,15 @@ pub async fn deleting_used_cohorts_and_reference_cycles_are_refused(database: Te
         .update(&actor, second.id, delete(), &Default::default())
         .await
         .unwrap();
+}
+
+/// Waiting for the write lock would end with an error, since it is not released.
+pub async fn drafts_are_read_while_another_transaction_writes(database: TestDatabase) {
+    let fixture = database.bootstrapped().await;
+    let stored = dynamic(&fixture, json!([{ "key": "plan", "value": "pro" }])).await;
+    let draft = filters(json!([{ "type": "cohort", "key": "id", "value": stored.id }]));
+    let writer = fixture.catalog.begin().await.unwrap();
+    let cohorts = fixture.catalog.cohorts();
+    cohorts.draft(fixture.project.id, &draft, &Default::default()).await.unwrap();
+    drop(writer);
 }

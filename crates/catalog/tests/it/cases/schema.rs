@@ -43,7 +43,7 @@ pub async fn migration_8_restores_tiles_of_deleted_dashboards(database: TestData
     catalog.close().await;
     database.sql("DELETE FROM schema_migrations WHERE version >= 8").await;
     database.sql("DROP TABLE sharing_tokens").await;
-    database.undo_version_11().await;
+    database.undo_migrations_from_11().await;
     for (id, is_deleted) in [(1, "FALSE"), (2, "TRUE")] {
         database
             .sql(&format!(

@@ -119,7 +119,7 @@ pub async fn migration_9_keeps_the_grace_period_of_a_rotated_token(database: Tes
     ] {
         database.sql(statement).await;
     }
-    database.undo_version_11().await;
+    database.undo_migrations_from_11().await;
     let fixture = Fixture { catalog: database.open().await.unwrap(), ..fixture };
     assert_eq!(fixture.opened(&old).await, Some(ShareTarget::Dashboard(one)));
     database.clock.advance_seconds(GRACE_SECONDS);
