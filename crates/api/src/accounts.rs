@@ -6,4 +6,5 @@ pub(crate) mod organizations;
 pub(crate) mod projects;
 pub(crate) mod roles;
 pub(crate) mod session;
+pub(crate) mod setup;
 pub(crate) mod users;

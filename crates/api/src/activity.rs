@@ -1,5 +1,7 @@
 //! The activity log: of a whole project by cursor, of one kind of object by page number.
 
+mod advanced;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use base64::Engine as _;
@@ -28,7 +30,7 @@ impl Resource for ActivityLog {
 }
 
 pub(crate) fn routes(routes: Routes) -> Routes {
-    routes.get("/api/projects/{project_id}/activity_log", list)
+    advanced::routes(routes.get("/api/projects/{project_id}/activity_log", list))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -48,8 +50,10 @@ async fn list(
         organization: caller.project.organization,
         project: caller.project.id,
         scopes: query.scopes,
-        item_id: query.item_id,
-        user: query.user,
+        item_ids: query.item_id.into_iter().collect(),
+        users: query.user.into_iter().collect(),
+        activities: Vec::new(),
+        period: (None, None),
         visibility: caller.visibilities(),
     };
     let from = query.cursor;
@@ -220,8 +224,10 @@ impl ActivityPage {
             organization: project.organization,
             project: project.id,
             scopes: vec![scope.into()],
-            item_id,
-            user: None,
+            item_ids: item_id.into_iter().collect(),
+            users: Vec::new(),
+            activities: Vec::new(),
+            period: (None, None),
             visibility: self.visibilities.clone(),
         };
         let offset = (self.number - 1).saturating_mul(self.limit);

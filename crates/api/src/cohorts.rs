@@ -3,6 +3,7 @@
 mod csv;
 mod members;
 mod upload;
+mod usage;
 
 use catalog::{Actor, CohortChange, CohortFilter, Deleted, NewCohort, NewCohortKind, PersonIdKind};
 use model::{Cohort, CohortId, Timestamp, UserId, cohort_tree, filters_from_groups};
@@ -44,7 +45,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .post("/api/projects/{project_id}/cohorts/{id}/duplicate_as_static_cohort", duplicate)
         .get("/api/projects/{project_id}/cohorts/activity", activity)
         .get("/api/projects/{project_id}/cohorts/{id}/activity", activity_of_one);
-    members::routes(routes)
+    usage::routes(members::routes(routes))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -83,7 +84,7 @@ async fn list(
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct CohortFields {
+pub(crate) struct CohortFields {
     #[serde(default)]
     name: Patch<String>,
     #[serde(default, deserialize_with = "present")]
@@ -91,15 +92,18 @@ struct CohortFields {
     #[serde(default, deserialize_with = "lenient_bool")]
     is_static: Option<bool>,
     #[serde(default)]
+    #[schemars(with = "Option<model::json_shapes::CohortFilters>")]
     filters: Patch<Map<String, Value>>,
     /// The legacy form of `filters`.
     #[serde(default)]
+    #[schemars(with = "Option<Vec<model::json_shapes::LegacyCohortGroup>>")]
     groups: Patch<Vec<Value>>,
     /// Persons to add to a static cohort.
     #[serde(default, rename = "_create_static_person_ids")]
     person_ids: Patch<Vec<Uuid>>,
     /// A query whose first column holds the ids of persons to add.
     #[serde(default)]
+    #[schemars(with = "Option<query::schema::StoredQuery>")]
     query: Patch<Value>,
     #[serde(default, deserialize_with = "lenient_bool")]
     deleted: Option<bool>,
@@ -111,14 +115,10 @@ async fn create(
     sent: Upload<CohortFields>,
 ) -> Result<Created<Cohort>> {
     let (fields, file) = sent.read()?;
-    let is_static = fields.is_static.unwrap_or(false);
+    let is_static = fields.is_static();
     let persons = requested_members(&app, &caller, &fields, is_static).await?;
     let change = fields.validate(is_static, &caller.project, app.catalog.clock().now())?;
-    let kind = match (is_static, change.filters) {
-        (true, filters) => NewCohortKind::Static(filters),
-        (false, Some(filters)) => NewCohortKind::Dynamic(filters),
-        (false, None) => return Err(Error::required("filters")),
-    };
+    let new = new_cohort(is_static, change)?;
     if !is_static && (file.is_some() || !persons.is_empty()) {
         return Err(Error::invalid(
             "is_static",
@@ -127,15 +127,23 @@ async fn create(
         ));
     }
     let listed = file.map(|file| csv::person_ids(&file)).transpose()?;
-    let new = NewCohort {
+    let actor = caller.actor();
+    let cohort = app.catalog.cohorts().create(&actor, new, &caller.visibilities()).await?;
+    Ok(Created(add_members(&app, &actor, cohort, listed, &persons).await?))
+}
+
+pub(crate) fn new_cohort(is_static: bool, change: CohortChange) -> Result<NewCohort> {
+    let kind = match (is_static, change.filters) {
+        (true, filters) => NewCohortKind::Static(filters),
+        (false, Some(filters)) => NewCohortKind::Dynamic(filters),
+        (false, None) => return Err(Error::required("filters")),
+    };
+    Ok(NewCohort {
         name: change.name.flatten(),
         description: change.description.unwrap_or_default(),
         deleted: change.deleted.unwrap_or(false),
         kind,
-    };
-    let actor = caller.actor();
-    let cohort = app.catalog.cohorts().create(&actor, new, &caller.visibilities()).await?;
-    Ok(Created(add_members(&app, &actor, cohort, listed, &persons).await?))
+    })
 }
 
 /// Adds the persons of an uploaded file, and `persons`, to a static cohort.
@@ -351,7 +359,11 @@ fn is_empty_tree(tree: &Value) -> bool {
 }
 
 impl CohortFields {
-    fn validate(
+    pub(crate) fn is_static(&self) -> bool {
+        self.is_static.unwrap_or(false)
+    }
+
+    pub(crate) fn validate(
         self,
         is_static: bool,
         project: &catalog::ProjectRow,

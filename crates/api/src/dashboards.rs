@@ -3,7 +3,9 @@
 pub(crate) mod collaborators;
 mod fields;
 pub(crate) mod response;
-mod templates;
+mod run_insights;
+mod template_list;
+pub(crate) mod templates;
 mod tiles;
 
 use catalog::{
@@ -45,7 +47,8 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .delete("/api/projects/{project_id}/dashboards/{id}", destroy)
         .get("/api/projects/{project_id}/dashboards/activity", activity)
         .get("/api/projects/{project_id}/dashboards/{id}/activity", activity_of_one);
-    templates::routes(tiles::routes(routes))
+    let routes = templates::routes(tiles::routes(routes));
+    template_list::routes(run_insights::routes(routes))
 }
 
 /// The filters of a request that lists dashboards.

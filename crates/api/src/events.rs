@@ -1,6 +1,7 @@
-//! Events: listing, reading one, live streaming, and values of properties.
+//! Events: listing, reading one, live streams, and values of properties.
 
 mod live;
+mod pulse;
 mod selected;
 mod streamed;
 mod values;
@@ -40,6 +41,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .get("/api/projects/{project_id}/events/{id}", read)
         .get("/api/projects/{project_id}/events/values", values::list)
         .get("/api/projects/{project_id}/events/live", live::watch)
+        .get("/api/projects/{project_id}/pulse", pulse::follow)
 }
 
 #[derive(Deserialize, JsonSchema)]

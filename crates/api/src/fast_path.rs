@@ -11,15 +11,17 @@ use ::capture::Endpoint;
 use axum::body::{Body, HttpBody};
 use axum::extract::ConnectInfo;
 use axum::http::header::ORIGIN;
-use axum::http::{Method, Request};
+use axum::http::{HeaderValue, Method, Request};
 use axum::response::{IntoResponse as _, Response};
 use axum::{BoxError, Router};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tower::ServiceExt as _;
+use tracing::Instrument as _;
 
 use crate::http::body_reader::IncomingRequest;
 use crate::http::metrics::RouteCounters;
+use crate::http::observe::{self, REQUEST_ID};
 use crate::http::response_budget::{self, Audience};
 use crate::http::{cors, normalize};
 use crate::sdk::{capture, evaluation, paths};
@@ -66,27 +68,43 @@ impl Service {
     }
 
     /// Responds to every request, failures included. `peer` is the connection's remote address.
-    pub async fn respond<B>(self, mut request: Request<B>, peer: SocketAddr) -> Response
+    pub async fn respond<B>(self, request: Request<B>, peer: SocketAddr) -> Response
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
     {
         let inner = &*self.0;
-        if let Some(route) = inner.fast_route(&request) {
-            let (head, body) = request.into_parts();
-            let sent = IncomingRequest { head, body, peer: Some(peer.ip()) };
-            return route.respond(&inner.app, sent).await;
-        }
+        let id = observe::request_id(request.headers());
+        let mut response = match inner.fast_route(&request) {
+            Some(route) => {
+                let (head, body) = request.into_parts();
+                let sent = IncomingRequest { head, body, peer: Some(peer.ip()) };
+                route.respond(&inner.app, sent, &id).await
+            }
+            None => {
+                let span = observe::span(&id);
+                Box::pin(inner.pass_to_router(request, peer)).instrument(span).await
+            }
+        };
+        response.headers_mut().insert(REQUEST_ID, id);
+        response
+    }
+}
+
+impl Inner {
+    /// Passes a request to the router.
+    async fn pass_to_router<B>(&self, mut request: Request<B>, peer: SocketAddr) -> Response
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+    {
         request.extensions_mut().insert(ConnectInfo(peer));
         let audience = match normalize::is_management(request.uri().path()) {
             true => Audience::Member,
             false => Audience::Public,
         };
-        let Ok(response) = Box::pin(inner.router.clone().oneshot(request.map(Body::new))).await;
-        response_budget::reserve(&inner.app, response, audience).await
+        let Ok(response) = self.router.clone().oneshot(request.map(Body::new)).await;
+        response_budget::reserve(&self.app, response, audience).await
     }
-}
 
-impl Inner {
     fn fast_route<B>(&self, request: &Request<B>) -> Option<&FastRoute> {
         let path = request.uri().path();
         let path = path.strip_suffix('/').unwrap_or(path);
@@ -96,13 +114,19 @@ impl Inner {
 }
 
 impl FastRoute {
-    async fn respond<B>(&self, app: &AppState, sent: IncomingRequest<B>) -> Response
+    async fn respond<B>(
+        &self,
+        app: &AppState,
+        sent: IncomingRequest<B>,
+        id: &HeaderValue,
+    ) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
         let origin = sent.head.headers.get(ORIGIN).cloned();
         let responded = AssertUnwindSafe(self.target.respond(app, sent)).catch_unwind().await;
-        let response = responded.unwrap_or_else(cors::panicked);
+        let panicked = |cause| observe::span(id).in_scope(|| cors::panicked(cause));
+        let response = responded.unwrap_or_else(panicked);
         let mut response = match response_budget::is_small(&response) {
             true => response,
             false => Box::pin(response_budget::reserve(app, response, Audience::Public)).await,
@@ -110,7 +134,10 @@ impl FastRoute {
         if let Some(origin) = origin {
             cors::allow_origin(origin, response.headers_mut());
         }
-        self.counters.count(&Method::POST, response.status().as_u16());
+        let status = response.status().as_u16();
+        self.counters.count(&Method::POST, status);
+        // No span: it would cost as much as the rest of the path.
+        tracing::debug!(request.id = ?id, http.route = self.path, http.status = status, "answered");
         response
     }
 }

@@ -1,12 +1,18 @@
 //! Management of feature flags.
 
 mod blast_radius;
+mod bulk;
 mod definitions;
+mod drafts;
+mod dry_run;
 mod evaluating;
 mod fields;
 mod list_query;
 mod names;
+mod organizations;
 mod role_access;
+mod switches;
+mod test_evaluation;
 mod usage;
 
 use std::collections::HashSet;
@@ -46,7 +52,12 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         definitions::routes,
         evaluating::routes,
         blast_radius::routes,
+        dry_run::routes,
         role_access::routes,
+        switches::routes,
+        bulk::routes,
+        test_evaluation::routes,
+        organizations::routes,
         usage::routes,
     ]
     .into_iter()
@@ -192,10 +203,7 @@ async fn create(
     body: Body<FlagFields>,
 ) -> Result<Created<FlagResponse>> {
     caller.may_create(ObjectKind::FeatureFlag)?;
-    let new = body.read()?.validate()?;
-    if new.key.is_none() {
-        return Err(Error::required("key"));
-    }
+    let new = body.read()?.validate_new()?;
     check_references(&app, &caller, None, &new).await?;
     let flag = app.catalog.flags().create(&caller.actor(), new).await?;
     let rights = Rights::of(&app, &caller).await?;

@@ -4,8 +4,10 @@
 pub(crate) mod body;
 pub(crate) mod body_reader;
 pub(crate) mod client_address;
+pub(crate) mod compress;
 pub(crate) mod cors;
 pub(crate) mod csv;
+pub(crate) mod embedded_file;
 pub(crate) mod error;
 pub(crate) mod metrics;
 pub(crate) mod normalize;
@@ -13,5 +15,6 @@ pub(crate) mod observe;
 pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod path;
+pub(crate) mod pipe_table;
 pub(crate) mod public_error;
 pub(crate) mod response_budget;

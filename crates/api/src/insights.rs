@@ -5,6 +5,8 @@ mod list;
 pub(crate) mod overrides;
 pub(crate) mod response;
 pub(crate) mod results;
+mod trending;
+mod variables;
 mod viewer;
 pub(crate) mod visibility;
 
@@ -41,7 +43,7 @@ const VIEWED_AT_ONCE_MAX: usize = 1_000;
 const LAST_VIEWED: i64 = 5;
 
 pub(crate) fn routes(routes: Routes) -> Routes {
-    legacy::routes(routes)
+    trending::routes(variables::routes(legacy::routes(routes)))
         .get("/api/projects/{project_id}/insights", list::list)
         .post("/api/projects/{project_id}/insights", create)
         .get("/api/projects/{project_id}/insights/{id}", read)
@@ -72,9 +74,11 @@ struct InsightFields {
     description: Patch<String>,
     /// Stored verbatim.
     #[serde(default)]
+    #[schemars(with = "Option<query::schema::StoredQuery>")]
     query: Patch<Value>,
     /// The legacy form of `query`; an insight stores only one of them.
     #[serde(default)]
+    #[schemars(with = "Option<query::schema::LegacyFilters>")]
     filters: Patch<Map<String, Value>>,
     #[serde(default)]
     order: Patch<i64>,
@@ -89,6 +93,9 @@ struct InsightFields {
     favorited: Option<bool>,
     #[serde(default, deserialize_with = "lenient_bool")]
     deleted: Option<bool>,
+    /// The version that the client edited; 409 unless it is the stored one. Ignored on creation.
+    #[serde(default)]
+    version: Option<i64>,
 }
 
 async fn create(
@@ -327,6 +334,7 @@ impl InsightFields {
             deleted: self.deleted,
             tags: self.tags.as_deref().map(tags).transpose()?,
             dashboards: self.dashboards.map(|ids| ids.into_iter().map(DashboardId).collect()),
+            version: self.version,
         })
     }
 }

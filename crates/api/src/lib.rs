@@ -14,6 +14,7 @@ mod auth;
 mod cohorts;
 mod dashboards;
 mod data_management;
+mod demo;
 mod events;
 mod fast_path;
 mod feature_flags;
@@ -21,7 +22,9 @@ mod groups;
 mod http;
 mod ingestion;
 mod insights;
+mod instance;
 mod management;
+mod mcp_tools;
 mod ops;
 mod persons;
 mod queries;
@@ -30,6 +33,7 @@ mod routes;
 mod sdk;
 mod search;
 mod sharing;
+mod web;
 
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
@@ -45,19 +49,27 @@ use prometheus_client::registry::Registry;
 use schemars::SchemaGenerator;
 use tokio::sync::Semaphore;
 
+pub use accounts::setup::setup_path;
 pub(crate) use auth::caller::{
     AccountReader, AccountWriter, OrganizationReader, OrganizationWriter, Reader, Resource, Writer,
 };
+pub use demo::{DemoOptions, DemoProject, create_demo, remove_demo};
 pub use fast_path::Service;
 pub(crate) use http::body::{Body, Patch};
 pub use http::body_reader::ReadTimeouts;
 pub use http::client_address::{Networks, client_address};
-pub(crate) use http::error::{Error, Result};
+pub use http::error::Error;
+pub(crate) use http::error::Result;
 pub(crate) use http::page::{Created, Json, Listing, NoContent, Page, RequestUrl, SoftDeleteOnly};
 pub(crate) use http::path::{Id, IdAsUuid, IsPut, Query, StringId, UuidParam};
+pub use instance::{
+    DiskFigures, EventFigures, InstanceFigures, InstanceSetting, JournalFigures, LagFigures,
+    PipelineFigures,
+};
 pub use router::schema;
 pub(crate) use routes::Routes;
 pub use sdk::tokens::Tokens;
+pub use web::is_embedded as web_is_embedded;
 
 /// Limits and switches of the HTTP API, which the server fills from its settings.
 #[derive(Clone, Debug)]
@@ -117,8 +129,11 @@ pub struct Shared {
     metrics: http::metrics::Metrics,
     /// Admission control of management requests: `requests_at_once_max` permits.
     request_permits: Semaphore,
+    /// Held while a demo project is created or removed: one at a time.
+    demo: tokio::sync::Mutex<()>,
     draining: AtomicBool,
     replay_remaining: OnceLock<ReplayRemaining>,
+    instance: OnceLock<instance::InstanceReport>,
     /// The OpenAPI document, built for the first request of it; all responses share the bytes.
     openapi_json: OnceLock<Bytes>,
 }
@@ -144,8 +159,10 @@ impl AppState {
             metrics: http::metrics::Metrics::new(metrics, &catalog, &queries),
             request_permits: Semaphore::new(settings.requests_at_once_max),
             queries,
+            demo: tokio::sync::Mutex::new(()),
             draining: AtomicBool::new(false),
             replay_remaining: OnceLock::new(),
+            instance: OnceLock::new(),
             openapi_json: OnceLock::new(),
             catalog,
             tokens,

@@ -54,7 +54,7 @@ pub(crate) async fn within_bounds(
 
 /// Body limit of log-in requests, which come from unauthenticated clients.
 const LOG_IN_BYTES_MAX: usize = 16 << 10;
-const LOG_IN: [&str; 2] = ["/api/login", "/api/logout"];
+const LOG_IN: [&str; 3] = ["/api/login", "/api/logout", "/api/setup"];
 /// Parsed values up to this size are not charged to the budget: permits bound their number.
 const UNCOUNTED_VALUES_BYTES: usize = 16 << 10;
 
@@ -110,11 +110,16 @@ pub(crate) async fn read_body(
 pub(crate) async fn negotiate_content(request: Request, next: Next) -> Response {
     let accepts = request.headers().get_all(header::ACCEPT);
     let mut ranges = accepts.iter().flat_map(|value| value.to_str().unwrap_or("*/*").split(','));
-    let is_events = request.uri().path().contains("/events");
+    let path = request.uri().path().trim_end_matches('/');
+    let is_events = path.contains("/events");
+    let is_stream = is_events || path.ends_with("/pulse");
     let fits = |range: &str| {
         let media = range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let other =
-            is_events && matches!(media.as_str(), "text/csv" | "text/event-stream" | "text/*");
+        let other = match media.as_str() {
+            "text/csv" => is_events,
+            "text/event-stream" | "text/*" => is_stream,
+            _ => false,
+        };
         other || matches!(media.as_str(), "" | "*/*" | "*" | "application/*") || is_json(&media)
     };
     let unbound = accepts.iter().next().is_none() || !is_management(request.uri().path());

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
+use crate::http::error::ErrorBody;
 use crate::http::openapi::{DescribeResponse, Operation};
 
 use crate::{App, AppState, Json, Query, Routes};
@@ -131,6 +132,7 @@ impl IntoResponse for Health {
 impl DescribeResponse for Health {
     fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<Self>(200, schemas);
+        operation.response::<ErrorBody>(400, schemas);
         operation.response::<Self>(503, schemas);
     }
 }

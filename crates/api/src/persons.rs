@@ -2,6 +2,7 @@
 
 mod edits;
 mod listing;
+mod merge;
 mod person_details;
 
 use catalog::{PersonKey, PersonWithIds};
@@ -33,7 +34,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
             "Persons come with events: send $identify or $set to capture.",
         )
         .get("/api/projects/{project_id}/persons/{id}", read);
-    person_details::routes(edits::routes(routes))
+    person_details::routes(merge::routes(edits::routes(routes)))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -68,7 +69,10 @@ pub(crate) struct PersonItem {
     kind: &'static str,
     #[serde(flatten)]
     fields: PersonFields,
+    /// Always empty: there are no recordings.
+    #[schemars(with = "Vec<String>")]
     matched_recordings: Vec<Value>,
+    #[schemars(with = "Option<f64>")]
     value_at_data_point: Option<Value>,
 }
 

@@ -1,9 +1,10 @@
 //! The query endpoint: running queries, polling their status and cancelling them.
 
+use std::collections::BTreeSet;
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use model::Visibilities;
-use query::{QueryRequest, QueryResponse, QueryRun, QueryStatus, Refresh};
+use query::{QueryRequest, QueryResponse, QueryRun, QueryStatus, Refresh, schema};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -31,21 +32,22 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 #[derive(Default, Deserialize, JsonSchema)]
 #[schemars(rename = "Question")]
 struct QueryBody {
-    /// An object with a `kind`.
+    #[schemars(with = "schema::Query")]
     query: Option<Value>,
-    /// blocking, async, lazy_async, force_blocking, force_async, force_cache,
-    /// async_except_on_cache_miss, or true or false.
+    #[schemars(with = "Option<schema::RefreshMode>")]
     refresh: Option<Value>,
     #[serde(rename = "async")]
     is_async: Option<bool>,
     client_query_id: Option<String>,
     name: Option<String>,
+    #[schemars(with = "Option<schema::FilterOverrides>")]
     filters_override: Option<Map<String, Value>>,
+    #[schemars(with = "Option<schema::Variables>")]
     variables_override: Option<Map<String, Value>>,
 }
 
 impl QueryBody {
-    fn read(self, visibilities: Visibilities) -> Result<QueryRequest> {
+    fn read(self, caller: &Reader<Queries>) -> Result<QueryRequest> {
         let Some(query @ Value::Object(_)) = self.query else {
             return Err(Error::parse("query: Input should be a valid dictionary"));
         };
@@ -71,10 +73,17 @@ impl QueryBody {
             filter_layers: self.filters_override.into_iter().collect(),
             variables: self.variables_override.unwrap_or_default(),
             default_limit: None,
-            visibility: visibilities,
+            visibility: caller.visibilities(),
             objects: Vec::new(),
+            readable: readable(caller),
         })
     }
+}
+
+/// The kinds of objects that the caller's credentials may read as `system` tables.
+pub(crate) fn readable(caller: &Reader<Queries>) -> BTreeSet<&'static str> {
+    let objects = query::SYSTEM_TABLES.iter().filter_map(|table| table.object());
+    objects.filter(|object| caller.may_read(object).is_ok()).collect()
 }
 
 fn mode(word: &str) -> Result<Refresh> {
@@ -82,7 +91,7 @@ fn mode(word: &str) -> Result<Refresh> {
 }
 
 async fn ask(caller: Reader<Queries>, app: App, body: Body<QueryBody>) -> Result<QueryReply> {
-    let request = body.read()?.read(caller.visibilities())?;
+    let request = body.read()?.read(&caller)?;
     Ok(app.queries.run(&caller.project, request).await?.into())
 }
 
@@ -93,7 +102,7 @@ async fn ask_kind(
     app: App,
     body: Body<QueryBody>,
 ) -> Result<QueryReply> {
-    let request = body.read()?.read(caller.visibilities())?;
+    let request = body.read()?.read(&caller)?;
     if request.query.get("kind").and_then(Value::as_str) != Some(kind.0.as_str()) {
         return Err(Error::parse("The kind in the path is not the kind of the query."));
     }
@@ -110,7 +119,7 @@ async fn read(
     id: StringId,
     query: Query<StatusQuery>,
     app: App,
-) -> Result<QueryReply> {
+) -> Result<StatusReply> {
     let run = app.queries.status(caller.project.id, &id.0, &caller.visibilities()).await?;
     let running = run.ok_or_else(Error::not_found)?;
     let shows = query.show_progress.as_deref() == Some("true");
@@ -126,7 +135,7 @@ async fn read(
         let elapsed_ms = (now - running.started_at.as_micros()) / 1_000;
         reply["query_progress"] = json!({ "time_elapsed": elapsed_ms });
     }
-    Ok(QueryReply(status, json!({ "query_status": reply })))
+    Ok(StatusReply(QueryReply(status, json!({ "query_status": reply }))))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -197,7 +206,23 @@ impl IntoResponse for QueryReply {
 
 impl openapi::DescribeResponse for QueryReply {
     fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        operation.response::<Map<String, Value>>(200, schemas);
-        operation.response::<Map<String, Value>>(202, schemas);
+        operation.response::<schema::QueryResponse>(200, schemas);
+        operation.response::<schema::QueryStatusResponse>(202, schemas);
+    }
+}
+
+/// The status of a run.
+struct StatusReply(QueryReply);
+
+impl IntoResponse for StatusReply {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl openapi::DescribeResponse for StatusReply {
+    fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<schema::QueryStatusResponse>(200, schemas);
+        operation.response::<schema::QueryStatusResponse>(202, schemas);
     }
 }

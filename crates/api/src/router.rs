@@ -12,13 +12,14 @@ use serde_json::Value;
 use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use crate::http::compress;
 use crate::http::cors;
 use crate::http::normalize;
 use crate::http::observe;
 use crate::http::openapi::{DescribeResponse, Operation};
 use crate::http::response_budget::SharedBytes;
 use crate::routes::Served;
-use crate::{App, AppState, Error, Json, Result, Routes, management};
+use crate::{App, AppState, Json, Result, Routes, management, web};
 
 /// Routes of the management API. The order determines operation ids and schema names in the
 /// OpenAPI document, where they would collide.
@@ -31,12 +32,15 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::dashboards::collaborators::routes,
     crate::dashboards::routes,
     crate::ingestion::dead_letters::routes,
+    crate::demo::routes,
     crate::data_management::event_definitions::routes,
     crate::events::routes,
     crate::feature_flags::routes,
     crate::groups::routes,
     crate::insights::routes,
+    crate::instance::routes,
     crate::accounts::keys::routes,
+    crate::mcp_tools::routes,
     crate::accounts::members::routes,
     crate::ops::routes,
     crate::accounts::organizations::routes,
@@ -47,10 +51,12 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::accounts::roles::routes,
     crate::search::routes,
     crate::accounts::session::routes,
+    crate::accounts::setup::routes,
     crate::sharing::shared_pages::routes,
     crate::sharing::routes,
     crate::accounts::users::routes,
     crate::ingestion::warnings::routes,
+    crate::web::routes,
 ];
 
 /// Routes that SDKs call.
@@ -66,9 +72,10 @@ const PUBLIC: &[fn(Routes) -> Routes] = &[
 pub(crate) fn router(app: AppState) -> Router {
     let Served { management, public } = routes().serve(&app.metrics);
     let management = management
-        .fallback(not_found)
+        .fallback(web::page_or_not_found)
         .layer(middleware::from_fn_with_state(app.clone(), management::within_bounds))
         .layer(middleware::from_fn(management::negotiate_content))
+        .layer(middleware::from_fn(compress::compress))
         .layer(CatchPanicLayer::custom(cors::panicked))
         .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
         .with_state(app.clone())
@@ -109,36 +116,5 @@ impl DescribeResponse for Schema {
     }
 }
 
-async fn not_found() -> Error {
-    Error::not_found()
-}
-
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn operation_ids_are_unique() {
-        let schema = schema();
-        let paths = schema["paths"].as_object().unwrap();
-        let operations = paths.values().flat_map(|path| path.as_object().unwrap().values());
-        let names: Vec<&str> =
-            operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
-        assert!(!names.is_empty());
-        assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len(), "{names:?}");
-    }
-
-    #[tokio::test]
-    async fn panic_becomes_a_500_without_its_message() {
-        let broken = async || -> Response { panic!("a secret") };
-        let router: Router = Router::new().fallback(broken);
-        let router = router.layer(CatchPanicLayer::custom(cors::panicked));
-        let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
-        assert_eq!(response.status(), 500);
-        let body = axum::body::to_bytes(response.into_body(), 1_000).await.unwrap();
-        let body = String::from_utf8(body.to_vec()).unwrap();
-        assert!(body.contains("server_error") && !body.contains("secret"), "{body}");
-    }
-}
+mod tests;

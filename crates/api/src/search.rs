@@ -91,6 +91,8 @@ struct Hit {
     kind: &'static str,
     /// An insight's short id; the id of any other object.
     result_id: String,
+    /// `name` and `description`, or a flag's `key` and `name`.
+    #[schemars(with = "std::collections::BTreeMap<String, Option<String>>")]
     extra_fields: Map<String, Value>,
     /// Relevance, at most 1; null without a search term.
     rank: Option<f64>,

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::caller::InProject;
 use crate::http::body::lenient_bool;
+use crate::http::error::ErrorBody;
 use crate::http::openapi::{DescribeResponse, Operation};
 use crate::insights::insight_name;
 use crate::insights::visibility::can_view;
@@ -44,10 +45,35 @@ struct SharingResponse {
     enabled: bool,
     /// Null if the caller may not view everything that the link shows.
     access_token: Option<String>,
+    #[schemars(with = "Option<SharingSettingsShape>")]
     settings: Option<Map<String, Value>>,
     /// Always false: links have no passwords.
     password_required: bool,
+    #[schemars(with = "Vec<String>")]
     share_passwords: Vec<Value>,
+}
+
+/// How the page of a link is displayed.
+#[derive(JsonSchema)]
+#[schemars(rename = "SharingSettings", rename_all = "camelCase")]
+#[allow(dead_code, reason = "documents what `model::SharingSettings` checks")]
+struct SharingSettingsShape {
+    whitelabel: Option<bool>,
+    no_header: Option<bool>,
+    show_inspector: Option<bool>,
+    legend: Option<bool>,
+    detailed: Option<bool>,
+    hide_extra_details: Option<bool>,
+    theme: Option<SharedTheme>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+#[allow(dead_code, reason = "documents what `model::SharingSettings` checks")]
+enum SharedTheme {
+    Light,
+    Dark,
+    System,
 }
 
 /// A dashboard or insight with a link, and whether the caller may view everything that the link
@@ -163,6 +189,7 @@ struct SharingFields {
     #[serde(default, deserialize_with = "lenient_bool")]
     enabled: Option<bool>,
     #[serde(default)]
+    #[schemars(with = "Option<SharingSettingsShape>")]
     settings: Patch<Value>,
     #[serde(default, deserialize_with = "lenient_bool")]
     password_required: Option<bool>,
@@ -264,5 +291,17 @@ impl IntoResponse for SharingUpdate {
 impl DescribeResponse for SharingUpdate {
     fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<SharingResponse>(200, schemas);
+        operation.response::<SharingForbidden>(403, schemas);
     }
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "describes responses that are written elsewhere")]
+enum SharingForbidden {
+    Permission(ErrorBody),
+    /// Upstream's response where a plan has no passwords.
+    Password {
+        error: String,
+    },
 }

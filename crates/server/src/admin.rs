@@ -14,6 +14,7 @@ use model::{Clock, MembershipLevel, Window};
 
 use crate::cli::print;
 use crate::data_dir::{self, DataDir};
+use crate::serve;
 use crate::settings::Settings;
 use crate::values::{Email, Password, SettingValue as _};
 
@@ -40,6 +41,7 @@ pub(crate) async fn run(name: &str, args: &ArgMatches, settings: &Settings) -> R
         "confirm-email" => confirm_email(&catalog, args).await,
         "grant-staff" => set_staff(&catalog, args, true).await,
         "revoke-staff" => set_staff(&catalog, args, false).await,
+        "setup-link" => create_setup_link(&catalog, args, settings).await,
         "create-key" => create_key(&catalog, args).await,
         "list-dead-letters" => list_dead_letters(&catalog).await,
         "replay-dead-letters" => replay_dead_letters(&catalog, args).await,
@@ -82,6 +84,28 @@ async fn reset_password(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
         .await?;
     print(&format!("user      {}\n", user.user.email))?;
     print_password(&password, generated)
+}
+
+/// Without `--email`, for the oldest account of the instance's staff.
+async fn create_setup_link(
+    catalog: &Catalog,
+    args: &ArgMatches,
+    settings: &Settings,
+) -> Result<()> {
+    let user =
+        match args.contains_id("email") {
+            true => user(catalog, args).await?,
+            false => catalog.users().first_staff().await?.context(
+                "the instance has no active account of its staff; name a user with --email",
+            )?,
+        };
+    let email = &user.user.email;
+    if !user.is_active {
+        bail!("{email} is deactivated; `hedgerow admin activate-user` reactivates the account");
+    }
+    let link = catalog.setup_links().create(user.user.id).await?;
+    let url = serve::url(settings.listen, &api::setup_path(&link));
+    print(&format!("user      {email}\nexpires   {}\nlink      {url}\n", link.expires_at))
 }
 
 async fn set_active(catalog: &Catalog, args: &ArgMatches, active: bool) -> Result<()> {

@@ -2,13 +2,14 @@
 
 use std::env;
 use std::io::{self, Write as _};
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::config::{self, EffectiveConfig};
 use crate::settings::{Setting, TABLE};
-use crate::{admin, backup, export, health, import, repair, serve, verify};
+use crate::{admin, backup, copy, demo, export, health, import, manual, repair, serve, verify};
 
 /// The settings that commands need to open the catalog.
 const CATALOG_SETTINGS: [&str; 3] = ["data_dir", "catalog_url", "secret_key"];
@@ -38,7 +39,14 @@ pub(crate) fn command() -> Command {
                 ))
                 .subcommand(
                     Command::new("reference").about("Prints all settings as a Markdown table"),
-                ),
+                )
+                .subcommand(with_settings(
+                    Command::new("sample").about(
+                        "Prints a settings file; settings given as flags are set in it, the others \
+                         are comments with their defaults",
+                    ),
+                    |setting| !setting.secret,
+                )),
         )
         .subcommand(with_settings(
             Command::new("health").about("Checks whether a running server is ready").arg(
@@ -49,9 +57,14 @@ pub(crate) fn command() -> Command {
             ),
             |setting| setting.key == "listen",
         ))
+        .subcommand(
+            Command::new("schema").about("Prints the OpenAPI document that /api/schema serves"),
+        )
+        .subcommands(manual::commands())
         .subcommand(administration())
         .subcommands(store_commands().map(with_catalog_settings))
         .subcommands(event_commands().map(with_catalog_settings))
+        .subcommand(with_settings(copy::command(), |setting| setting.key == "listen"))
 }
 
 /// Commands that work on the whole data directory.
@@ -99,7 +112,7 @@ fn store_commands() -> [Command; 4] {
 }
 
 /// Commands that read or write events.
-fn event_commands() -> [Command; 3] {
+fn event_commands() -> [Command; 4] {
     let project = Arg::new("project")
         .long("project")
         .value_name("ID")
@@ -139,6 +152,22 @@ fn event_commands() -> [Command; 3] {
                     .help("For example events.jsonl, events.jsonl.gz or events.parquet"),
             )
             .arg(project),
+        Command::new("demo")
+            .about(
+                "Creates the project \"Demo shop\" with thirty days of made-up events; stop the \
+                 server first",
+            )
+            .arg(
+                Arg::new("remove")
+                    .long("remove")
+                    .action(ArgAction::SetTrue)
+                    .conflicts_with("until")
+                    .help("Delete the project instead"),
+            )
+            .arg(Arg::new("until").long("until").value_name("TIME").help(
+                "End of the events, for example 2025-09-17T15:00:00Z; insights then name absolute \
+                 dates; default: now",
+            )),
     ]
 }
 
@@ -168,6 +197,11 @@ fn administration() -> Command {
             .about("Sets a new password and ends the user's sessions")
             .arg(email.clone().required(true))
             .arg(stdin),
+        Command::new("setup-link")
+            .about("Prints a link that sets a new password; it works once, for 24 hours")
+            .arg(email.clone().help(
+                "E-mail address of the user; default: the oldest account of the instance's staff",
+            )),
         Command::new("deactivate-user")
             .about("Disables a user's sessions and keys until activate-user")
             .arg(email.clone().required(true)),
@@ -205,7 +239,13 @@ fn administration() -> Command {
         .about("Manages users, keys and dead letters; the server may run")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommands(commands.map(with_catalog_settings))
+        .subcommands(commands.map(|command| {
+            // Links name the server's address.
+            let listens = command.get_name() == "setup-link";
+            with_settings(command, |setting| {
+                CATALOG_SETTINGS.contains(&setting.key) || listens && setting.key == "listen"
+            })
+        }))
 }
 
 fn with_catalog_settings(command: Command) -> Command {
@@ -236,7 +276,15 @@ fn with_settings(command: Command, selected: impl Fn(&Setting) -> bool) -> Comma
     )
 }
 
-pub(crate) fn run(args: &ArgMatches) -> Result<()> {
+pub(crate) fn run(args: &ArgMatches) -> Result<ExitCode> {
+    if let Some(("copy", flags)) = args.subcommand() {
+        return copy::run(flags, &EffectiveConfig::resolve(flags, env::vars_os())?.settings()?);
+    }
+    run_to_end(args).map(|()| ExitCode::SUCCESS)
+}
+
+/// The commands that succeed or fail.
+fn run_to_end(args: &ArgMatches) -> Result<()> {
     let resolve = |flags| EffectiveConfig::resolve(flags, env::vars_os());
     match args.subcommand() {
         Some(("serve", flags)) => serve::run(resolve(flags)?),
@@ -250,8 +298,16 @@ pub(crate) fn run(args: &ArgMatches) -> Result<()> {
                 }
                 print(&effective.render())
             }
+            Some(("sample", flags)) => {
+                let effective = resolve(flags)?;
+                effective.settings()?;
+                print(&effective.sample())
+            }
             _ => print(&config::reference()),
         },
+        Some(("completions", args)) => manual::completions(args, command()),
+        Some(("man", args)) => manual::man_pages(args, command()),
+        Some(("schema", _)) => print(&format!("{:#}\n", api::schema())),
         Some(("admin", subcommand)) => match subcommand.subcommand() {
             Some((name, flags)) => admin::run(name, flags, &resolve(flags)?.settings()?),
             None => bail!("admin needs a subcommand"),
@@ -262,6 +318,7 @@ pub(crate) fn run(args: &ArgMatches) -> Result<()> {
         Some(("repair", flags)) => repair::run(flags, &resolve(flags)?.settings()?),
         Some(("files", flags)) => export::files(flags, &resolve(flags)?.settings()?),
         Some(("export", flags)) => export::export(flags, &resolve(flags)?.settings()?),
+        Some(("demo", flags)) => demo::run(flags, &resolve(flags)?.settings()?),
         Some(("import", flags)) => import::run(flags, &resolve(flags)?.settings()?),
         _ => bail!("there is no such command"),
     }

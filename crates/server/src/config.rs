@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use api::InstanceSetting;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
@@ -82,20 +83,62 @@ impl EffectiveConfig {
         )
     }
 
-    /// The output of `config show`: every setting with its value and source, secrets hidden.
+    /// Every setting with its value and origin, secrets hidden.
+    pub(crate) fn listed(&self) -> Vec<InstanceSetting> {
+        let listed = |setting: &Setting| {
+            let (text, source) = &self.values[setting.key];
+            let value = match text.as_deref() {
+                None | Some("") => None,
+                Some(_) if setting.secret => Some("(hidden)".to_owned()),
+                Some(text) => Some(text.to_owned()),
+            };
+            InstanceSetting {
+                key: setting.key,
+                heading: setting.heading,
+                value,
+                origin: source.to_string(),
+                secret: setting.secret,
+                help: setting.help,
+            }
+        };
+        TABLE.iter().map(listed).collect()
+    }
+
+    /// The output of `config sample`. Only what flags set is in effect in the file: variables and files
+    /// belong to the caller's environment.
+    pub(crate) fn sample(&self) -> String {
+        let mut text = String::from(
+            "# Settings of Hedgerow. A flag or an environment variable takes precedence over this file.\n\
+             # A line that starts with # shows the default.\n",
+        );
+        let mut heading = "";
+        for setting in TABLE {
+            if setting.heading != heading {
+                heading = setting.heading;
+                text.push_str(&format!("\n# {heading}\n"));
+            }
+            let (key, (value, source)) = (setting.key, &self.values[setting.key]);
+            let shown = |value: Option<&str>| {
+                let value = value.unwrap_or_default();
+                let number = value.parse::<u64>().is_ok();
+                // A string in JSON is one in TOML.
+                if number { value.to_owned() } else { serde_json::Value::from(value).to_string() }
+            };
+            let line = match source {
+                Source::Flag(_) => format!("{key} = {}", shown(value.as_deref())),
+                _ => format!("#{key} = {}", shown(setting.default)),
+            };
+            text.push_str(&format!("\n# {}\n{line}\n", setting.help));
+        }
+        text
+    }
+
+    /// The output of `config show`.
     pub(crate) fn render(&self) -> String {
-        let rows: Vec<(&str, String, String)> = TABLE
-            .iter()
-            .map(|setting| {
-                let (text, source) = &self.values[setting.key];
-                let value = match text.as_deref() {
-                    None | Some("") => "-".into(),
-                    Some(_) if setting.secret => "(hidden)".into(),
-                    Some(text) => text.to_owned(),
-                };
-                (setting.key, value, source.to_string())
-            })
-            .collect();
+        let row = |setting: InstanceSetting| {
+            (setting.key, setting.value.unwrap_or_else(|| "-".into()), setting.origin)
+        };
+        let rows: Vec<(&str, String, String)> = self.listed().into_iter().map(row).collect();
         let widest =
             |of: fn(&(&str, String, String)) -> usize| rows.iter().map(of).max().unwrap_or(0);
         let (keys, values) = (widest(|row| row.0.len()), widest(|row| row.1.chars().count()));

@@ -39,7 +39,7 @@ fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
 }
 
 /// The loopback address for a server that listens on all interfaces.
-fn connectable(listen: SocketAddr) -> SocketAddr {
+pub(crate) fn connectable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

@@ -2,6 +2,8 @@
 //! runs maintenance (flush, compaction, retention, journal truncation, dead-letter replay) on a
 //! schedule, one scrubs.
 
+mod lag;
+
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use anyhow::{Context as _, Result};
 use catalog::{Catalog, DefinitionLimits};
 use geoip::GeoIp;
 use journal::{Batch, Journal, Position};
-use model::Clock;
+use model::Timestamp;
 use pipeline::{Counters, IngestPacer, Parts, Pipeline};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -21,12 +23,15 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep};
-use warehouse::{CompactionKind, Retention, Warehouse};
+use warehouse::{CompactionKind, Retention, StoreSize, Warehouse};
+
+pub(crate) use lag::Lag;
 
 use crate::allocator;
 use crate::runtimes::BackgroundRuntimes;
 use crate::scrub::Scrubber;
 use crate::settings::Settings;
+use lag::CaughtUp;
 
 /// Records per batch: enough to write a person with several events once, few enough that other
 /// writers of SQLite wait only tens of milliseconds.
@@ -54,7 +59,7 @@ pub(crate) struct Ingest {
     warehouse: Warehouse,
     journal: Journal,
     counters: Arc<Counters>,
-    clock: Clock,
+    caught_up: CaughtUp,
     /// Shared with flags.
     pub geoip: GeoIp,
     stop: watch::Sender<bool>,
@@ -103,7 +108,9 @@ impl Ingest {
         let reader = journal.reader(pipeline.start()).context("the journal lacks events")?;
         let replay_end = journal.stats().next.as_u64();
         let (stop, stopped) = watch::channel(false);
-        let applying = background.pipeline.spawn(apply(pipeline, reader, stopped.clone()));
+        let caught_up = CaughtUp::new(clock);
+        let applying = apply(pipeline, reader, caught_up.clone(), stopped.clone());
+        let applying = background.pipeline.spawn(applying);
         let maintenance = Maintenance {
             catalog: catalog.clone(),
             warehouse: warehouse.clone(),
@@ -118,7 +125,7 @@ impl Ingest {
             warehouse,
             journal,
             counters,
-            clock,
+            caught_up,
             geoip,
             stop,
             applying,
@@ -137,20 +144,19 @@ impl Ingest {
         self.counters.snapshot()
     }
 
-    /// How many of the records that the journal held at the start are not applied yet. Until it is
-    /// zero, queries miss events that were visible before the restart.
-    pub(crate) fn replay_left(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
-        let (counters, end) = (self.counters.clone(), self.replay_end);
-        move || end.saturating_sub(counters.snapshot().applied)
+    pub(crate) fn stats(&self) -> IngestStats {
+        IngestStats {
+            counters: self.counters.clone(),
+            caught_up: self.caught_up.clone(),
+            journal: self.journal.clone(),
+            warehouse: self.warehouse.clone(),
+            replay_end: self.replay_end,
+        }
     }
 
     pub(crate) fn register_metrics(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(self.scrubber.clone()));
-        registry.register_collector(Box::new(PipelineMetrics {
-            counters: self.counters.clone(),
-            journal: self.journal.clone(),
-            clock: self.clock.clone(),
-        }));
+        registry.register_collector(Box::new(self.stats()));
     }
 
     /// Stops after the current batch and flushes. The rest stays in the journal for the next start.
@@ -174,16 +180,24 @@ impl Ingest {
 async fn apply(
     mut pipeline: Pipeline,
     mut reader: journal::Reader,
+    caught_up: CaughtUp,
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut backoff = BACKOFF_MIN;
     let mut pacer = IngestPacer::default();
     loop {
+        let waits = reader.position() >= reader.end();
+        if waits {
+            caught_up.begin();
+        }
         let read = tokio::select! {
             biased;
             _ = stopped.wait_for(|stopped| *stopped) => return,
             read = reader.next_batch(BATCH_RECORDS_MAX, BATCH_BYTES_MAX) => read,
         };
+        if waits {
+            caught_up.end();
+        }
         let records = match read {
             Ok(records) => records,
             Err(journal::Error::Closed) => return,
@@ -372,21 +386,51 @@ impl Maintenance {
     }
 }
 
-struct PipelineMetrics {
+/// The state of ingestion, for metrics and for the instance's status.
+#[derive(Clone)]
+pub(crate) struct IngestStats {
     counters: Arc<Counters>,
+    caught_up: CaughtUp,
     journal: Journal,
-    clock: Clock,
+    warehouse: Warehouse,
+    replay_end: u64,
 }
 
-impl fmt::Debug for PipelineMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PipelineMetrics")
+impl IngestStats {
+    pub(crate) fn applied(&self) -> pipeline::Snapshot {
+        self.counters.snapshot()
+    }
+
+    pub(crate) fn journal(&self) -> journal::Stats {
+        self.journal.stats()
+    }
+
+    pub(crate) fn store(&self) -> StoreSize {
+        self.warehouse.size()
+    }
+
+    pub(crate) fn lag(&self) -> Lag {
+        let (done, next) = (self.applied(), self.journal.stats().next.as_u64());
+        let records = next.saturating_sub(done.applied);
+        Lag::new(records, Timestamp::from_micros(done.applied_received_at), &self.caught_up)
+    }
+
+    /// How many of the records that the journal held at the start are not applied yet. Until it is
+    /// zero, queries miss events that were visible before the restart.
+    pub(crate) fn replay_left(&self) -> u64 {
+        self.replay_end.saturating_sub(self.applied().applied)
     }
 }
 
-impl Collector for PipelineMetrics {
+impl fmt::Debug for IngestStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IngestStats")
+    }
+}
+
+impl Collector for IngestStats {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let (done, next) = (self.counters.snapshot(), self.journal.stats().next.as_u64());
+        let (done, lag) = (self.applied(), self.lag());
         let mut show = |name: &str, help: &str, metric: &dyn EncodeMetric| {
             let name = format!("hedgerow_pipeline_{name}");
             metric.encode(encoder.encode_descriptor(&name, help, None, metric.metric_type())?)
@@ -400,20 +444,11 @@ impl Collector for PipelineMetrics {
         ] {
             show(name, help, &ConstCounter::new(value))?;
         }
-        let lag = next.saturating_sub(done.applied);
-        // Until the first batch is applied, the time lag is unknown.
-        let known = lag > 0 && done.applied_received_at > 0;
-        let lag_us = self.clock.now().as_micros() - done.applied_received_at;
-        let seconds = if known { lag_us as f64 / 1e6 } else { 0.0 };
         show(
             "lag_records",
             "Records in the journal that are not applied yet",
-            &ConstGauge::new(lag),
+            &ConstGauge::new(lag.records),
         )?;
-        show(
-            "lag_seconds",
-            "Age of the last applied record while others wait",
-            &ConstGauge::new(seconds),
-        )
+        show("lag_seconds", lag::SECONDS_HELP, &ConstGauge::new(lag.seconds))
     }
 }

@@ -8,13 +8,17 @@ mod allocator;
 mod backup;
 mod cli;
 mod config;
+mod copy;
 mod data_dir;
+mod demo;
 mod export;
 mod health;
 mod http;
 mod import;
 mod ingest;
+mod instance;
 mod logs;
+mod manual;
 mod process;
 mod repair;
 mod runtimes;
@@ -31,7 +35,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     allocator::init();
     match cli::run(&cli::command().get_matches()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // Library messages may span lines; scripts expect one.
             eprintln!("hedgerow: {}", format!("{error:#}").replace('\n', " "));

@@ -58,7 +58,7 @@ pub(crate) fn raise_descriptor_limit() -> (Option<u64>, Option<u64>) {
     }
 }
 
-fn resident_bytes() -> Option<u64> {
+pub(crate) fn resident_bytes() -> Option<u64> {
     let pages = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = pages.split(' ').nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)

@@ -1,5 +1,9 @@
 //! `hedgerow serve`: opens the stores, serves requests until a signal, drains and closes.
 
+use std::fs;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -18,10 +22,11 @@ use crate::config::EffectiveConfig;
 use crate::data_dir::DataDir;
 use crate::http::{self, HttpServer};
 use crate::ingest::Ingest;
+use crate::instance::InstanceReader;
 use crate::process::{self, ProcessMetrics};
 use crate::runtimes::{BackgroundRuntimes, Runtimes};
 use crate::settings::Settings;
-use crate::values::Switch;
+use crate::values::{File, Switch};
 use crate::write_path::WritePath;
 use crate::{allocator, logs, stores};
 
@@ -32,6 +37,7 @@ const OWNERSHIP_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 const COHORT_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// A statement that hangs must not keep the process from exiting.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+const PRIVATE_MODE: u32 = 0o600;
 
 pub(crate) fn run(effective: EffectiveConfig) -> Result<()> {
     let settings = effective.settings()?;
@@ -41,12 +47,16 @@ pub(crate) fn run(effective: EffectiveConfig) -> Result<()> {
         tracing::warn!(variable = name, "environment variable is not a setting");
     }
     let runtimes = Runtimes::start()?;
-    let outcome = runtimes.block_on(serve(&settings, runtimes.background()));
+    let outcome = runtimes.block_on(serve(&effective, &settings, runtimes.background()));
     runtimes.shutdown();
     outcome
 }
 
-async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()> {
+async fn serve(
+    effective: &EffectiveConfig,
+    settings: &Settings,
+    background: BackgroundRuntimes,
+) -> Result<()> {
     let clock = Clock::system();
     let (soft_limit, raised_limit) = process::raise_descriptor_limit();
     let mut signals = Signals::new()?;
@@ -68,9 +78,11 @@ async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()
         Some(prepared) => catalog.bootstrap_prepared(prepared).await?,
         None => catalog.bootstrap(first_start(settings)).await?,
     };
+    let is_first_start = bootstrapped.is_some();
     match (bootstrapped, &settings.project_api_key) {
         (Some(bootstrapped), _) => {
-            print_credentials(&bootstrapped, settings).context("cannot print the first keys")?;
+            print_credentials(&bootstrapped, settings, listener.local_addr()?)
+                .context("cannot print the first keys")?;
         }
         (None, Some(key)) if catalog.projects().by_token(key.0.reveal()).await?.is_none() => {
             tracing::warn!(
@@ -79,6 +91,14 @@ async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()
             );
         }
         (None, _) => {}
+    }
+    if !is_first_start && let Some(link) = catalog.setup_links().renew_first_start().await? {
+        let url = url(listener.local_addr()?, &api::setup_path(&link));
+        let text = format!(
+            "Nobody has set this instance up yet. Open this link within 24 hours; earlier links \
+             have ended:\n  {url}\n"
+        );
+        reveal(settings, &text).context("cannot print the setup link")?;
     }
     let write_path = WritePath::open(&data_dir, &catalog, settings).await?;
     let checkpoint_changes = settings.person_checkpoint_changes.0 as usize;
@@ -110,7 +130,10 @@ async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()
         http_settings,
         metrics,
     );
-    app.watch_replay(ingest.replay_left());
+    let stats = ingest.stats();
+    app.watch_replay(move || stats.replay_left());
+    let instance = InstanceReader::new(clock.now(), data_dir.path(), settings, ingest.stats());
+    app.report_instance(move || instance.read(), effective.listed());
     let mut http =
         HttpServer::new(api::Service::new(app.clone()), settings, connection_pool, connections);
     let refreshing_cohorts =
@@ -119,6 +142,12 @@ async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()
     // Standard output may be closed; the log has the address as well.
     let address = listener.local_addr()?;
     let _ = print(&format!("listening on http://{address}\n"));
+    if !api::web_is_embedded() {
+        tracing::warn!(
+            "this build has no web interface: run `make assets` with Node 20.19 or newer, then \
+             build again"
+        );
+    }
     tracing::info!(soft_limit, raised_limit, "file descriptor limit (RLIMIT_NOFILE)");
     tracing::info!(version = env!("BUILT_VERSION"), %address, "started");
 
@@ -233,17 +262,27 @@ fn http_settings(settings: &Settings) -> api::Settings {
 }
 
 /// Prints the generated credentials; later starts cannot read them. Configured ones are not echoed.
-fn print_credentials(bootstrapped: &Bootstrapped, settings: &Settings) -> Result<()> {
+fn print_credentials(
+    bootstrapped: &Bootstrapped,
+    settings: &Settings,
+    address: SocketAddr,
+) -> Result<()> {
     let unless_configured = |configured: bool, value: &str| {
         if configured { "(as given)".into() } else { value.to_owned() }
     };
-    print(&format!(
+    let access = match &bootstrapped.setup_link {
+        None => "  admin password      (as given)\n".to_owned(),
+        Some(link) => format!(
+            "Open this link within 24 hours to set a password; it works once:\n  {}\n",
+            url(address, &api::setup_path(link))
+        ),
+    };
+    let text = format!(
         "This is the first start. What follows is shown only now:\n\
          \x20 project             {}\n\
          \x20 project API key     {}\n\
          \x20 personal API key    {}\n\
-         \x20 admin               {}\n\
-         \x20 admin password      {}\n",
+         \x20 admin               {}\n{access}",
         bootstrapped.project,
         bootstrapped.project_api_key.reveal(),
         unless_configured(
@@ -251,8 +290,32 @@ fn print_credentials(bootstrapped: &Bootstrapped, settings: &Settings) -> Result
             bootstrapped.personal_api_key.reveal()
         ),
         bootstrapped.admin_email,
-        unless_configured(settings.admin_password.is_some(), bootstrapped.admin_password.reveal()),
-    ))
+    );
+    reveal(settings, &text)
+}
+
+/// Prints secrets, or appends them to the file of `first_start_output`: what a service manager collects
+/// from standard output is readable by more accounts than may manage the instance.
+fn reveal(settings: &Settings, text: &str) -> Result<()> {
+    let Some(File(path)) = &settings.first_start_output else { return print(text) };
+    let append = || -> std::io::Result<()> {
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.append(true).create(true).mode(PRIVATE_MODE).open(path)?;
+        // The mode above applies to a new file only.
+        file.set_permissions(fs::Permissions::from_mode(PRIVATE_MODE))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    append().with_context(|| format!("cannot write {}", path.display()))?;
+    print(&format!("the keys or the setup link are in {}\n", path.display()))
+}
+
+/// The address of a page for a browser on this machine.
+pub(crate) fn url(listen: SocketAddr, path: &str) -> String {
+    match listen.ip().is_unspecified() {
+        true => format!("http://localhost:{}{path}", listen.port()),
+        false => format!("http://{listen}{path}"),
+    }
 }
 
 struct Signals {

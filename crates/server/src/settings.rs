@@ -99,7 +99,9 @@ settings! {
         admin_email: Email = Some("admin@hedgerow.local"),
             "E-mail address of the admin (first start only)";
         admin_password: Option<Password> = None,
-            "Password of the admin (first start only); default: generated and printed";
+            "Password of the admin (first start only); default: none, and the first start prints a setup link";
+        first_start_output: Option<File> = None,
+            "File, private to its owner, to which the keys and the setup link of the first start are appended; default: standard output";
     }
     "Limits" {
         body_bytes_max: Size<1_024, { 1 << 30 }> = Some("1 MiB"),
@@ -133,7 +135,7 @@ settings! {
         queries_at_once_max: Integer<1, 1_000> = Some("3"),
             "Concurrent queries of one project; more wait 30 seconds, then get 429";
         person_checkpoint_changes: Integer<1, 1_000_000_000> = Some("65536"),
-            "Changed persons and distinct ids of a project, or an eighth of all if that is more, after which its person index is written to people/";
+            "Changed persons and distinct ids of a project, or a twentieth of all if that is more, after which its person index is written to people/";
     }
     "Definitions" {
         event_definitions_max: Integer<1, 10_000_000> = Some("10000"),

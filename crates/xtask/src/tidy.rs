@@ -19,6 +19,8 @@ const LINES_MAX: usize = 800;
 const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("threads", &[]),
+    ("copy", &["model"]),
+    ("demo", &["model"]),
     ("journal", &["model"]),
     ("decode", &["model"]),
     ("capture", &["model", "decode", "journal"]),
@@ -36,7 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "query",
         &["model", "threads", "catalog", "warehouse", "facts", "hogql", "eval", "sql", "insights"],
     ),
-    ("api", &["model", "decode", "capture", "catalog", "flags", "query"]),
+    ("api", &["model", "decode", "demo", "capture", "catalog", "flags", "query"]),
     (
         "server",
         &[
@@ -45,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "journal",
             "decode",
             "capture",
+            "copy",
             "geoip",
             "catalog",
             "warehouse",
@@ -185,7 +188,7 @@ fn dependencies(metadata: &Value, complaints: &mut Vec<String>) -> Result<()> {
 }
 
 /// Evaluates an SPDX expression: any operand of an `OR`, every operand of an `AND`.
-fn is_allowed(expression: &str) -> bool {
+pub(crate) fn is_allowed(expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words = spaced.split_whitespace().peekable();
     or_expression(&mut words) && words.next().is_none()

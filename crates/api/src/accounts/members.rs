@@ -117,7 +117,7 @@ async fn destroy(caller: OrganizationWriter<Member>, id: StringId, app: App) -> 
 
 impl<M> InOrganization<Member, M> {
     /// The uuid of the member's user; `@me` is the caller.
-    fn member_id(&self, id: &StringId) -> Result<Uuid> {
+    pub(super) fn member_id(&self, id: &StringId) -> Result<Uuid> {
         match id.0.as_str() {
             "@me" => Ok(self.user.user.uuid),
             text => Uuid::parse_str(text).map_err(|_| Error::not_found()),

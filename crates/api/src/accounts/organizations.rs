@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// PostHog's documented maximum length of an organization's name.
-const NAME_CHARS_MAX: usize = 64;
+pub(super) const NAME_CHARS_MAX: usize = 64;
 /// Hedgerow runs no plugins.
 const PLUGINS_ACCESS_NONE: i64 = 0;
 /// All features are available. Clients hide a feature whose key is missing here.
@@ -52,6 +52,7 @@ pub(crate) struct Organization {
     #[serde(flatten)]
     settings: OrganizationSettings,
     default_role_id: Option<Uuid>,
+    #[schemars(with = "model::json_shapes::EmptyObject")]
     metadata: Map<String, Value>,
     customer_id: Option<String>,
     member_count: i64,

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Upstream's documented length of a name.
-const NAME_CHARS_MAX: usize = 200;
+pub(super) const NAME_CHARS_MAX: usize = 200;
 const NAME_DEFAULT: &str = "Default project";
 const TIMEZONE_DEFAULT: &str = "UTC";
 
@@ -36,7 +36,6 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .patch("/api/projects/{project_id}/rotate_secret_token", rotate_secret_token)
         .patch("/api/projects/{project_id}/delete_secret_token_backup", delete_secret_token_backup)
         .get("/api/projects/{project_id}/activity", activity)
-        .get("/api/projects/{project_id}/is_generating_demo_data", is_generating_demo_data)
         .get("/api/organizations/{organization_id}/projects", list_of_organization)
         .post("/api/organizations/{organization_id}/projects", create)
         .get("/api/organizations/{organization_id}/projects/{project_id}", read)
@@ -81,7 +80,7 @@ impl From<ProjectRow> for ProjectItem {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Project {
+pub(crate) struct Project {
     #[serde(flatten)]
     row: ProjectRow,
     project_id: ProjectId,
@@ -91,7 +90,9 @@ struct Project {
     has_group_types: bool,
     group_types: Vec<TypeItem>,
     person_on_events_querying_enabled: bool,
+    #[schemars(with = "model::json_shapes::EmptyObject")]
     default_modifiers: Map<String, Value>,
+    #[schemars(with = "Vec<String>")]
     product_intents: Vec<Value>,
     secret_api_token: Option<String>,
     secret_api_token_backup: Option<String>,
@@ -110,7 +111,7 @@ impl Project {
 
     /// The project as a member of `level` sees it: secrets only for administrators, and no primary
     /// dashboard that access rules hide.
-    async fn seen(
+    pub(crate) async fn seen(
         app: &App,
         mut row: ProjectRow,
         level: MembershipLevel,
@@ -317,14 +318,4 @@ async fn activity(
     app: App,
 ) -> Result<Json<ActivityListing>> {
     page.visible_to(caller.visibilities()).of(&app, &caller.project, &caller.project).await
-}
-
-#[derive(Serialize, JsonSchema)]
-struct DemoData {
-    is_generating_demo_data: bool,
-}
-
-/// Always false: Hedgerow generates no demo data.
-async fn is_generating_demo_data(_: Reader<Projects>) -> Result<Json<DemoData>> {
-    Ok(Json(DemoData { is_generating_demo_data: false }))
 }

@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use catalog::DUMMY_PASSWORD_HASH;
+use model::UserId;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ struct LogIn {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct LoggedIn {
+pub(super) struct LoggedIn {
     success: bool,
 }
 
@@ -46,8 +47,18 @@ async fn log_in(
     let Some(user) = account.filter(|_| verified) else {
         return Err(Error::bad_request("Invalid email or password."));
     };
-    app.catalog.sessions().record_network(user.user.id, &network.to_string()).await?;
-    let session = app.catalog.sessions().create(user.user.id, SESSION_SECONDS).await?;
+    start_session(&app, &client, network, user.user.id).await
+}
+
+/// Creates a session for an authenticated user and sets its cookies.
+pub(super) async fn start_session(
+    app: &App,
+    client: &Client,
+    network: Network,
+    user: UserId,
+) -> Result<WithCookies<LoggedIn>> {
+    app.catalog.sessions().record_network(user, &network.to_string()).await?;
+    let session = app.catalog.sessions().create(user, SESSION_SECONDS).await?;
     Ok(WithCookies { body: LoggedIn { success: true }, cookies: client.cookies(&session) })
 }
 
@@ -60,7 +71,7 @@ async fn log_out(app: App, client: Client) -> Result<WithCookies<LoggedIn>> {
     Ok(WithCookies { body: LoggedIn { success: true }, cookies: client.cleared() })
 }
 
-struct WithCookies<T> {
+pub(super) struct WithCookies<T> {
     body: T,
     cookies: Vec<String>,
 }

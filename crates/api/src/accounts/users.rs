@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Upstream's documented length of a name.
-const NAME_CHARS_MAX: usize = 150;
+pub(super) const NAME_CHARS_MAX: usize = 150;
 
 enum Users {}
 
@@ -51,6 +51,7 @@ struct Me {
     is_2fa_enabled: bool,
     has_social_auth: bool,
     has_sso_enforcement: bool,
+    #[schemars(with = "Vec<String>")]
     scene_personalisation: Vec<Value>,
     #[serde(flatten)]
     settings: UserSettings,
@@ -65,6 +66,7 @@ struct OrganizationItem {
     name: String,
     slug: String,
     membership_level: MembershipLevel,
+    #[schemars(with = "Option<String>")]
     logo_media_id: Value,
 }
 

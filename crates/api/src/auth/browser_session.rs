@@ -1,7 +1,7 @@
 //! Browser sessions: the session cookie and what it may do.
 //!
-//! A cookie alone never writes: the request must also be JSON, carry the session's CSRF token
-//! in a header, and come from this origin.
+//! A cookie alone never writes: the request must also carry the session's CSRF token in a header,
+//! which no form can, come from this origin, and be JSON or an uploaded form.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -67,8 +67,9 @@ impl Client {
             return Ok(());
         }
         let expected = self.session.as_ref().map(csrf_token);
-        let json = self.content_type.as_deref().map_or(!self.has_body, body::is_json);
-        if !self.same_origin || !json || self.csrf.is_none() || self.csrf != expected {
+        let is_read = |given: &str| body::is_json(given) || body::is_multipart(given);
+        let is_read = self.content_type.as_deref().map_or(!self.has_body, is_read);
+        if !self.same_origin || !is_read || self.csrf.is_none() || self.csrf != expected {
             return Err(csrf_error());
         }
         Ok(())
@@ -111,7 +112,7 @@ fn csrf_token(session: &Secret) -> String {
     hash_token(&format!("csrf:{}", session.reveal())).split_off("sha256$".len())
 }
 
-fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+pub(crate) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     headers
         .get_all(header::COOKIE)
         .iter()

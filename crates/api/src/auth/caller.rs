@@ -76,6 +76,7 @@ pub struct InOrganization<R, M> {
     pub user: UserRow,
     pub organization: OrganizationRow,
     pub level: MembershipLevel,
+    credentials: Credentials,
     of: PhantomData<fn() -> (R, M)>,
 }
 
@@ -107,6 +108,13 @@ impl<R, M> InProject<R, M> {
     /// makes administrators of the project.
     pub fn is_admin(&self) -> bool {
         self.level >= MembershipLevel::Admin
+    }
+
+    /// Whether the caller may see the instance's status: staff, with a key that is not restricted.
+    pub fn may_see_instance(&self) -> bool {
+        self.user.is_staff
+            && self.may_read("organization").is_ok()
+            && self.credentials.reject_project_scoped_key().is_ok()
     }
 
     /// Rejects a key without the scope to read `object`, which is not the endpoint's own.
@@ -184,6 +192,16 @@ impl<R: Resource, M: Mode> InProject<R, M> {
         Self::authorize(app, self.credentials.clone(), load_project(app, id).await?).await
     }
 
+    /// Authorizes the same caller for the same access in the project's organization.
+    pub(crate) async fn in_organization(&self, app: &AppState) -> Result<InOrganization<R, M>> {
+        let organization = app.catalog.organizations().get(self.project.organization).await?;
+        let (scope, access) = (R::SCOPE, M::ACCESS);
+        let level =
+            authorize_in_organization(app, &self.credentials, &organization, scope, access).await?;
+        let (user, credentials) = (self.user.clone(), self.credentials.clone());
+        Ok(InOrganization { user, organization, level, credentials, of: PhantomData })
+    }
+
     async fn authorize(
         app: &AppState,
         credentials: Credentials,
@@ -194,6 +212,21 @@ impl<R: Resource, M: Mode> InProject<R, M> {
         let (by_key, rules) = (credentials.is_key(), Arc::new(standing.access));
         let (user, level) = (credentials.user().clone(), standing.level);
         Ok(Self { user, project, level, rules, by_key, credentials, of: PhantomData })
+    }
+}
+
+impl<R: Resource, M: Mode> InOrganization<R, M> {
+    /// Authorizes the same caller for the same access in a project of the organization.
+    pub(crate) async fn in_project(
+        &self,
+        app: &AppState,
+        id: ProjectId,
+    ) -> Result<InProject<R, M>> {
+        let project = load_project(app, id).await?;
+        if project.organization != self.organization.id {
+            return Err(Error::not_found_because(PROJECT_NOT_FOUND));
+        }
+        InProject::authorize(app, self.credentials.clone(), project).await
     }
 }
 
@@ -210,7 +243,8 @@ where
         let level =
             authorize_in_organization(app, &credentials, &organization, R::SCOPE, M::ACCESS)
                 .await?;
-        Ok(Self { user: credentials.into_user(), organization, level, of: PhantomData })
+        let user = credentials.user().clone();
+        Ok(Self { user, organization, level, credentials, of: PhantomData })
     }
 }
 

@@ -198,10 +198,6 @@ impl Credentials {
         self.key().is_some()
     }
 
-    pub(crate) fn into_user(self) -> UserRow {
-        self.user().clone()
-    }
-
     pub(crate) fn into_parts(self) -> (UserRow, Option<PersonalKey>) {
         (self.user().clone(), self.key().cloned())
     }

@@ -11,14 +11,19 @@ use serde_json::Value;
 
 use crate::http::body::{RequestBody, received};
 
-/// Query kinds made of HogQL statements or expressions.
-const KINDS: [&str; 6] = [
+/// Query kinds made of HogQL statements or expressions, or that list what these list.
+const KINDS: [&str; 10] = [
     "HogQLQuery",
     "EventsQuery",
     "ActorsQuery",
     "GroupsQuery",
     "SessionsQuery",
     "DataWarehouseNode",
+    // These answer with whole events, persons or values of properties.
+    "SessionsTimelineQuery",
+    "InsightActorsQuery",
+    "FunnelsActorsQuery",
+    "FunnelCorrelationQuery",
 ];
 const HOGQL: &str = "hogql";
 

@@ -47,6 +47,9 @@ const KNOWN_CHECKS_AT_ONCE: usize = 1;
 /// `requests_at_once_max`.
 const CHECKS_WAITING_MAX: usize = 16;
 
+/// Takes the place of the e-mail address in the counters of setup links; no address is blank.
+const LINK: &str = "";
+
 pub(crate) struct LoginLimiter {
     failures: Mutex<Failures>,
     unknown: CheckPool,
@@ -196,6 +199,21 @@ impl LoginLimiter {
         }
     }
 
+    /// Counts an attempt to use a setup link as failed until it succeeds. Attempts from other
+    /// networks do not count: a token cannot be guessed, and an attacker could use them up.
+    pub(crate) fn attempt_link(&self, from: Network, now: Timestamp) -> Result<LinkAttempt<'_>> {
+        let second = second(now);
+        let mut failures = self.failures();
+        let pair = failures.pairs.wait(&(LINK, from), second);
+        let wait = pair.max(failures.networks.wait(&from.site(), second));
+        if wait > 0 {
+            return Err(Error::throttled(wait.unsigned_abs()));
+        }
+        failures.pairs.add(&(LINK, from), second);
+        failures.networks.add(&from.site(), second);
+        Ok(LinkAttempt { limiter: self, from })
+    }
+
     pub(crate) async fn hash(&self, password: String) -> Result<String> {
         let permit = self.known.permit().await?;
         Ok(CheckPool::run(permit, move || hash_password(&password)).await??)
@@ -203,6 +221,21 @@ impl LoginLimiter {
 
     fn failures(&self) -> std::sync::MutexGuard<'_, Failures> {
         self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// A counted attempt to use a setup link.
+#[must_use]
+pub(crate) struct LinkAttempt<'a> {
+    limiter: &'a LoginLimiter,
+    from: Network,
+}
+
+impl LinkAttempt<'_> {
+    pub(crate) fn succeeded(self) {
+        let mut failures = self.limiter.failures();
+        failures.pairs.reset(&(LINK, self.from));
+        failures.networks.decrement(&self.from.site());
     }
 }
 

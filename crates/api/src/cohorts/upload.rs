@@ -126,10 +126,10 @@ fn parse_disposition(head: &str) -> Option<(String, IsFile)> {
 }
 
 fn boundary(content_type: &str) -> Option<String> {
-    let (media, rest) = content_type.split_once(';')?;
-    if !media.trim().eq_ignore_ascii_case("multipart/form-data") {
+    if !body::is_multipart(content_type) {
         return None;
     }
+    let (_, rest) = content_type.split_once(';')?;
     let value = rest.split(';').find_map(|field| field.trim().strip_prefix("boundary="))?;
     Some(value.trim_matches('"').to_owned()).filter(|boundary| !boundary.is_empty())
 }

@@ -30,10 +30,12 @@ pub(super) struct DashboardFields {
     tags: Option<Vec<String>>,
     #[serde(default, deserialize_with = "present")]
     restriction_level: Option<Restriction>,
-    /// An object; null clears it.
+    /// Null clears them.
     #[serde(default)]
+    #[schemars(with = "Option<query::schema::FilterOverrides>")]
     filters: Patch<Value>,
     #[serde(default)]
+    #[schemars(with = "Option<query::schema::Variables>")]
     variables: Patch<Map<String, Value>>,
     #[serde(default)]
     breakdown_colors: Patch<Vec<Value>>,
@@ -41,6 +43,9 @@ pub(super) struct DashboardFields {
     data_color_theme_id: Patch<i64>,
     #[serde(default)]
     quick_filter_ids: Patch<Vec<Value>>,
+    /// The version that the client edited; 409 unless it is the stored one. Ignored on creation.
+    #[serde(default)]
+    version: Option<i64>,
 }
 
 impl DashboardFields {
@@ -78,6 +83,7 @@ impl DashboardFields {
             breakdown_colors: colors.map(Option::unwrap_or_default),
             data_color_theme_id: self.data_color_theme_id.nullable(),
             quick_filter_ids: quick_filters.map(Option::unwrap_or_default),
+            version: self.version,
             ..Default::default()
         })
     }

@@ -48,10 +48,14 @@ impl DashboardItem {
 pub(crate) struct DashboardResponse {
     #[serde(flatten)]
     listed: DashboardItem,
+    #[schemars(with = "query::schema::FilterOverrides")]
     filters: Map<String, Value>,
+    #[schemars(with = "Option<query::schema::Variables>")]
     variables: Option<Map<String, Value>>,
     /// The stored filters, even where the request overrides them.
+    #[schemars(with = "Option<query::schema::FilterOverrides>")]
     persisted_filters: Option<Map<String, Value>>,
+    #[schemars(with = "Option<query::schema::Variables>")]
     persisted_variables: Option<Map<String, Value>>,
     breakdown_colors: Vec<Value>,
     data_color_theme_id: Option<i64>,
@@ -234,6 +238,14 @@ pub(crate) enum PrintableTile<'a> {
 }
 
 impl TileResponse {
+    pub(crate) const fn id(&self) -> TileId {
+        self.id
+    }
+
+    pub(super) fn insight(&self) -> Option<&InsightResponse> {
+        self.insight.as_ref()
+    }
+
     pub(crate) fn printable(&self) -> Option<PrintableTile<'_>> {
         let insight = self.insight.as_ref().map(PrintableTile::Insight);
         let note = || self.text.as_ref().map(|note| PrintableTile::Note(&note.body));

@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 use super::fields::{DESCRIPTION_CHARS_MAX, DashboardFields, IntoNew as _, NAME_CHARS_MAX};
 use super::response::DashboardResponse;
 use super::tiles::{ButtonFields, COLOR_CHARS_MAX, check_layouts, check_note};
-use super::{Dashboards, load_response};
+use super::{Dashboards, default_dashboard, load_response};
 use crate::http::body::{Both, max_chars, tags};
 use crate::insights::overrides::check_filters;
 use crate::insights::{check_legacy_filters, check_query, check_query_access, store_verbatim};
 use crate::{App, Body, Error, Json, Patch, Result, Routes, Writer};
 
 /// Built-in templates by the names that requests use.
-const BUILT_IN: &[(&[&str], &str)] = &[
+pub(super) const BUILT_IN: &[(&[&str], &str)] = &[
     (&["DEFAULT_APP", "Product analytics"], include_str!("templates/product_analytics.json")),
     (&["WEBSITE_TRAFFIC", "Website traffic"], include_str!("templates/website_traffic.json")),
     (&["FLAG_USAGE", "Feature flag usage"], include_str!("templates/flag_usage.json")),
@@ -66,10 +66,19 @@ pub(super) fn built_in(name: &str) -> Result<Template> {
     TemplateFields::read(template)?.validate()
 }
 
+/// A dashboard as a template describes it.
+pub(crate) fn from_template(template: Value) -> Result<NewDashboard> {
+    let mut new = default_dashboard();
+    new.creation_mode = CreationMode::Template;
+    TemplateFields::read(template)?.validate()?.apply(&mut new);
+    Ok(new)
+}
+
 #[derive(Deserialize, JsonSchema)]
 struct FromTemplate {
     /// The template to instantiate.
     #[serde(default)]
+    #[schemars(with = "Option<TemplateFields>")]
     template: Patch<Value>,
     /// The name of a built-in template, if there is no `template`.
     #[serde(default)]
@@ -126,10 +135,12 @@ async fn check_references(
     Ok(())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "DashboardTemplate")]
 struct TemplateFields {
     template_name: String,
     dashboard_description: String,
+    #[schemars(with = "query::schema::FilterOverrides")]
     dashboard_filters: Map<String, Value>,
     tiles: Vec<TemplateTile>,
     #[serde(default)]
@@ -139,7 +150,8 @@ struct TemplateFields {
 }
 
 /// A placeholder that the client has substituted already; only its shape is validated.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "TemplateVariable")]
 struct Variable {
     #[serde(rename = "id")]
     _id: String,
@@ -155,13 +167,14 @@ struct Variable {
     _required: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "TemplateVariableKind")]
 enum VariableKind {
     Event,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct TemplateTile {
     #[serde(rename = "type")]
     kind: String,
@@ -172,12 +185,15 @@ struct TemplateTile {
     #[serde(default)]
     color: Option<String>,
     #[serde(default)]
+    #[schemars(with = "Option<model::json_shapes::TileLayouts>")]
     layouts: Option<Map<String, Value>>,
     #[serde(default)]
     show_description: Option<bool>,
     #[serde(default)]
+    #[schemars(with = "Option<query::schema::StoredQuery>")]
     query: Option<VerbatimJson>,
     #[serde(default)]
+    #[schemars(with = "Option<query::schema::LegacyFilters>")]
     filters: Option<Map<String, Value>>,
     #[serde(default)]
     body: Option<String>,

@@ -54,6 +54,7 @@ pub(super) struct TileListFields {
 struct CopyFields {
     id: i64,
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Option<model::json_shapes::TileLayouts>")]
     layouts: Option<Map<String, Value>>,
 }
 
@@ -74,8 +75,10 @@ struct TileFields {
     #[serde(default)]
     color: Patch<String>,
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Option<model::json_shapes::TileLayouts>")]
     layouts: Option<Map<String, Value>>,
     #[serde(default)]
+    #[schemars(with = "Option<query::schema::FilterOverrides>")]
     filters_overrides: Patch<Map<String, Value>>,
     #[serde(default)]
     show_description: Patch<bool>,

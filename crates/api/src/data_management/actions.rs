@@ -61,7 +61,7 @@ async fn list(caller: Reader<Actions>, page: Page, app: App) -> Result<Listing<A
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct ActionFields {
+pub(crate) struct ActionFields {
     #[serde(default, deserialize_with = "present")]
     name: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -94,7 +94,13 @@ async fn create(
     caller.may_create(ObjectKind::Action)?;
     let fields = body.read()?.0.validate()?;
     check_cohorts(&app, caller.project.id, &[], fields.steps.as_deref()).await?;
-    let new = NewAction {
+    let (new, visibility) = (new_action(fields)?, caller.visibility(ObjectKind::Action));
+    let action = app.catalog.actions().create(&caller.actor(), new, &visibility).await?;
+    Ok(Created(caller.with_access(action)))
+}
+
+pub(crate) fn new_action(fields: ActionChange) -> Result<NewAction> {
+    Ok(NewAction {
         name: fields.name.ok_or_else(|| Error::required("name"))?,
         description: fields.description.unwrap_or_default(),
         tags: fields.tags.unwrap_or_default(),
@@ -103,10 +109,7 @@ async fn create(
         steps: fields.steps.unwrap_or_default(),
         pinned: fields.pinned.unwrap_or(false),
         deleted: fields.deleted.unwrap_or(false),
-    };
-    let visibility = caller.visibility(ObjectKind::Action);
-    let action = app.catalog.actions().create(&caller.actor(), new, &visibility).await?;
-    Ok(Created(caller.with_access(action)))
+    })
 }
 
 async fn read(caller: Reader<Actions>, id: Id, app: App) -> Result<Json<ActionResponse>> {
@@ -161,7 +164,7 @@ async fn activity_of_one(
 }
 
 impl ActionFields {
-    fn validate(self) -> Result<ActionChange> {
+    pub(crate) fn validate(self) -> Result<ActionChange> {
         let name = self.name.map(|name| name.trim().to_owned());
         if let Some(name) = &name {
             not_blank("name", name)?;
@@ -218,8 +221,8 @@ fn check_step(index: usize, step: &ActionStep) -> Result<()> {
     }
     if let Some(selector) = step.selector.as_deref().filter(|text| !text.is_empty()) {
         let attr = format!("steps__{index}__selector");
-        let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
-        query::Selector::parse(selector).map_err(|why| refused(why.into()))?;
+        model::elements::Selector::parse(selector)
+            .map_err(|why| Error::invalid(attr, "invalid_input", why.0))?;
     }
     for (nth, filter) in step.properties.iter().flatten().enumerate() {
         let word = |name: &str| filter.get(name).and_then(Value::as_str);

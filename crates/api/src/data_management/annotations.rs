@@ -79,7 +79,7 @@ async fn list(
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct AnnotationFields {
+pub(crate) struct AnnotationFields {
     #[serde(default)]
     content: Patch<String>,
     #[serde(default)]
@@ -104,6 +104,11 @@ async fn create(
 ) -> Result<Created<Annotation>> {
     let fields = body.read()?.validate()?;
     check_target(&app, &caller, &fields).await?;
+    let new = new_annotation(fields)?;
+    Ok(Created(app.catalog.annotations().create(&caller.actor(), new).await?))
+}
+
+pub(crate) fn new_annotation(fields: AnnotationChange) -> Result<NewAnnotation> {
     let new = NewAnnotation {
         content: fields.content.flatten(),
         date_marker: fields.date_marker.flatten(),
@@ -115,14 +120,13 @@ async fn create(
     };
     match new.scope {
         AnnotationScope::DashboardItem if new.dashboard_item.is_none() => {
-            return Err(Error::required("dashboard_item"));
+            Err(Error::required("dashboard_item"))
         }
         AnnotationScope::Dashboard if new.dashboard_id.is_none() => {
-            return Err(Error::required("dashboard_id"));
+            Err(Error::required("dashboard_id"))
         }
-        _ => {}
+        _ => Ok(new),
     }
-    Ok(Created(app.catalog.annotations().create(&caller.actor(), new).await?))
 }
 
 /// Loads an annotation; one on a hidden insight or dashboard is a 404.
@@ -196,7 +200,7 @@ async fn activity_of_one(
 }
 
 impl AnnotationFields {
-    fn validate(self) -> Result<AnnotationChange> {
+    pub(crate) fn validate(self) -> Result<AnnotationChange> {
         if let Patch::Value(content) = &self.content {
             max_chars("content", content, CONTENT_CHARS_MAX)?;
         }

@@ -18,9 +18,9 @@ use crate::{App, Query, Reader, Result};
 
 /// A stream ends after this long. Browsers reconnect by themselves, which checks their
 /// credentials again.
-const STREAM_SECONDS_MAX: u64 = 600;
+pub(super) const STREAM_SECONDS_MAX: u64 = 600;
 /// Shorter than the idle timeouts of common proxies.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct LiveQuery {

@@ -15,8 +15,12 @@ const EXPRESSIONS_MAX: usize = 100;
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Selected {
+    #[schemars(with = "Vec<String>")]
     columns: Value,
+    #[schemars(with = "Vec<query::schema::ColumnType>")]
     types: Value,
+    /// A list of values for each row.
+    #[schemars(with = "Vec<Vec<Value>>")]
     results: Value,
     #[serde(rename = "hasMore")]
     has_more: bool,

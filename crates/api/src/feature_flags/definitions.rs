@@ -9,7 +9,8 @@ use flags::ProjectFlags;
 use model::flag::filters::REDACTED_PAYLOAD;
 use model::{AccessLevel, FlagId, ObjectKind, Visibility};
 use schemars::{JsonSchema, SchemaGenerator};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Flags;
@@ -228,8 +229,10 @@ impl IntoResponse for Definitions {
 #[allow(dead_code, reason = "describes the response")]
 struct LocalEvaluation {
     flags: Vec<model::flag::FlagDefinition>,
-    group_type_mapping: Map<String, Value>,
-    cohorts: Map<String, Value>,
+    /// Names of group types by their index.
+    group_type_mapping: BTreeMap<String, String>,
+    /// Conditions of dynamic cohorts by the cohort's id.
+    cohorts: BTreeMap<String, model::json_shapes::CohortConditionGroup>,
     minimal_flag_called_events: bool,
     property_matching_version: i64,
 }

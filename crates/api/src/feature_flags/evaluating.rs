@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use flags::{EvaluationRequest, FlagResult, RecordedSteps, Selection, Step};
+use catalog::ProjectRow;
+use flags::{
+    Context, EvaluationRequest, FlagResult, FlagSet, ProjectFlags, RecordedSteps, Selection, Step,
+};
 use model::flag::FlagDefinition;
 use model::{FlagId, ObjectKind};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -12,16 +15,19 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::definitions::unavailable;
-use super::{Flags, visible_flag};
+use super::drafts::Draft;
+use super::{FlagFields, Flags, visible_flag};
 use crate::http::openapi::{DescribeRequest, Operation};
 use crate::sdk::evaluation::response::FlagValue;
-use crate::{App, AppState, Error, Id, Json, Reader, RequestUrl, Result, Routes};
+use crate::{App, AppState, Body, Error, Id, Json, Reader, RequestUrl, Result, Routes, Writer};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes
         .get("/api/projects/{project_id}/feature_flags/evaluation_reasons", evaluation_reasons)
         .get("/api/projects/{project_id}/feature_flags/my_flags", my_flags)
+        .post("/api/projects/{project_id}/feature_flags/explain", explain_new)
         .get("/api/projects/{project_id}/feature_flags/{id}/explain", explain)
+        .post("/api/projects/{project_id}/feature_flags/{id}/explain", explain_change)
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -34,7 +40,6 @@ struct Evaluation {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "FlagEvaluation")]
 struct Evaluated {
-    #[schemars(with = "Value")]
     value: FlagValue<'static>,
     evaluation: Evaluation,
 }
@@ -171,7 +176,6 @@ async fn evaluation_reasons(
 #[derive(Serialize, JsonSchema)]
 struct MyFlag {
     feature_flag: FlagDefinition,
-    #[schemars(with = "Value")]
     value: FlagValue<'static>,
 }
 
@@ -210,7 +214,6 @@ struct Explanation {
     #[serde(flatten)]
     answer: Evaluated,
     /// Every comparison and every hash, in the order of evaluation.
-    #[schemars(with = "Vec<Value>")]
     steps: Vec<Step>,
 }
 
@@ -222,15 +225,56 @@ async fn explain(
     app: App,
 ) -> Result<Json<Explanation>> {
     let (flag, _) = visible_flag(&app, &caller, id).await?;
+    let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
+    explanation(&app, &caller.project, &flags, flag.key, query).await
+}
+
+/// Explains the value after a PATCH with the same body, without storing it.
+async fn explain_change(
+    caller: Writer<Flags>,
+    id: Id,
+    query: EvaluationQuery,
+    app: App,
+    body: Body<FlagFields>,
+) -> Result<Json<Explanation>> {
+    // A draft may compare any property, whose value the explanation shows.
+    caller.may_read("person")?;
+    let draft = Draft::of_change(&app, &caller, id, &body).await?;
+    let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
+    let flags = draft.among(&flags);
+    explanation(&app, &caller.project, &flags, draft.flag.key, query).await
+}
+
+/// Explains the value of a flag that does not exist yet.
+async fn explain_new(
+    caller: Writer<Flags>,
+    query: EvaluationQuery,
+    app: App,
+    body: Body<FlagFields>,
+) -> Result<Json<Explanation>> {
+    caller.may_read("person")?;
+    let draft = Draft::of_new(&app, &caller, &body).await?;
+    let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
+    let flags = draft.among(&flags);
+    explanation(&app, &caller.project, &flags, draft.flag.key, query).await
+}
+
+async fn explanation(
+    app: &App,
+    project: &ProjectRow,
+    flags: &ProjectFlags,
+    key: String,
+    query: EvaluationQuery,
+) -> Result<Json<Explanation>> {
     let distinct_id = query.distinct_id()?;
     let mut request = query.request(distinct_id);
-    request.selection.keys = Some(vec![flag.key.clone()]);
-    let explained = app.flags.with_context(&caller.project, request, |set, context, selection| {
+    request.selection.keys = Some(vec![key.clone()]);
+    let explain = |set: &FlagSet, context: &Context<'_>, selection: &Selection| {
         let mut steps = RecordedSteps::default();
         let answers = set.evaluate_with(context, selection, &mut steps);
-        let answer = answers.results.iter().find(|answer| answer.flag.key == flag.key);
+        let answer = answers.results.iter().find(|answer| answer.flag.key == key);
         (answer.map_or_else(Evaluated::disabled, Evaluated::of), steps.into_steps())
-    });
-    let (answer, steps) = explained.await.map_err(unavailable)?;
-    Ok(Json(Explanation { key: flag.key, answer, steps }))
+    };
+    let (answer, steps) = app.flags.with_context_of(project, flags, request, explain).await;
+    Ok(Json(Explanation { key, answer, steps }))
 }

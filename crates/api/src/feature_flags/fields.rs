@@ -27,6 +27,7 @@ pub(crate) struct FlagFields {
     #[serde(default, deserialize_with = "present")]
     name: Option<String>,
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Option<model::json_shapes::FlagFilters>")]
     filters: Option<Fields>,
     #[serde(default, deserialize_with = "lenient_bool")]
     active: Option<bool>,
@@ -64,10 +65,20 @@ pub(crate) struct FlagFields {
     version: Option<i64>,
     /// The flag as the client read it before editing.
     #[serde(default)]
+    #[schemars(with = "Option<Box<FlagFields>>")]
     original_flag: Option<Map<String, Value>>,
 }
 
 impl FlagFields {
+    /// The fields of a new flag.
+    pub(super) fn validate_new(self) -> Result<FlagChange> {
+        let new = self.validate()?;
+        if new.key.is_none() {
+            return Err(Error::required("key"));
+        }
+        Ok(new)
+    }
+
     pub(crate) fn validate(self) -> Result<FlagChange> {
         if let Some(key) = &self.key {
             check_key(key)?;
@@ -95,6 +106,7 @@ impl FlagFields {
             rollback_conditions: rollback,
             performed_rollback: off_when_null(self.performed_rollback),
             tags: self.tags.as_deref().map(tags).transpose()?,
+            tag_edit: None,
             evaluation_contexts: self.evaluation_contexts.as_deref().map(contexts).transpose()?,
             analytics_dashboards: self.analytics_dashboards.map(dashboards).transpose()?,
             has_enriched_analytics: self.has_enriched_analytics,

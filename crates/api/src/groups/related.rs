@@ -49,7 +49,10 @@ struct GroupActor {
     group_key: String,
     created_at: Timestamp,
     properties: Map<String, Value>,
+    /// Always empty: there are no recordings.
+    #[schemars(with = "Vec<String>")]
     matched_recordings: Vec<Value>,
+    #[schemars(with = "Option<f64>")]
     value_at_data_point: Option<Value>,
 }
 

@@ -209,6 +209,12 @@ pub(crate) fn is_json(content_type: &str) -> bool {
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
 }
 
+/// An uploaded form.
+pub(crate) fn is_multipart(content_type: &str) -> bool {
+    let media = content_type.split(';').next().unwrap_or("").trim();
+    media.eq_ignore_ascii_case("multipart/form-data")
+}
+
 /// Below serde_json's recursion limit of 128: stored parts of a body are wrapped in other objects
 /// before they are parsed again.
 const DEPTH_MAX: usize = 100;

@@ -2,6 +2,7 @@
 //! maps other crates' errors to responses.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -197,7 +198,7 @@ impl Error {
     }
 
     /// 500. Logs the chain of causes, which the response does not show.
-    fn internal(cause: &(dyn std::error::Error + 'static)) -> Self {
+    pub(crate) fn internal(cause: &(dyn std::error::Error + 'static)) -> Self {
         let mut causes = cause.to_string();
         let mut next = cause.source();
         while let Some(source) = next {
@@ -230,6 +231,15 @@ impl IntoResponse for Error {
         response
     }
 }
+
+/// The detail, for callers that are not HTTP clients.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.detail())
+    }
+}
+
+impl std::error::Error for Error {}
 
 impl From<model::FieldError> for Error {
     fn from(error: model::FieldError) -> Self {

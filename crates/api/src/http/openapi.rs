@@ -3,7 +3,9 @@
 //! Each extractor and each response type describes itself, so the documented scopes, parameters
 //! and statuses are those that are enforced.
 
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 const JSON: &str = "application/json";
@@ -80,7 +82,9 @@ impl Operation {
 
     /// Adds a query parameter for every property of `T`.
     pub fn query<T: JsonSchema>(&mut self) {
-        let schema = SchemaGenerator::default().into_root_schema_for::<T>().to_value();
+        let inline =
+            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        let schema = inline.into_generator().into_root_schema_for::<T>().to_value();
         let properties = schema.get("properties").and_then(Value::as_object);
         for (name, property) in properties.into_iter().flatten() {
             self.query_parameter(name, property.clone());
@@ -104,6 +108,12 @@ impl Operation {
 
     pub fn response_of(&mut self, status: u16, media: &str) {
         self.content(status.to_string(), media, json!({}));
+    }
+
+    /// A server-sent event stream in which every `data` is a `T`.
+    pub fn event_stream<T: JsonSchema>(&mut self, schemas: &mut SchemaGenerator) {
+        let schema = json!({ "schema": schemas.subschema_for::<T>() });
+        self.content("200".into(), "text/event-stream", schema);
     }
 
     /// Adds a media type to a status, which may have several.
@@ -182,10 +192,27 @@ pub(crate) fn document(paths: Map<String, Value>, mut schemas: SchemaGenerator) 
 
 /// A schema generator whose references point into the document.
 pub(crate) fn schemas() -> SchemaGenerator {
-    schemars::generate::SchemaSettings::draft2020_12()
+    let mut schemas = SchemaSettings::draft2020_12()
         .with(|settings| {
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;
         })
-        .into_generator()
+        .with_transform(RecursiveTransform(describe_leniently))
+        .into_generator();
+    // `model` and the display options of insights refer to these by name.
+    schemas.subschema_for::<query::schema::GoalLine>();
+    schemas.subschema_for::<query::schema::ResultCustomization>();
+    schemas.subschema_for::<query::schema::StoredQuery>();
+    schemas.subschema_for::<query::schema::FilterOverrides>();
+    schemas.subschema_for::<query::schema::Variable>();
+    schemas
+}
+
+/// Strict parsers accept further keys after all: null, and those without an effect. Defaults go, since
+/// generated types take a key with a default for one that requests must have.
+fn describe_leniently(schema: &mut Schema) {
+    schema.remove("default");
+    if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+        schema.remove("additionalProperties");
+    }
 }

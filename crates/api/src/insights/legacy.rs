@@ -2,7 +2,7 @@
 
 use query::{LegacyInsightKind, QueryRequest, QueryResponse, Refresh, convert_legacy_filters};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Insights;
@@ -24,6 +24,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "OldAnswer")]
 struct LegacyResult {
+    #[schemars(with = "query::schema::QueryResults")]
     result: Value,
     timezone: String,
     last_refresh: model::Timestamp,
@@ -32,6 +33,10 @@ struct LegacyResult {
     kind: &'static str,
     next: Option<String>,
 }
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(transparent)]
+struct LegacyBody(#[schemars(with = "query::schema::LegacyFilters")] Map<String, Value>);
 
 macro_rules! get_and_post {
     ($($get:ident, $post:ident, $kind:ident;)+) => {$(
@@ -42,9 +47,9 @@ macro_rules! get_and_post {
         async fn $post(
             caller: Reader<Insights>,
             app: App,
-            body: Body<Map<String, Value>>,
+            body: Body<LegacyBody>,
         ) -> Result<Json<LegacyResult>> {
-            run(&caller, &app, &body.read()?, LegacyInsightKind::$kind).await
+            run(&caller, &app, &body.read()?.0, LegacyInsightKind::$kind).await
         }
     )+};
 }

@@ -19,7 +19,11 @@ pub(crate) struct InsightResponse {
     dashboard_tiles: Vec<TileRef>,
     #[serde(flatten)]
     result: InsightResult,
+    #[schemars(with = "Vec<String>")]
     alerts: Vec<Value>,
+    /// The reader is anonymous.
+    #[serde(skip)]
+    is_public: bool,
 }
 
 impl InsightResponse {
@@ -33,7 +37,7 @@ impl InsightResponse {
 
     /// As a shared link shows it; `anonymize` first.
     pub(crate) fn public(insight: Insight) -> Self {
-        Self::new(insight, Rights::PUBLIC)
+        Self { is_public: true, ..Self::new(insight, Rights::PUBLIC) }
     }
 
     fn new(insight: Insight, rights: Rights) -> Self {
@@ -47,12 +51,15 @@ impl InsightResponse {
             effective: rights.into(),
             result: InsightResult::default(),
             alerts: Vec::new(),
+            is_public: false,
             insight,
         }
     }
 
+    /// The statement of an insight contains filters of the project and of actions, which a shared link
+    /// does not show.
     pub(crate) fn set_result(&mut self, result: InsightResult) {
-        self.result = result;
+        self.result = if self.is_public { result.without_lowered_hogql() } else { result };
     }
 
     pub(crate) fn result(&self) -> &InsightResult {

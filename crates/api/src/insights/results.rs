@@ -8,7 +8,7 @@ use model::{
     DashboardId, DashboardPresentation, Insight, InsightId, ObjectKind, ProjectId, Timestamp,
     Visibilities,
 };
-use query::{QueryRequest, QueryResponse, Refresh, convert_legacy_filters};
+use query::{QueryRequest, QueryResponse, Refresh, convert_legacy_filters, schema};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::overrides::Overrides;
 use super::response::InsightResponse;
 use crate::http::csv::{cell, cells_of, rows};
+use crate::http::pipe_table;
 use crate::queries::status_of;
 use crate::{AppState, Error, Result};
 
@@ -120,10 +121,13 @@ pub(crate) fn refresh(text: Option<&str>) -> Result<Refresh> {
 #[derive(Default, Serialize, JsonSchema)]
 #[schemars(rename = "InsightAnswer")]
 pub(crate) struct InsightResult {
+    #[schemars(with = "Option<schema::QueryResults>")]
     pub result: Option<Value>,
     #[serde(rename = "hasMore")]
     has_more: Option<bool>,
+    #[schemars(with = "Option<Vec<String>>")]
     pub columns: Option<Value>,
+    #[schemars(with = "Option<Vec<schema::ColumnType>>")]
     types: Option<Value>,
     hogql: Option<String>,
     pub last_refresh: Option<Timestamp>,
@@ -131,7 +135,11 @@ pub(crate) struct InsightResult {
     next_allowed_client_refresh: Option<Timestamp>,
     timezone: Option<String>,
     pub is_cached: bool,
+    #[schemars(with = "Option<schema::QueryStatus>")]
     query_status: Option<Value>,
+    /// Whether `hogql` is the query itself.
+    #[serde(skip)]
+    is_statement: bool,
     /// Shown by tiles and shared pages.
     #[serde(skip)]
     pub failure: Option<QueryFailure>,
@@ -166,6 +174,7 @@ impl InsightResult {
                 columns: result.columns.clone(),
                 types: result.types.clone(),
                 hogql: result.hogql.clone(),
+                is_statement: result.is_statement,
                 last_refresh: Some(result.computed_at),
                 cache_target_age: Some(result.fresh_until),
                 next_allowed_client_refresh: Some(result.fresh_until),
@@ -179,6 +188,14 @@ impl InsightResult {
             }
             QueryResponse::NotCached => Self::default(),
         })
+    }
+
+    /// Without the statement, unless the query itself is one.
+    pub(super) fn without_lowered_hogql(mut self) -> Self {
+        if !self.is_statement {
+            self.hogql = None;
+        }
+        self
     }
 
     /// Like `of`, with a failure as part of the result: one insight must not fail a dashboard.
@@ -231,6 +248,15 @@ pub(crate) async fn run_all(
     for ((shown, _), result) in runs.iter_mut().zip(results) {
         shown.set_result(result);
     }
+}
+
+/// An insight's result as text for language models.
+pub(crate) fn text_table(insight: &InsightResult) -> Option<String> {
+    let result = insight.result.as_ref()?;
+    Some(match &insight.columns {
+        Some(columns) => pipe_table::of_result(columns, result),
+        None => pipe_table::of_cells(&table(insight)),
+    })
 }
 
 /// An insight's result as a table, with a header.

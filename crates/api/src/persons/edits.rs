@@ -68,8 +68,8 @@ impl<T: JsonSchema> DescribeResponse for AcceptedJson<T> {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Success {
-    success: bool,
+pub(super) struct Success {
+    pub success: bool,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -283,6 +283,7 @@ struct BulkDeleted {
     persons_deleted: usize,
     events_queued_for_deletion: bool,
     recordings_queued_for_deletion: bool,
+    #[schemars(with = "Vec<String>")]
     deletion_errors: Vec<Value>,
 }
 
@@ -337,7 +338,7 @@ async fn bulk_delete(
 }
 
 /// Adds an entry to the activity log, without the change's values.
-async fn log(
+pub(super) async fn log(
     app: &AppState,
     caller: &Writer<Persons>,
     person: &PersonWithIds,

@@ -3,6 +3,7 @@
 mod request;
 pub(crate) mod response;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use ::capture::{Rejection, Reservation, Sender, decode_within};
@@ -17,6 +18,7 @@ use decode::{
     flags_token, parse_flags, parsed_bytes_max, validate_json,
 };
 use flags::EvaluationRequest;
+use model::json_shapes::IdOrDigits;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -28,7 +30,7 @@ use crate::sdk::tokens::Owner;
 use crate::{App, AppState, Routes};
 pub(crate) use request::Endpoint;
 use request::RequestOptions;
-use response::{Envelope, ResponseFormat};
+use response::{Envelope, FlagsResponse, ResponseFormat};
 
 /// Requests hold a person's properties, never events.
 const BODY_BYTES_MAX: usize = 2 << 20;
@@ -200,9 +202,11 @@ struct FlagsRequest {
     /// The project's API key.
     token: String,
     distinct_id: Option<String>,
-    groups: Option<Map<String, Value>>,
+    /// Keys of groups by their type.
+    groups: Option<BTreeMap<String, IdOrDigits>>,
     person_properties: Option<Map<String, Value>>,
-    group_properties: Option<Map<String, Value>>,
+    /// By the group's type.
+    group_properties: Option<BTreeMap<String, Map<String, Value>>>,
     #[serde(rename = "$anon_distinct_id")]
     anon_distinct_id: Option<String>,
     #[serde(rename = "$device_id")]
@@ -225,6 +229,6 @@ impl DescribeRequest for FlagsSent {
 
 impl DescribeResponse for Evaluated {
     fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
-        operation.response::<Map<String, Value>>(200, schemas);
+        operation.response::<FlagsResponse>(200, schemas);
     }
 }

@@ -3,33 +3,22 @@
 //! The SDK loads further scripts from a path with its version, and falls back to one without. The
 //! server has one version and serves it under both.
 
-use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use schemars::SchemaGenerator;
 
+use crate::http::embedded_file::{CACHE_IMMUTABLE, EmbeddedFile};
 use crate::http::openapi::{DescribeRequest, DescribeResponse, Operation};
 use crate::http::public_error::PublicError;
-use crate::http::response_budget::SharedBytes;
 use crate::{AppState, Routes};
-
-struct Script {
-    name: &'static str,
-    plain: &'static [u8],
-    gzip: &'static [u8],
-    brotli: &'static [u8],
-}
 
 include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
 
 pub(crate) const JAVASCRIPT: HeaderValue =
     HeaderValue::from_static("application/javascript; charset=utf-8");
 const CACHE_FIVE_MINUTES: HeaderValue = HeaderValue::from_static("public, max-age=300");
-const CACHE_IMMUTABLE: HeaderValue =
-    HeaderValue::from_static("public, max-age=31536000, immutable");
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     routes.get("/static/{name}", current).get("/static/{version}/{name}", versioned)
@@ -50,16 +39,14 @@ fn serve(request: ScriptRequest, cache: HeaderValue) -> Result<ScriptResponse, P
     Ok(ScriptResponse { script, cache, headers: request.headers })
 }
 
-fn find(name: &str) -> Result<&'static Script, PublicError> {
+fn find(name: &str) -> Result<&'static EmbeddedFile, PublicError> {
     if SCRIPTS.is_empty() {
         return Err(PublicError::not_found(
             "This build has no browser SDK. Run tools/fetch-assets and build again.",
         ));
     }
-    match SCRIPTS.binary_search_by_key(&name, |script| script.name) {
-        Ok(index) => Ok(&SCRIPTS[index]),
-        Err(_) => Err(PublicError::not_found("There is no such script.")),
-    }
+    EmbeddedFile::find(SCRIPTS, name)
+        .ok_or_else(|| PublicError::not_found("There is no such script."))
 }
 
 /// The SDK's main script, uncompressed, for responses that prepend to it.
@@ -93,57 +80,15 @@ impl DescribeRequest for ScriptRequest {
 }
 
 struct ScriptResponse {
-    script: &'static Script,
+    script: &'static EmbeddedFile,
     cache: HeaderValue,
     headers: HeaderMap,
 }
 
 impl IntoResponse for ScriptResponse {
     fn into_response(self) -> Response {
-        let tag = format!("W/\"{VERSION}\"");
-        let known = self.headers.get(header::IF_NONE_MATCH);
-        let unchanged = known.is_some_and(|known| known.as_bytes() == tag.as_bytes());
-        let mut response = match unchanged {
-            true => StatusCode::NOT_MODIFIED.into_response(),
-            false => self.body(),
-        };
-        let headers = response.headers_mut();
-        headers.insert(header::CACHE_CONTROL, self.cache);
-        headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-        if let Ok(tag) = HeaderValue::try_from(tag) {
-            headers.insert(header::ETAG, tag);
-        }
-        response
+        self.script.response(&self.headers, VERSION, JAVASCRIPT, self.cache)
     }
-}
-
-impl ScriptResponse {
-    fn body(&self) -> Response {
-        let (encoding, bytes) = if accepts(&self.headers, "br") {
-            (Some("br"), self.script.brotli)
-        } else if accepts(&self.headers, "gzip") {
-            (Some("gzip"), self.script.gzip)
-        } else {
-            (None, self.script.plain)
-        };
-        let mut response = Response::new(Body::from(Bytes::from_static(bytes)));
-        response.headers_mut().insert(header::CONTENT_TYPE, JAVASCRIPT);
-        response.extensions_mut().insert(SharedBytes);
-        if let Some(encoding) = encoding {
-            let encoding = HeaderValue::from_static(encoding);
-            response.headers_mut().insert(header::CONTENT_ENCODING, encoding);
-        }
-        response
-    }
-}
-
-fn accepts(headers: &HeaderMap, coding: &str) -> bool {
-    let given = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
-    given.into_iter().flat_map(|value| value.split(',')).any(|entry| {
-        let (name, quality) = entry.split_once(';').unwrap_or((entry, ""));
-        let refused = matches!(quality.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000");
-        name.trim().eq_ignore_ascii_case(coding) && !refused
-    })
 }
 
 impl DescribeResponse for ScriptResponse {

@@ -1,7 +1,10 @@
 //! Pages of shared links, as HTML or JSON.
 //!
-//! The token in the path is the only credential. A page loads no resources, runs no script and
-//! shows no user's name.
+//! The token in the path is the only credential. A page shows no user's name. It prints its insights
+//! as tables; the web interface's script, where the build has it, draws charts in their place from
+//! the JSON in the page. It loads that script and its style, and connects to nothing.
+
+mod readable;
 
 use axum::extract::RawQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -9,16 +12,18 @@ use axum::response::{IntoResponse, Response};
 use catalog::{Deleted, InsightName, ResolvedLink, ShareTarget};
 use model::{SharedPageOptions, SharingSettings, Visibilities};
 use query::Refresh;
-use schemars::SchemaGenerator;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::Uuid;
 
+use self::readable::readable;
 use crate::auth::sharing_token::shared_object;
 use crate::dashboards::response::{DashboardResponse, PrintableTile};
 use crate::http::openapi::{DescribeRequest, DescribeResponse, Operation};
 use crate::insights::response::{InsightResponse, anonymize};
 use crate::insights::results::{RunOptions, run_all, table};
+use crate::web::{SharedFiles, shared_files};
 use crate::{App, AppState, Error, Result, Routes, StringId};
 
 /// Rows of a table on a page.
@@ -27,8 +32,10 @@ const STYLE: &str = include_str!("shared_pages/page.css");
 /// Prefix of GeoIP properties.
 const GEOIP_PREFIX: &str = "$geoip_";
 /// The attribution that the built-in GeoIP database's license requires.
-const DB_IP_ATTRIBUTION: &str = "<footer><a rel=\"noopener noreferrer\" target=\"_blank\" \
-     href=\"https://db-ip.com\">IP Geolocation by DB-IP</a></footer>";
+const DB_IP_ATTRIBUTION: &str = "<p><a rel=\"noopener noreferrer\" target=\"_blank\" \
+     href=\"https://db-ip.com\">IP Geolocation by DB-IP</a></p>";
+/// The tile of a page that shows one insight.
+const INSIGHT_TILE: &str = "insight";
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -39,8 +46,9 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 /// How a shared page is displayed.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "SharedPageKind")]
 enum Kind {
     /// As a page.
     Scene,
@@ -49,19 +57,22 @@ enum Kind {
 }
 
 /// The shared data, as JSON and embedded in the page.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SharedPage")]
 struct Exported {
     #[serde(rename = "type")]
     kind: Kind,
     access_token: String,
     #[serde(flatten)]
     content: Content,
+    #[schemars(with = "Vec<String>")]
     themes: Vec<Value>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "SharedContent")]
 enum Content {
     Dashboard(Box<DashboardResponse>),
     Insight(Box<InsightResponse>),
@@ -176,8 +187,8 @@ fn html(status: StatusCode, page: String) -> Response {
 fn protect(headers: &mut HeaderMap, kind: Kind, nonce: &str) {
     let ancestors = if kind == Kind::Embed { "*" } else { "'none'" };
     let policy = format!(
-        "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; \
-         frame-ancestors {ancestors}"
+        "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
+         connect-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
     );
     if let Ok(policy) = HeaderValue::try_from(policy) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
@@ -201,39 +212,47 @@ fn page(exported: &Exported, options: &SharedPageOptions, uses_db_ip: bool, nonc
     let mut body = String::new();
     let (title, tiles) = match &exported.content {
         Content::Dashboard(dashboard) => {
-            let tiles = dashboard.tiles().iter().filter_map(|tile| tile.printable());
+            let tiles = dashboard
+                .tiles()
+                .iter()
+                .filter_map(|tile| Some(print(&tile.id().0.to_string(), &tile.printable()?)));
             let title = dashboard.title().filter(|name| !name.is_empty()).unwrap_or("Dashboard");
             if !options.no_header {
                 body += &heading("header", "h1", title, Some(dashboard.description()));
             }
-            (title, tiles.map(|tile| print(&tile)).collect())
+            (title, tiles.collect())
         }
         Content::Insight(insight) => {
-            (insight.title().unwrap_or("Insight"), print(&PrintableTile::Insight(insight)))
+            let tile = print(INSIGHT_TILE, &PrintableTile::Insight(insight));
+            (insight.title().unwrap_or("Insight"), tile)
         }
     };
     let tiles: String = tiles;
     body += &format!("<main>{tiles}</main>");
     let data = embedded_json(exported);
-    if !options.whitelabel {
-        body += "<footer>Hedgerow</footer>";
+    let program = if options.whitelabel { "" } else { "<p>Hedgerow</p>" };
+    let credits = [program, geoip_attribution(&data, uses_db_ip)].concat();
+    if !credits.is_empty() {
+        body += &format!("<footer>{credits}</footer>");
     }
-    body += geoip_attribution(&data, uses_db_ip);
     body +=
         &format!("<script type=\"application/json\" id=\"POSTHOG_EXPORTED_DATA\">{data}</script>");
     frame(title, &options.theme, &body, nonce)
 }
 
-fn print(tile: &PrintableTile<'_>) -> String {
+/// A section with a tile. The script finds it by `data-tile`.
+fn print(id: &str, tile: &PrintableTile<'_>) -> String {
     match tile {
         PrintableTile::Insight(insight) => {
             let title = insight.title().unwrap_or("Insight");
             let heading = heading("header", "h2", title, insight.description());
-            format!("<section>{heading}{}</section>", print_result(insight))
+            format!("<section data-tile=\"{id}\">{heading}{}</section>", print_result(insight))
         }
-        PrintableTile::Note(body) => format!("<section class=\"note\">{}</section>", escape(body)),
+        PrintableTile::Note(body) => {
+            format!("<section data-tile=\"{id}\" class=\"note\">{}</section>", escape(body))
+        }
         PrintableTile::Button(button) => format!(
-            "<section><a rel=\"noopener noreferrer nofollow\" target=\"_blank\" href=\"{}\">{}</a>\
+            "<section data-tile=\"{id}\" class=\"link\"><a rel=\"noopener noreferrer nofollow\" target=\"_blank\" href=\"{}\">{}</a>\
              </section>",
             escape(&button.url),
             escape(&button.text),
@@ -247,7 +266,8 @@ fn print_result(insight: &InsightResponse) -> String {
         let why = escape(&failure.message);
         return format!("<p class=\"empty\">This could not be calculated: {why}</p>");
     }
-    let rows = table(result);
+    // The columns of SQL have the names that the query gives them.
+    let rows = if result.columns.is_some() { table(result) } else { readable(table(result)) };
     let Some((head, body)) = rows.split_first() else {
         return "<p class=\"empty\">No result yet</p>".into();
     };
@@ -269,12 +289,20 @@ fn heading(around: &str, level: &str, title: &str, description: Option<&str>) ->
 }
 
 fn frame(title: &str, theme: &str, body: &str, nonce: &str) -> String {
+    let files = shared_files().map(|SharedFiles { script, style }| {
+        format!(
+            "<link rel=\"stylesheet\" nonce=\"{nonce}\" href=\"/assets/{style}\">\
+             <script type=\"module\" nonce=\"{nonce}\" src=\"/assets/{script}\"></script>"
+        )
+    });
     format!(
-        "<!doctype html><html lang=\"en\" class=\"{theme}\"><head><meta charset=\"utf-8\">\
+        "<!doctype html><html lang=\"en\" class=\"{theme}\" data-theme=\"{theme}\"><head>\
+         <meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <meta name=\"robots\" content=\"noindex, nofollow\"><title>{}</title>\
-         <style nonce=\"{nonce}\">{STYLE}</style></head><body>{body}</body></html>",
+         {files}<style nonce=\"{nonce}\">{STYLE}</style></head><body>{body}</body></html>",
         escape(title),
+        files = files.unwrap_or_default(),
         theme = escape(theme),
     )
 }
@@ -307,7 +335,7 @@ impl DescribeRequest for RawQuery {
 impl DescribeResponse for SharedPage {
     fn describe_response(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response_of(200, "text/html");
-        operation.response::<Map<String, Value>>(200, schemas);
+        operation.response::<Exported>(200, schemas);
         operation.response_of(404, "text/html");
         operation.response::<crate::http::error::ErrorBody>(404, schemas);
     }
@@ -328,7 +356,8 @@ mod tests {
             placement: Default::default(),
             style: Default::default(),
         };
-        let printed = print(&PrintableTile::Button(&button)) + &print(&PrintableTile::Note(sly));
+        let printed =
+            print("1", &PrintableTile::Button(&button)) + &print("2", &PrintableTile::Note(sly));
         assert!(!printed.contains("<script>") && !printed.contains("<b>"), "{printed}");
     }
 

@@ -9,4 +9,5 @@ pub mod privilege_escalation;
 pub mod projects;
 pub mod roles;
 pub mod sessions;
+pub mod setup_links;
 pub mod test_users;

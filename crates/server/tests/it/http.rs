@@ -7,4 +7,6 @@ pub mod field_types;
 pub mod invalid_requests;
 pub mod pagination;
 pub mod schemathesis;
+pub mod third_party_clients;
 pub mod transport;
+pub mod web_interface;

@@ -1,9 +1,11 @@
 //! Response formats of flag evaluation, for all versions of SDKs.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use flags::{FlagResult, FlagResults};
-use model::Timestamp;
+use model::{FlagId, Timestamp};
+use schemars::JsonSchema;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -28,6 +30,66 @@ pub(super) struct Envelope {
     request_id: Uuid,
     evaluated_at: i64,
     config: Option<Map<String, Value>>,
+}
+
+/// The results of all flags, in the form that the SDK's version reads. Those that ask for the
+/// configuration also get the fields of `RemoteConfig`.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[allow(dead_code, reason = "describes the response")]
+pub(super) struct FlagsResponse {
+    errors_while_computing_flags: bool,
+    /// In older forms.
+    error_computing_flags: Option<bool>,
+    /// By key, in the current form.
+    flags: Option<BTreeMap<String, FlagDetail>>,
+    /// In older forms.
+    feature_flags: Option<FeatureFlags>,
+    /// In older forms: payloads by key, as JSON.
+    feature_flag_payloads: Option<BTreeMap<String, String>>,
+    request_id: Uuid,
+    /// Milliseconds of the epoch.
+    evaluated_at: i64,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "describes the response")]
+enum FeatureFlags {
+    /// Of enabled flags.
+    Keys(Vec<String>),
+    Values(BTreeMap<String, FlagValue<'static>>),
+}
+
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "describes the response")]
+struct FlagDetail {
+    key: String,
+    enabled: bool,
+    variant: Option<String>,
+    /// The flag could not be evaluated.
+    failed: Option<bool>,
+    reason: FlagReason,
+    metadata: FlagMetadata,
+}
+
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "describes the response")]
+struct FlagReason {
+    code: String,
+    condition_index: Option<usize>,
+    description: String,
+}
+
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "describes the response")]
+struct FlagMetadata {
+    id: FlagId,
+    version: i64,
+    description: Option<String>,
+    /// As JSON.
+    payload: Option<String>,
+    has_experiment: bool,
 }
 
 impl Envelope {
@@ -134,7 +196,7 @@ struct Values<'a> {
 }
 
 /// A flag's value: a variant's key, or a boolean.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum FlagValue<'a> {
     Variant(Cow<'a, str>),

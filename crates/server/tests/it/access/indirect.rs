@@ -482,6 +482,13 @@ fn hidden_flag_is_named_nowhere(store: Store) {
         named(fixture.post(FLAGS, flag("mine", depends(&secret)))),
         named(fixture.patch(&at(&base), flag("base", depends(&secret)))),
         named(fixture.post(&format!("{}dry_run/", at(&base)), flag("base", depends(&secret)))),
+        named(fixture.post(&format!("{FLAGS}dry_run/"), flag("new", depends(&secret)))),
+        named(
+            fixture.post(
+                &format!("{}explain/?distinct_id=u", at(&base)),
+                flag("base", depends(&secret)),
+            ),
+        ),
         named(fixture.post(
             &format!("{FLAGS}user_blast_radius/"),
             json!({ "condition": { "properties": depends(&secret) } }),

@@ -375,6 +375,11 @@ const COST_TRIES: usize = 5;
 
 /// Catalog statements of one list request.
 pub fn cost(server: &Server, path: &str) -> u64 {
+    cost_of(server, &|| drop(server.get(path).expect(200)))
+}
+
+/// Catalog statements of a request, outside of transactions.
+pub fn cost_of(server: &Server, ask: &dyn Fn()) -> u64 {
     // Background work only adds statements, so the minimum is the cost.
     let least = |asked: &dyn Fn()| {
         let counts = (0..COST_TRIES).map(|_| {
@@ -385,7 +390,7 @@ pub fn cost(server: &Server, path: &str) -> u64 {
         counts.min().unwrap()
     };
     // Reading the counter has a constant cost.
-    least(&|| drop(server.get(path).expect(200))) - least(&|| {})
+    least(ask) - least(&|| {})
 }
 
 fn statements(server: &Server) -> u64 {

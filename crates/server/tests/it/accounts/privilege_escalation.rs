@@ -236,9 +236,16 @@ fn hogql_in_bodies_requires_query_read_scope(store: Store) {
     for (scope, method, path, body) in [
         ("cohort:write", "POST", "cohorts/".into(), json!({ "is_static": true, "query": sql })),
         ("cohort:write", "POST", "cohorts/".into(), json!({ "filters": { "properties": tree } })),
+        (
+            "cohort:read",
+            "POST",
+            "cohorts/count/".into(),
+            json!({ "filters": { "properties": tree } }),
+        ),
         ("insight:write", "POST", "insights/".into(), json!({ "query": sql })),
         ("insight:write", "PATCH", format!("insights/{insight}/"), json!({ "query": sql })),
         ("insight:read", "GET", format!("insights/{insight}/{override_}"), json!({})),
+        ("dashboard:read", "GET", format!("dashboards/1/run_insights/{override_}"), json!({})),
         (
             "dashboard:write",
             "POST",
@@ -271,6 +278,18 @@ fn hogql_in_bodies_requires_query_read_scope(store: Store) {
             .delete(&format!("/api/personal_api_keys/{}/", key["id"].as_str().unwrap()))
             .expect(204);
     }
+    let form = format!(
+        "--b\r\nContent-Disposition: form-data; name=\"filters\"\r\n\r\n{}\r\n--b--",
+        json!({ "properties": tree })
+    );
+    let upload = |scopes: &[&str]| {
+        let call = server.call("POST", "/api/projects/1/cohorts/").key(&server.key(scopes));
+        call.header("Content-Type", "multipart/form-data; boundary=b")
+            .bytes(form.clone().into_bytes())
+            .send()
+    };
+    upload(&["cohort:write"]).expect(403);
+    upload(&["cohort:write", "query:read"]).expect(201);
     let key = server.key(&["cohort:write", "query:read"]);
     let body = json!({ "name": "c", "is_static": true, "query": sql });
     server.call("POST", "/api/projects/1/cohorts/").key(&key).json(body).send().expect(201);

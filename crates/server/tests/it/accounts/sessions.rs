@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::accounts::test_users::{self, PASSWORD, log_in, set_cookie, try_log_in};
-use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Store, on_both_stores};
+use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Request, Store, on_both_stores};
 
 on_both_stores! {
     session_login_and_logout,
@@ -12,6 +12,7 @@ on_both_stores! {
     sixth_wrong_password_gets_429,
     login_requires_json_and_same_origin,
     session_writes_require_the_csrf_token,
+    session_uploads_require_the_csrf_token_too,
     deactivated_user_loses_sessions_immediately,
     login_secrets_are_not_logged,
 }
@@ -171,6 +172,33 @@ fn session_writes_require_the_csrf_token(store: Store) {
     proxied.json(json!({ "name": "Proxied" })).send().expect(200);
     // An invalid key is rejected despite a valid cookie.
     browser.call("GET", OWN).key("phx_bad").send().expect(401);
+}
+
+fn session_uploads_require_the_csrf_token_too(store: Store) {
+    let server = store.start();
+    server.ingest(&[json!({ "event": "e", "distinct_id": "u1" })]);
+    let browser = log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
+    let cohorts = "/api/projects/1/cohorts/";
+    let fields = "--b\r\nContent-Disposition: form-data; name=\"is_static\"\r\n\r\ntrue\r\n";
+    let file = "--b\r\nContent-Disposition: form-data; name=\"csv\"; filename=\"u.csv\"\r\n\r\nu1\r\n--b--";
+    let upload = |call: Request| {
+        call.header("Content-Type", "multipart/form-data; boundary=b")
+            .bytes(format!("{fields}{file}").into_bytes())
+            .send()
+    };
+    for call in [
+        browser.call("POST", cohorts),
+        browser.call("POST", cohorts).header("X-CSRFToken", "x"),
+        browser.call("POST", cohorts).header("Origin", &format!("http://{}", server.address())),
+        browser.with_token("POST", cohorts).header("Origin", OTHER_SITE),
+    ] {
+        assert_eq!(upload(call).expect(403).error(), "authentication_error permission_denied -");
+    }
+    assert_eq!(server.get(cohorts).json()["count"], 0);
+    let own = browser.with_token("POST", cohorts);
+    assert_eq!(upload(own).expect(201).json()["count"], 1);
+    let elsewhere = browser.with_token("POST", "/api/projects/1/annotations/");
+    upload(elsewhere).expect(415);
 }
 
 fn deactivated_user_loses_sessions_immediately(store: Store) {

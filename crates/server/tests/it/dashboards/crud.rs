@@ -22,6 +22,7 @@ on_both_stores! {
     delete_insights_removes_insights_of_no_other_dashboard,
     dashboard_accepts_filters_override,
     concurrent_dashboard_patches_all_succeed,
+    change_of_an_older_dashboard_version_is_refused,
     changes_are_logged_with_before_and_after,
     dashboard_read_has_a_constant_number_of_statements,
 }
@@ -425,6 +426,43 @@ fn dashboard_accepts_filters_override(store: Store) {
     let cleared = server.patch(&path(&made), json!({ "filters": {}, "variables": null })).json();
     assert_eq!((&cleared["filters"], &cleared["persisted_filters"]), (&json!({}), &json!(null)));
     assert_eq!(cleared["variables"], json!(null));
+}
+
+fn change_of_an_older_dashboard_version_is_refused(store: Store) {
+    let server = store.start();
+    let made = create(&server, json!({ "name": "a", "version": 9 }));
+    assert_eq!(made["version"], 1);
+    let version = |of: &Value| server.get(&path(of)).json()["version"].as_i64().unwrap();
+    let change = |sent: Value| server.patch(&path(&made), sent).expect(200).json();
+    assert_eq!(change(json!({ "name": "b" }))["version"], 2);
+    assert_eq!(change(json!({ "name": "b", "version": 2 }))["version"], 2, "nothing changed");
+    assert_eq!(change(json!({ "tags": ["x"], "version": 2 }))["version"], 3);
+    for version in [2, 4] {
+        let sent = json!({ "name": "lost", "version": version });
+        let refused = server.patch(&path(&made), sent).expect(409);
+        assert_eq!(refused.error(), "server_error conflict -");
+    }
+    assert_eq!(server.get(&path(&made)).json()["name"], "b");
+    // Every way to change its tiles changes the dashboard.
+    let insight = insight_on(&server, "i", &[&made]);
+    assert_eq!(version(&made), 4);
+    let tile = tiles(&server.get(&path(&made)).json())[0]["id"].clone();
+    let layouts = json!({ "sm": { "x": 0, "y": 0, "w": 3, "h": 3 } });
+    let laid = json!({ "tiles": [{ "id": tile, "layouts": layouts }], "version": 4 });
+    assert_eq!(change(laid)["version"], 5);
+    let other = create(&server, json!({}));
+    let moved = json!({ "toDashboard": other["id"], "tile": { "id": tile } });
+    server.patch(&format!("{}move_tile", path(&made)), moved).expect(200);
+    assert_eq!((version(&made), version(&other)), (6, 2));
+    let at = format!("{INSIGHTS}{}/", insight["id"]);
+    server.patch(&at, json!({ "dashboards": [made["id"]] })).expect(200);
+    assert_eq!((version(&made), version(&other)), (7, 3));
+    // A view does not.
+    server.get(&path(&made)).expect(200);
+    assert_eq!(version(&made), 7);
+    assert_eq!(change(json!({ "deleted": true, "version": 7 }))["version"], 8);
+    assert_eq!(change(json!({ "deleted": false, "version": 8 }))["version"], 9);
+    assert_eq!(names(&server.get(DASHBOARDS).json()), ["-", "b"]);
 }
 
 fn concurrent_dashboard_patches_all_succeed(store: Store) {

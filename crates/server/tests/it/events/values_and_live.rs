@@ -12,6 +12,7 @@ on_both_stores! {
     property_values_are_ordered_by_frequency,
     csv_columns_are_sorted,
     live_events_stream_new_events,
+    pulse_counts_events_by_name,
 }
 
 // contract: management 98, 99
@@ -126,4 +127,31 @@ fn live_events_stream_new_events(store: Store) {
     // An open live stream does not delay the shutdown.
     let (status, output, _) = server.stop();
     assert!(status.success() && !output.contains("before every request"), "{output}");
+}
+
+fn pulse_counts_events_by_name(store: Store) {
+    let server = store.start();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let call = server.call("GET", "/api/projects/1/pulse/").header("Accept", "text/event-stream");
+    stream.write_all(&call.to_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    assert!(line(&mut lines, "HTTP/1.1").contains("200"));
+    assert!(line(&mut lines, "content-type").contains("text/event-stream"));
+    line(&mut lines, ": watching");
+    let mut pulse = || -> Value {
+        let data = line(&mut lines, "data: ");
+        serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap()
+    };
+    let event = |name: &str| json!({ "event": name, "distinct_id": "ann" });
+    send(&server, json!([event("a"), event("b"), event("a")]));
+    // A definition or the first event of a project may come in a line of its own.
+    let counted =
+        std::iter::repeat_with(&mut pulse).find(|line| line["events"] != json!({})).unwrap();
+    assert_eq!((&counted["events"], &counted["more"]), (&json!({ "a": 2, "b": 1 }), &json!(false)));
+    let flag = json!({ "key": "new", "filters": { "groups": [{ "properties": [] }] } });
+    server.post("/api/projects/1/feature_flags/", flag).expect(201);
+    let changed =
+        std::iter::repeat_with(&mut pulse).find(|line| line["flags_changed"] == true).unwrap();
+    assert_eq!((&changed["events"], &changed["position"]), (&json!({}), &counted["position"]));
 }

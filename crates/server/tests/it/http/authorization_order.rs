@@ -29,8 +29,11 @@ const NEED_A_QUERY: &[&str] = &[
     "/api/projects/{project_id}/persons/cohorts",
 ];
 const QUERY: &str = "/api/projects/{project_id}/query/{id}";
-/// A stream without an end.
-const ENDLESS: &str = "/api/projects/{project_id}/events/live";
+/// Lists what has the key, which may be nothing.
+const FLAGS_OF_KEY: &str = "/api/organizations/{organization_id}/feature_flags/{key}";
+/// Streams without an end.
+const ENDLESS: [&str; 2] =
+    ["/api/projects/{project_id}/events/live", "/api/projects/{project_id}/pulse"];
 /// Reported only to authorized callers.
 const BROKEN_JSON: &[u8] = b"{\"name\": ";
 
@@ -110,7 +113,7 @@ impl Operation {
     /// Whether the path addresses an object inside a project, organization or account.
     fn has_object(&self) -> bool {
         // The id is a kind, or a run that may be over: nothing is looked up.
-        if self.path == QUERY && self.method != "GET" {
+        if (self.path == QUERY && self.method != "GET") || self.path == FLAGS_OF_KEY {
             return false;
         }
         self.parameters.keys().any(|name| name != "project_id" && name != "organization_id")
@@ -231,7 +234,10 @@ impl AuthorizationFixture {
             let (status, code, detail) = operation.without_its_object();
             refused(call(&[]), status, code, detail);
         }
-        if operation.method == "GET" && !operation.has_object() && operation.path != ENDLESS {
+        if operation.method == "GET"
+            && !operation.has_object()
+            && !ENDLESS.contains(&operation.path.as_str())
+        {
             let bare = NEED_A_QUERY.contains(&operation.path.as_str());
             call(&[]).send().expect(if bare { 400 } else { 200 });
         }
@@ -291,6 +297,10 @@ impl AuthorizationFixture {
             }
             path if path.starts_with("/api/projects/{project_id}/cohorts/{id}") => {
                 ("id", made("/api/projects/1/cohorts", json!({ "is_static": true }), "id"))
+            }
+            "/api/projects/{project_id}/insight_variables/{id}" => {
+                let variable = json!({ "name": unique, "type": "String" });
+                ("id", made("/api/projects/1/insight_variables", variable, "id"))
             }
             path if path.starts_with("/api/projects/{project_id}/insights/{id}") => {
                 ("id", made("/api/projects/1/insights", json!({}), "id"))

@@ -14,6 +14,7 @@ on_both_stores! {
     concurrent_writes_of_different_objects_all_succeed,
     concurrent_updates_of_one_object_are_serialized,
     concurrent_patches_of_different_fields_do_not_overwrite_each_other,
+    tags_that_concurrent_requests_add_to_a_flag_are_all_kept,
 }
 
 /// Runs fifty clients concurrently; returns their results.
@@ -101,4 +102,19 @@ fn concurrent_patches_of_different_fields_do_not_overwrite_each_other(store: Sto
     assert_eq!(values.iter().filter(works).count(), 1, "one value is the last");
     let label = server.get(&path).expect(200).json()["label"].as_str().unwrap().to_owned();
     assert!(label.starts_with("label "), "{label}");
+}
+
+fn tags_that_concurrent_requests_add_to_a_flag_are_all_kept(store: Store) {
+    let server = store.start();
+    let flags = "/api/projects/1/feature_flags/";
+    let flag = server.post(flags, json!({ "key": "f" })).expect(201).json();
+    at_once(|client| {
+        let body =
+            json!({ "ids": [flag["id"]], "action": "add", "tags": [format!("t{client:02}")] });
+        let told = server.post(&format!("{flags}bulk_update_tags/"), body).expect(200).json();
+        assert_eq!(told["skipped"], json!([]));
+    });
+    let stored = server.get(&format!("{flags}{}/", flag["id"])).expect(200).json();
+    let added: Vec<String> = (0..CLIENTS).map(|client| format!("t{client:02}")).collect();
+    assert_eq!(stored["tags"], json!(added));
 }

@@ -1,5 +1,7 @@
 //! What all management requests share: paths, methods, headers and bodies.
 
+use std::io::Read as _;
+
 use serde_json::{Value, json};
 
 use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Response, Server, Store, on_both_stores};
@@ -17,6 +19,7 @@ on_both_stores! {
     unacceptable_accept_header_is_406,
     timestamps_are_utc_with_microseconds,
     rate_limited_key_gets_429,
+    large_json_without_secrets_is_compressed,
 }
 
 const NOTES: &str = "/api/projects/1/annotations/";
@@ -306,4 +309,37 @@ fn rate_limited_key_gets_429(store: Store) {
     let detail = format!("Request was throttled. Expected available in {seconds} seconds.");
     assert_eq!(refused.json()["detail"], detail);
     server.call("GET", "/api/projects/1").key(&other).send().expect(200);
+}
+
+fn large_json_without_secrets_is_compressed(store: Store) {
+    let server = store.start();
+    let get = |path: &str, encoding: &str| {
+        server.call("GET", path).header("Accept-Encoding", encoding).send().expect(200)
+    };
+    assert_eq!(get(NOTES, "gzip").header("content-encoding"), None, "small");
+    for _ in 0..40 {
+        note(&server, &"long ".repeat(60));
+    }
+    for path in [NOTES, "/api/schema/"] {
+        let plain = get(path, "identity");
+        assert_eq!(plain.header("content-encoding"), None);
+        assert_eq!(plain.header("vary"), Some("Accept-Encoding"));
+        let packed = get(path, "gzip, deflate, br");
+        assert_eq!(packed.header("content-encoding"), Some("gzip"), "{path}");
+        assert_eq!(packed.header("content-type"), Some("application/json"));
+        let length = packed.header("content-length").unwrap().parse::<usize>().unwrap();
+        assert!(length == packed.body.len() && length < plain.body.len() / 2, "{path}: {length}");
+        let mut inflated = Vec::new();
+        flate2::read::GzDecoder::new(&*packed.body).read_to_end(&mut inflated).unwrap();
+        assert_eq!(inflated, plain.body, "{path}");
+    }
+    // Lists with keys and tokens.
+    for _ in 0..30 {
+        server.post("/api/projects/", json!({ "name": "x".repeat(180) })).expect(201);
+    }
+    for path in ["/api/projects/?limit=100", "/api/users/@me/"] {
+        let shown = get(path, "gzip");
+        assert!(shown.body.len() > 8 << 10, "{path}: {}", shown.body.len());
+        assert_eq!(shown.header("content-encoding"), None, "{path}");
+    }
 }

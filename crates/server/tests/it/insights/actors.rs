@@ -197,7 +197,11 @@ fn invalid_actors_queries_are_rejected() {
     let server = f1();
     for (query, code) in [
         (actors(json!({ "strange": 1 })), "parse_error"),
-        (actors(json!({ "source": { "kind": "HogQLQuery", "query": "select 1" } })), "parse_error"),
+        (actors(json!({ "source": { "kind": "HogQLQuery" } })), "parse_error"),
+        (
+            actors(json!({ "source": { "kind": "HogQLQuery", "query": "select 1" } })),
+            "invalid_input",
+        ),
         (actors(behind(json!({ "kind": "EventsQuery" }), json!({}))), "parse_error"),
         (actors(behind(trends("dau", json!({})), json!({ "strange": 1 }))), "parse_error"),
         (actors(behind(trends("dau", json!({})), json!({ "day": "2025-01-01" }))), "invalid_input"),
@@ -212,4 +216,32 @@ fn invalid_actors_queries_are_rejected() {
         let response = ask(&server, query.clone()).expect(400).json();
         assert_eq!(response["code"], code, "{query}: {response}");
     }
+}
+
+#[test]
+fn data_point_that_is_asked_for_alone_gives_ids_and_numbers_of_events() {
+    let server = f1();
+    let point = json!({ "kind": "InsightActorsQuery", "source": trends("total", json!({})),
+        "day": "2024-01-01" });
+    let response = ask(&server, point.clone()).expect(200).json();
+    assert_eq!(response["columns"], json!(["actor_id", "event_count"]));
+    let listed = ask(&server, actors(json!({ "source": point, "select": ["id", "event_count"] })));
+    assert_eq!(response["results"], listed.expect(200).json()["results"]);
+    assert_eq!(response["results"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn statement_names_the_persons_of_an_actors_query() {
+    let server = f1();
+    let ids = |text: &str| {
+        let source = json!({ "kind": "HogQLQuery", "query": text, "values": { "event": "b" } });
+        let query = actors(json!({ "source": source, "select": ["id"], "orderBy": ["id"] }));
+        ask(&server, query).expect(200).json()["results"].clone()
+    };
+    let named =
+        ids("select person_id, count() from events where event = {event} group by person_id");
+    assert_eq!(named.as_array().unwrap().len(), 2);
+    assert_eq!(ids("select toString(person_id) as actor_id from events where event = 'b'"), named);
+    assert_eq!(ids("select distinct_id, person.id as id from events where event = 'b'"), named);
+    assert_eq!(ids("select 'nobody' as x"), json!([]));
 }

@@ -15,6 +15,7 @@ on_both_stores! {
     insight_query_reads_back_unchanged,
     insight_dashboards_are_its_tiles,
     insight_is_soft_deleted_and_restored,
+    change_of_an_older_insight_version_is_refused,
     insight_list_is_filtered_and_ordered,
     my_last_viewed_lists_recent_insights,
     invalid_bodies_name_their_field_and_change_nothing,
@@ -151,6 +152,35 @@ fn insight_query_reads_back_unchanged(store: Store) {
 }
 
 // contract: query 103
+fn change_of_an_older_insight_version_is_refused(store: Store) {
+    let server = store.start();
+    let made = create(&server, json!({ "name": "a", "query": trends(), "version": 9 }));
+    assert_eq!(made["version"], 1);
+    let change =
+        |sent: Value| server.patch(&path(&made), sent).expect(200).json()["version"].clone();
+    assert_eq!(change(json!({ "name": "b" })), 2);
+    assert_eq!(change(json!({ "name": "b" })), 2, "nothing changed");
+    assert_eq!(change(json!({ "name": "c", "version": 2 })), 3);
+    assert_eq!(change(json!({ "tags": ["x"], "version": null })), 4);
+    let before = server.get(&path(&made)).json();
+    for version in [1, 3, 5] {
+        let sent = json!({ "name": "lost", "version": version });
+        let refused = server.patch(&path(&made), sent).expect(409);
+        assert_eq!(refused.error(), "server_error conflict -");
+        let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.starts_with("The insight was changed by somebody else"), "{detail}");
+    }
+    assert_eq!(server.get(&path(&made)).json(), before, "a refused change changes nothing");
+    let listed = server.get(INSIGHTS).json();
+    assert_eq!(listed["results"][0]["version"], 4);
+    let invalid = server.patch(&path(&made), json!({ "version": "four" })).expect(400);
+    assert_eq!(invalid.json()["attr"], "version");
+    assert_eq!(change(json!({ "deleted": true, "version": 4 })), 5);
+    assert_eq!(change(json!({ "deleted": false, "version": 5 })), 6);
+    let log = server.get(&format!("{}activity/", path(&made))).json();
+    assert!(!log.to_string().contains("\"version\""), "{log}");
+}
+
 fn insight_dashboards_are_its_tiles(store: Store) {
     let server = store.start();
     let (one, two) = (dashboard(&server, json!({})), dashboard(&server, json!({})));

@@ -99,3 +99,12 @@ fn admin_commands_need_a_catalog() {
     assert!(!ok && stderr.contains("there is no catalog in"), "{stderr}");
     assert!(std::fs::read_dir(instance.data_dir.path()).unwrap().next().is_none());
 }
+
+#[test]
+fn schema_command_prints_the_document_that_the_server_serves() {
+    let server = Store::Sqlite.start();
+    let (ok, printed, stderr) = server.instance().run(&["schema"]);
+    assert!(ok, "{stderr}");
+    let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(printed, server.get("/api/schema/").expect(200).json());
+}

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::harness::{PERSONAL_KEY, Relay, Store, on_both_stores, postgres_available};
+use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Relay, Store, on_both_stores, postgres_available};
 
 const PROBES: [&str; 5] = ["/_livez", "/_liveness", "/_readyz", "/_readiness", "/_health"];
 
@@ -133,6 +133,41 @@ fn request_id_is_echoed_and_logged() {
     for line in server.process().logged().lines() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();
     }
+}
+
+#[test]
+fn every_response_has_a_request_id() {
+    let environment = [("HEDGEROW_LOG_FORMAT", "json"), ("HEDGEROW_LOG_LEVEL", "debug")];
+    let server = Store::Sqlite.start_with(&environment);
+    let event = json!({ "api_key": PROJECT_KEY, "event": "a", "distinct_id": "d" });
+    let person = json!({ "token": PROJECT_KEY, "distinct_id": "d" });
+    let mut ids = std::collections::HashSet::new();
+    for (method, path, body) in [
+        ("POST", "/capture/", Some(&event)),
+        ("POST", "/i/v0/e/", Some(&event)),
+        ("POST", "/capture/", None),
+        ("POST", "/flags/?v=2", Some(&person)),
+        ("GET", "/flags", None),
+        ("OPTIONS", "/flags", None),
+        ("GET", "/static/nothing.js", None),
+        ("GET", "/nowhere", None),
+        ("GET", "/", None),
+        ("GET", "/api/users/@me/", None),
+        ("GET", "/metrics", None),
+    ] {
+        let call = || {
+            let call = server.call(method, path).no_key();
+            body.map_or(call.header("Accept", "*/*"), |body| {
+                server.call(method, path).no_key().json(body.clone())
+            })
+        };
+        let id = call().send().header("x-request-id").unwrap().to_owned();
+        assert_eq!(id.len(), 36, "{method} {path}: {id}");
+        assert!(ids.insert(id), "{method} {path}");
+        let echoed = call().header("X-Request-Id", "mine-7").send();
+        assert_eq!(echoed.header("x-request-id"), Some("mine-7"), "{method} {path}");
+    }
+    assert!(server.process().logged().contains("mine-7"));
 }
 
 fn log_contains_no_secret_at_any_level(store: Store) {

@@ -17,7 +17,8 @@ const README: &str = include_str!("../../../../../README.md");
 struct Block<'a> {
     /// `sh`, `python`, …
     language: &'a str,
-    /// From the comment before the block: `builds` or `stopped`.
+    /// From the comment before the block: `builds`, `stopped`, or what `tools/test-dist` runs in fresh
+    /// systems (`installs: package`).
     remark: &'a str,
     text: &'a str,
 }
@@ -49,6 +50,9 @@ impl ReadmeShell {
         text.replace("phx_…", PERSONAL_KEY)
             .replace("phc_…", PROJECT_KEY)
             .replace("localhost:8000", &self.address.to_string())
+            // The project is copied onto itself.
+            .replace("https://us.posthog.com", &format!("http://{}", self.address))
+            .replace("--project 12345", &format!("--project 1 --to http://{}", self.address))
             .replace("curl -s ", "curl -sSf ")
     }
 
@@ -137,9 +141,13 @@ fn readme_blocks_run_as_documented() {
         return;
     }
     let (dir, address, variables) = (tempfile::tempdir().unwrap(), server.address(), String::new());
+    for key in ["posthog.key", "hedgerow.key"] {
+        fs::write(dir.path().join(key), PERSONAL_KEY).unwrap();
+    }
     let mut shell = ReadmeShell { dir, address, environment, variables };
     let (mut languages, mut printed) = (Vec::new(), String::new());
-    for block in blocks().iter().filter(|block| block.remark != "builds") {
+    let here = |block: &&Block<'_>| block.remark != "builds" && !block.remark.contains(": ");
+    for block in blocks().iter().filter(here) {
         languages.push(block.language);
         if shell.variables.is_empty() {
             shell.variables = shell.substitute(block.text);
@@ -176,6 +184,7 @@ fn readme_blocks_run_as_documented() {
         "ready",
         "is intact",
         "nothing is to be repaired",
+        ": 0 values differ",
     ] {
         assert!(printed.contains(part), "{part} is not in\n{printed}");
     }

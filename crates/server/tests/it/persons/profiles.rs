@@ -14,6 +14,7 @@ on_both_stores! {
     person_property_values_are_counted_and_searched,
     persons_are_filtered_by_a_property_of_any_name,
     person_edits_are_in_the_activity_log,
+    merge_of_persons_is_previewed_applied_and_logged,
 }
 
 const PERSONS: &str = "/api/projects/1/persons/";
@@ -350,4 +351,44 @@ fn person_edits_are_in_the_activity_log(store: Store) {
     server.get(&format!("{two}activity/")).expect(404);
     assert_eq!(log(PERSONS)["results"][0]["activity"], "deleted");
     assert_eq!(log(PERSONS)["total_count"], 4);
+}
+
+fn merge_of_persons_is_previewed_applied_and_logged(store: Store) {
+    let server = started(store);
+    let (one, two) = (uuid(&server, "u1"), uuid(&server, "u2"));
+    let at = format!("{PERSONS}{one}/");
+    let preview = |id: &str| server.get(&format!("{at}merge_preview/?distinct_id={id}"));
+    let told = preview("u2").expect(200).json();
+    assert_eq!((&told["person"]["uuid"], &told["other"]["uuid"]), (&json!(one), &json!(two)));
+    assert_eq!(told["distinct_ids"], 2);
+    let plan = json!({ "key": "plan", "kept": "pro", "dropped": "free" });
+    assert!(told["conflicts"].as_array().unwrap().contains(&plan), "{told}");
+    let merge = |id: &str| server.post(&format!("{at}merge/"), json!({ "distinct_id": id }));
+    for id in ["u1", "nobody"] {
+        let error = "validation_error invalid_input distinct_id";
+        assert_eq!(merge(id).expect(400).error(), error);
+        assert_eq!(preview(id).expect(400).error(), error);
+    }
+    merge("u2").expect(201);
+    server.wait_until_applied();
+    let merged = server.get(&at).expect(200).json();
+    assert_eq!(merged["distinct_ids"], json!(["u1", "u2"]));
+    assert_eq!(merged["properties"], told["properties"]);
+    assert_eq!(
+        (&merged["properties"]["plan"], &merged["properties"]["name"]),
+        (&json!("pro"), &json!("Bob"))
+    );
+    server.get(&format!("{PERSONS}{two}/")).expect(404);
+    let log = server.get(&format!("{PERSONS}activity/")).expect(200).json();
+    let line = |nth: usize| {
+        (
+            &log["results"][nth]["activity"],
+            &log["results"][nth]["detail"]["changes"][0]["after"]["person"],
+        )
+    };
+    assert_eq!(line(0), (&json!("was_merged_into_person"), &json!(one)));
+    assert_eq!(line(1), (&json!("people_merged_into"), &json!(two)));
+    let reader = server.key(&["person:read"]);
+    let path = format!("{at}merge/");
+    server.call("POST", &path).key(&reader).json(json!({ "distinct_id": "u3" })).send().expect(403);
 }

@@ -1,8 +1,11 @@
 //! Limits of queries (memory, time) and of definitions.
 
+use std::io::Write as _;
+use std::net::TcpStream;
+
 use serde_json::{Value, json};
 
-use crate::harness::Store;
+use crate::harness::{PERSONAL_KEY, Request, Store};
 use crate::queries::run::{ask, rows};
 
 #[test]
@@ -50,4 +53,29 @@ fn properties_past_property_definitions_max_are_stored_but_not_defined() {
     assert_eq!(warnings["results"][0]["type"], "too_many_definitions");
     let metrics = server.get("/metrics").expect(200).text();
     assert!(metrics.contains("hedgerow_definitions_left_out_total"), "{metrics}");
+}
+
+/// A count that goes on holds the only permit for longer than the next query waits for it.
+#[test]
+fn cohort_count_ends_when_its_client_leaves() {
+    let limits = [("HEDGEROW_QUERY_SECONDS_MAX", "60"), ("HEDGEROW_QUERIES_AT_ONCE_MAX", "1")];
+    let server = Store::Sqlite.start_with(&limits);
+    server.ingest(&[json!({ "event": "bought", "distinct_id": "d" })]);
+    let slow =
+        "arraySum(x -> indexOf(range(7000000), x + 7000000), range(length(event) * 9999)) > 0";
+    let bought = json!({ "type": "behavioral", "key": "bought", "event_type": "events",
+        "value": "performed_event", "time_value": 30, "time_interval": "day",
+        "event_filters": [{ "type": "hogql", "key": slow }] });
+    let filters = json!({ "properties": { "type": "AND", "values": [bought] } });
+    let count = Request::new(server.address(), "POST", "/api/projects/1/cohorts/count/")
+        .key(PERSONAL_KEY)
+        .json(json!({ "filters": filters }));
+    let mut client = TcpStream::connect(server.address()).unwrap();
+    client.write_all(&count.to_bytes()).unwrap();
+    let idle = "hedgerow_query_memory_bytes 0";
+    while server.get("/metrics").expect(200).text().lines().any(|line| line == idle) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(client);
+    assert_eq!(rows(&server, "select 1"), json!([[1]]));
 }

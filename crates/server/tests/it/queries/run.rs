@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::{Response, Server, Store};
 
 /// Fixture F1 of the contract.
-fn f1() -> Server {
+pub fn f1() -> Server {
     let server = Store::Sqlite.start();
     let event = |id: &str, name: &str, at: &str, properties: Value| {
         let timestamp = format!("2024-01-{at}:00Z");
@@ -46,7 +46,7 @@ fn refused(server: &Server, text: &str) -> String {
     response["detail"].as_str().unwrap().to_owned()
 }
 
-fn trends(more: Value) -> Value {
+pub fn trends(more: Value) -> Value {
     let mut query = json!({
         "kind": "TrendsQuery",
         "series": [{ "kind": "EventsNode", "event": "a" }],
@@ -54,6 +54,26 @@ fn trends(more: Value) -> Value {
     });
     query.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     query
+}
+
+#[test]
+fn insights_answer_the_statement_that_computes_them() {
+    let server = f1();
+    let query = trends(json!({ "filterTestAccounts": true }));
+    let insight = ask(&server, json!({ "query": query, "refresh": "force_blocking" }));
+    let insight = insight.expect(200).json();
+    let text = insight["hogql"].as_str().unwrap();
+    let values: Vec<f64> = rows(&server, text)
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row[1].as_f64().unwrap())
+        .collect();
+    assert_eq!(values, [2.0, 1.0], "{text}");
+    assert_eq!(insight["results"][0]["data"], json!([2, 0, 1]));
+    let metadata = &insight["query_metadata"];
+    assert!(metadata["rows_scanned"].as_u64() >= metadata["rows_matched"].as_u64(), "{metadata}");
+    assert_eq!(metadata["rows_matched"], 3, "{metadata}");
 }
 
 // contract: query 1-3, 12, 13
