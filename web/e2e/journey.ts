@@ -1,0 +1,216 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import {
+  type APIRequest,
+  type APIRequestContext,
+  test as base,
+  type Cookie,
+  expect,
+  type Page,
+} from "@playwright/test";
+
+export { expect };
+
+const axeSource = readFileSync(
+  createRequire(import.meta.url).resolve("axe-core/axe.min.js"),
+  "utf8",
+);
+
+export const ADMIN = {
+  email: "admin@hedgerow.local",
+  password: process.env.HEDGEROW_PASSWORD ?? "journey-password-1",
+};
+export const PROJECT_KEY = process.env.HEDGEROW_PROJECT_KEY ?? "phc_journey";
+const PERSONAL_KEY = process.env.HEDGEROW_PERSONAL_KEY ?? "phx_journey";
+
+interface Fixtures {
+  /// Whether the browser has a session when the test begins.
+  loggedIn: boolean;
+  /// Console messages that the test provokes.
+  expectedErrors: RegExp;
+  /// The API as the administrator, for what a test needs beforehand.
+  admin: APIRequestContext;
+}
+
+interface WorkerFixtures {
+  /// The administrator's session: hashing the password for each test would cost more than the test.
+  session: Cookie[];
+}
+
+/// Logs in and returns the cookies of the session.
+export async function logIn(
+  request: APIRequest,
+  baseURL: string | undefined,
+  account: { email: string; password: string },
+): Promise<Cookie[]> {
+  const client = await request.newContext({ baseURL });
+  const answer = await client.post("/api/login", { data: account });
+  expect(answer.ok(), await answer.text()).toBe(true);
+  const { cookies } = await client.storageState();
+  await client.dispose();
+  return cookies;
+}
+
+/// Collects what fails a test: console errors (CSP reports are some) and exceptions.
+export function watch(page: Page, expected: RegExp): string[] {
+  const problems: string[] = [];
+  const report = (text: string) => {
+    if (!expected.test(text)) problems.push(text);
+  };
+  page.on("console", (message) => {
+    if (message.type() === "error") report(`${message.text()} (${message.location().url})`);
+  });
+  page.on("pageerror", (error) => report(error.stack ?? error.message));
+  return problems;
+}
+
+/// The API as the administrator.
+export function adminApi(request: APIRequest): Promise<APIRequestContext> {
+  return request.newContext({
+    baseURL: process.env.HEDGEROW_SERVER ?? process.env.HEDGEROW_URL,
+    extraHTTPHeaders: { Authorization: `Bearer ${PERSONAL_KEY}` },
+  });
+}
+
+/// A browser with a session. A console error, an exception or a CSP report fails the test.
+export const test = base.extend<Fixtures, WorkerFixtures>({
+  loggedIn: [true, { option: true }],
+  expectedErrors: [/^$/, { option: true }],
+  session: [
+    async ({ playwright }, use) => {
+      await use(await logIn(playwright.request, process.env.HEDGEROW_URL, ADMIN));
+    },
+    { scope: "worker" },
+  ],
+  admin: async ({ playwright }, use) => {
+    const admin = await adminApi(playwright.request);
+    await use(admin);
+    await admin.dispose();
+  },
+  page: async ({ page, context, loggedIn, session, expectedErrors }, use) => {
+    const problems = watch(page, expectedErrors);
+    if (loggedIn) await context.addCookies(session);
+    await use(page);
+    expect(problems, "console errors and policy reports").toEqual([]);
+  },
+});
+
+interface Violation {
+  id: string;
+  help: string;
+  nodes: { html: string; failureSummary?: string }[];
+}
+
+/// What a theme can break; the other rules see the same page in both.
+const COLOUR_RULES = ["color-contrast", "link-in-text-block"];
+
+async function axe(page: Page, where: string, rules: string[] | null): Promise<void> {
+  // Transitions blend colours: axe must see their end. Spinners have none.
+  await page.evaluate(() =>
+    Promise.all(
+      document
+        .getAnimations()
+        .filter((one) => one.effect?.getComputedTiming().endTime !== Number.POSITIVE_INFINITY)
+        .map((one) => one.finished.catch(() => {})),
+    ),
+  );
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axeSource);
+  const violations = await page.evaluate(async (only) => {
+    const { axe } = window as unknown as {
+      axe: { run: (options: object) => Promise<{ violations: Violation[] }> };
+    };
+    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+    const options = only
+      ? { runOnly: { type: "rule", values: only } }
+      : {
+          runOnly: { type: "tag", values: tags },
+          // Popups are portals beside the landmarks.
+          rules: { region: { enabled: false } },
+        };
+    return (await axe.run({ ...options, resultTypes: ["violations"] })).violations;
+  }, rules);
+  const text = violations.map(
+    ({ id, help, nodes }) =>
+      `${id}: ${help}\n${nodes.map(({ html, failureSummary }) => `  ${html}\n  ${failureSummary}`).join("\n")}`,
+  );
+  expect.soft(text, `axe: ${where}`).toEqual([]);
+}
+
+const WIDE = { width: 1280, height: 800 };
+const NARROW = { width: 375, height: 740 };
+
+/// Waits until nothing on the page loads.
+export async function settled(page: Page): Promise<void> {
+  // What lies below the screen loads when it is seen.
+  const loading = () =>
+    page.locator(".skeleton, [aria-busy=true]").evaluateAll(
+      (all) =>
+        all.filter((one) => {
+          const { top, bottom } = one.getBoundingClientRect();
+          return top < window.innerHeight && bottom > 0;
+        }).length +
+        // What fades in or out has less contrast meanwhile.
+        document.getAnimations().filter((one) => one instanceof CSSTransition).length,
+    );
+  await expect.poll(loading).toBe(0);
+}
+
+/// Waits for the parts that the shell loads after its start, so that they open without a server.
+export async function preloaded(page: Page): Promise<void> {
+  await page.waitForFunction(() =>
+    performance.getEntriesByType("resource").some(({ name }) => name.includes("SessionDialog")),
+  );
+}
+
+type Appearance = readonly [theme: "light" | "dark", size: typeof WIDE];
+const APPEARANCES: readonly Appearance[] = [
+  ["light", WIDE],
+  ["dark", WIDE],
+  ["light", NARROW],
+  ["dark", NARROW],
+];
+
+/// `make test-full` checks all appearances. Otherwise light and wide, and one more that the name
+/// chooses: the same in each run.
+function sample(name: string): readonly Appearance[] {
+  if (process.env.HEDGEROW_TEST_FULL) return APPEARANCES;
+  const [first, ...others] = APPEARANCES;
+  const words = name.replace(/\d+/g, "");
+  const sum = [...words].reduce((hash, letter) => (hash * 31 + letter.charCodeAt(0)) % 65_521, 7);
+  return [first, others[sum % others.length]].filter((one) => one !== undefined);
+}
+
+/// Runs axe on what is shown, with its open popups, in both themes and at both widths.
+export async function checkPage(
+  page: Page,
+  name: string,
+  appearances = sample(name),
+): Promise<void> {
+  const before = page.viewportSize();
+  const theme = await page.evaluate(() => document.documentElement.dataset.theme);
+  const show = (value: string | undefined) =>
+    page.evaluate((wanted) => {
+      document.documentElement.dataset.theme = wanted;
+    }, value ?? "system");
+  for (const [value, size] of appearances) {
+    if (page.viewportSize()?.width !== size.width) await page.setViewportSize(size);
+    await show(value);
+    const where = `${name}, ${value}, ${size.width} px`;
+    await axe(page, where, value === "dark" ? COLOUR_RULES : null);
+    if (process.env.SCREENSHOTS) {
+      const file = `${name.replace(/\W+/g, "-")}-${size.width}-${value}.png`;
+      await page.screenshot({ path: `${process.env.SCREENSHOTS}/${file}` });
+    }
+  }
+  await show(theme);
+  if (before) await page.setViewportSize(before);
+}
+
+/// As `checkPage`, for what only one width has.
+export async function checkPresentWidth(page: Page, name: string): Promise<void> {
+  const size = page.viewportSize() ?? WIDE;
+  await checkPage(page, name, [
+    ["light", size],
+    ["dark", size],
+  ]);
+}

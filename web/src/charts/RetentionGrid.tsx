@@ -1,0 +1,185 @@
+import { cx } from "@/ui/cx";
+import { exact, percent } from "@/ui/format";
+import { ChartFrame } from "./ChartFrame";
+import type { ChartData, ChartProps } from "./types";
+
+export interface RetentionCohort {
+  id: string;
+  /// When the cohort began, as in "Mon, Nov 3".
+  label: string;
+  /// Persons in each period since; the first is the cohort's size. Null has not come yet.
+  values: readonly (number | null)[];
+  /// The first period that is not over yet.
+  unfinishedFrom?: number;
+}
+
+export interface RetentionGridProps extends ChartProps {
+  cohorts: readonly RetentionCohort[];
+  /// The name of a period, as in "Day".
+  period: string;
+  onOpen?: (cohort: RetentionCohort, period: number) => void;
+  /// The first cohorts and periods only, for lists.
+  thumbnail?: boolean;
+}
+
+const THUMBNAIL_COHORTS = 2;
+const THUMBNAIL_PERIODS = 3;
+
+export function retentionTable({
+  cohorts,
+  period,
+}: Pick<RetentionGridProps, "cohorts" | "period">): ChartData {
+  const periods = Math.max(0, ...cohorts.map(({ values }) => values.length));
+  return {
+    columns: ["Cohort", "Size", ...Array.from({ length: periods }, (_, at) => `${period} ${at}`)],
+    rows: cohorts.map(({ label, values }) => [
+      label,
+      values[0] ?? null,
+      ...Array.from({ length: periods }, (_, at) => values[at] ?? null),
+    ]),
+  };
+}
+
+/// Steps of the shade. Text on each passes AA in both themes, since it is the surface's own.
+const SHADES = ["ret-0", "ret-1", "ret-2", "ret-3", "ret-4", "ret-5"] as const;
+
+function shade(share: number): string {
+  if (share <= 0) return SHADES[0];
+  return SHADES[Math.min(5, 1 + Math.floor(share * 5))] ?? SHADES[5];
+}
+
+/// A triangle of cohorts: how many came back in each period. It is a table itself.
+export function RetentionGrid({
+  label,
+  view,
+  format = exact,
+  className,
+  cohorts,
+  period,
+  onOpen,
+  thumbnail = false,
+}: RetentionGridProps) {
+  const data = retentionTable({ cohorts, period });
+  const periods = Math.min(
+    data.columns.length - 2,
+    thumbnail ? THUMBNAIL_PERIODS : Number.POSITIVE_INFINITY,
+  );
+  const shown = thumbnail ? cohorts.slice(0, THUMBNAIL_COHORTS) : cohorts;
+  const size = cohorts.reduce((sum, { values }) => sum + (values[0] ?? 0), 0);
+  const mean = (at: number) => {
+    let came = 0;
+    let of = 0;
+    for (const { values } of cohorts) {
+      const value = values[at];
+      if (value === null || value === undefined) continue;
+      came += value;
+      of += values[0] ?? 0;
+    }
+    return of > 0 ? came / of : null;
+  };
+  const summary =
+    cohorts.length === 0
+      ? "No values."
+      : `${cohorts.length} cohorts with ${exact(size)} persons. On average ${percent(mean(1) ?? 0)} came back in ${period.toLowerCase()} 1.`;
+  return (
+    <ChartFrame
+      label={label}
+      summary={summary}
+      data={data}
+      view={view}
+      format={format}
+      className={className}
+    >
+      <section
+        aria-label={label}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must take the focus.
+        tabIndex={0}
+        className="scroll-thin min-h-0 overflow-auto -outline-offset-2"
+      >
+        <table className="w-full border-separate border-spacing-0.5 text-[0.8125rem]">
+          <thead>
+            <tr className="text-xs text-muted">
+              <th scope="col" className="sticky left-0 z-10 bg-surface px-1 text-left font-medium">
+                Cohort
+              </th>
+              <th scope="col" className="px-1 text-right font-medium">
+                Size
+              </th>
+              {Array.from({ length: periods }, (_, at) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: a period is its position.
+                <th key={at} scope="col" className="min-w-11 px-0.5 font-medium whitespace-nowrap">
+                  {period} {at}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            <tr className="text-muted">
+              <th scope="row" className="sticky left-0 z-10 bg-surface px-1 text-left font-medium">
+                Mean
+              </th>
+              <td className="px-1 text-right tabular-nums">{exact(size)}</td>
+              {Array.from({ length: periods }, (_, at) => {
+                const share = mean(at);
+                return (
+                  // biome-ignore lint/suspicious/noArrayIndexKey: a period is its position.
+                  <td key={at} className="h-7 text-center tabular-nums">
+                    {share === null ? "" : percent(share)}
+                  </td>
+                );
+              })}
+            </tr>
+            {shown.map((cohort) => (
+              <tr key={cohort.id}>
+                <th
+                  scope="row"
+                  className="sticky left-0 z-10 bg-surface px-1 text-left font-normal whitespace-nowrap"
+                >
+                  {cohort.label}
+                </th>
+                <td className="px-1 text-right tabular-nums">{exact(cohort.values[0] ?? 0)}</td>
+                {Array.from({ length: periods }, (_, at) => {
+                  const value = cohort.values[at];
+                  const first = cohort.values[0] ?? 0;
+                  if (value === null || value === undefined) {
+                    // biome-ignore lint/suspicious/noArrayIndexKey: a period is its position.
+                    return <td key={at} />;
+                  }
+                  const share = first > 0 ? value / first : 0;
+                  const unfinished =
+                    cohort.unfinishedFrom !== undefined && at >= cohort.unfinishedFrom;
+                  const title = `${cohort.label}, ${period} ${at}: ${exact(value)} of ${exact(first)}${unfinished ? ", not over yet" : ""}`;
+                  const cell = cx(
+                    "grid h-7 w-full min-w-11 place-items-center rounded-sm tabular-nums",
+                    shade(share),
+                    unfinished && "border border-dashed border-line-strong",
+                  );
+                  return (
+                    // biome-ignore lint/suspicious/noArrayIndexKey: a period is its position.
+                    <td key={at} className="p-0">
+                      {onOpen ? (
+                        <button
+                          type="button"
+                          title={title}
+                          aria-label={`${percent(share)}. ${title}`}
+                          onClick={() => onOpen(cohort, at)}
+                          className={cell}
+                        >
+                          {percent(share)}
+                        </button>
+                      ) : (
+                        <div title={title} className={cell}>
+                          {percent(share)}
+                        </div>
+                      )}
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </ChartFrame>
+  );
+}

@@ -1,0 +1,48 @@
+import { FilterEditor } from "@/filters/FilterEditor";
+import { Button } from "@/ui";
+import { EventChoice, PersonChoice } from "./choices";
+import type { EventFilter } from "./eventList";
+import { TimeRange } from "./TimeRange";
+
+export interface ExploreFiltersProps {
+  projectId: string;
+  timeZone: string;
+  filter: EventFilter;
+  onChange: (part: Partial<EventFilter>) => void;
+  /// Takes all filters away; undefined while there are none.
+  onClear?: () => void;
+}
+
+/// Everything that narrows the list down.
+export function ExploreFilters({
+  projectId,
+  timeZone,
+  filter,
+  onChange,
+  onClear,
+}: ExploreFiltersProps) {
+  const clear = onClear && (
+    <Button variant="ghost" onClick={onClear}>
+      Clear
+    </Button>
+  );
+  return (
+    <div className="mb-3 flex flex-wrap items-start gap-2">
+      <EventChoice projectId={projectId} value={filter} onChange={onChange} />
+      <TimeRange
+        value={filter}
+        timeZone={timeZone}
+        onChange={({ after, before }) => onChange({ after, before })}
+      />
+      <PersonChoice value={filter} onChange={onChange} />
+      {filter.properties && clear}
+      <FilterEditor
+        className={filter.properties ? "w-full" : "min-h-8 justify-center"}
+        value={filter.properties}
+        events={filter.event ? [filter.event] : undefined}
+        onChange={(properties) => onChange({ properties })}
+      />
+      {!filter.properties && clear}
+    </div>
+  );
+}
