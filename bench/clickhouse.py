@@ -1,8 +1,8 @@
-"""The baseline of the query benchmark: ClickHouse in this process (chDB), two threads, MergeTree
-ordered by event and timestamp.
+"""The baseline of the query benchmark: ClickHouse in this process (chDB), two threads.
 
-Reads one JSON object per line and writes one per line. {"load": file, "columns": [[name, type], ...]}
-loads the table; {"sql": text} returns {"ms": ..., "rows": [...]}.
+Reads one JSON object per line and writes one per line. {"run": text} returns {}; {"sql": text} returns
+{"ms": ..., "columns": [...], "rows": [...]}, with the time until the result is there as text. A failed
+statement returns {"error": text}.
 """
 
 import json
@@ -16,27 +16,21 @@ base = session.Session(directory)
 base.query("SET max_threads = 2")
 
 
-def query(sql):
-    return base.query(sql + " SETTINGS max_threads = 2", "JSONCompact")
+def answer(request):
+    if "run" in request:
+        base.query(request["run"])
+        return {}
+    started = time.perf_counter()
+    text = str(base.query(request["sql"] + " SETTINGS max_threads = 2", "JSONCompact"))
+    elapsed = (time.perf_counter() - started) * 1e3
+    result = json.loads(text)
+    columns = [column["name"] for column in result["meta"]]
+    return {"ms": elapsed, "columns": columns, "rows": result["data"]}
 
 
 for line in sys.stdin:
-    request = json.loads(line)
-    started = time.perf_counter()
-    rows = []
-    if "load" in request:
-        columns = request["columns"]
-        typed = ", ".join(f"`{name}` {kind}" for name, kind in columns)
-        base.query("CREATE DATABASE IF NOT EXISTS bench")
-        base.query(
-            f"CREATE TABLE bench.events ({typed}) ENGINE = MergeTree ORDER BY (event, timestamp)"
-        )
-        base.query(
-            f"INSERT INTO bench.events SELECT * FROM file('{request['load']}', TabSeparated)"
-            " SETTINGS max_threads = 2, max_insert_threads = 1"
-        )
-        base.query("OPTIMIZE TABLE bench.events FINAL")
-    else:
-        rows = json.loads(str(query(request["sql"])))["data"]
-    elapsed = (time.perf_counter() - started) * 1e3
-    print(json.dumps({"ms": elapsed, "rows": rows}), flush=True)
+    try:
+        answered = answer(json.loads(line))
+    except Exception as error:
+        answered = {"error": str(error)}
+    print(json.dumps(answered), flush=True)

@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value as Json, json};
 
+use crate::answers::Answer;
 use crate::reference::{Reference, Value};
 
 pub struct ClickHouse {
@@ -32,18 +33,54 @@ impl ClickHouse {
         Ok(Some(Self { process, give, take }))
     }
 
+    /// Creates the tables, anew where they exist.
     pub fn load(&mut self, events: u64, dir: &Path) -> Result<()> {
-        let file = dir.join("events.tsv");
-        let columns = write(events, &file)?;
-        self.ask(&json!({ "load": file, "columns": columns }))?;
-        std::fs::remove_file(file)?;
+        let (event_file, person_file) = (dir.join("events.tsv"), dir.join("persons.tsv"));
+        let columns = write(events, &event_file, &person_file)?;
+        let columns: Vec<String> =
+            columns.iter().map(|(name, kind)| format!("`{name}` {kind}")).collect();
+        self.run("DROP DATABASE IF EXISTS bench")?;
+        self.run("CREATE DATABASE bench")?;
+        // Indexes for the columns that the order does not serve.
+        self.run(&format!(
+            "CREATE TABLE bench.events ({}, INDEX times timestamp TYPE minmax GRANULARITY 1, \
+             INDEX ids distinct_id TYPE bloom_filter(0.01) GRANULARITY 1) \
+             ENGINE = MergeTree ORDER BY (event, timestamp)",
+            columns.join(", ")
+        ))?;
+        self.run(
+            "CREATE TABLE bench.persons (person UInt32, plan LowCardinality(Nullable(String)), \
+             browser LowCardinality(String), email Nullable(String)) \
+             ENGINE = MergeTree ORDER BY person",
+        )?;
+        for (table, file) in [("events", &event_file), ("persons", &person_file)] {
+            self.run(&format!(
+                "INSERT INTO bench.{table} SELECT * FROM file('{}', TabSeparated) \
+                 SETTINGS max_threads = 2, max_insert_threads = 1",
+                file.display()
+            ))?;
+            self.run(&format!("OPTIMIZE TABLE bench.{table} FINAL"))?;
+            std::fs::remove_file(file)?;
+        }
+        let tables = include_str!("../sql/tables.sql").lines();
+        let tables: String =
+            tables.filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
+        for table in tables.split(';').map(str::trim).filter(|table| !table.is_empty()) {
+            self.run(table)?;
+        }
         Ok(())
     }
 
-    /// Milliseconds and rows.
-    pub fn query(&mut self, sql: &str) -> Result<(f64, Json)> {
+    fn run(&mut self, sql: &str) -> Result<()> {
+        self.ask(&json!({ "run": sql })).map(drop)
+    }
+
+    /// Milliseconds and the result.
+    pub fn query(&mut self, sql: &str) -> Result<(f64, Answer)> {
         let mut answer = self.ask(&json!({ "sql": sql }))?;
-        Ok((answer["ms"].as_f64().context("no time")?, answer["rows"].take()))
+        let ms = answer["ms"].as_f64().context("no time")?;
+        let columns = serde_json::from_value(answer["columns"].take())?;
+        Ok((ms, Answer { columns, rows: serde_json::from_value(answer["rows"].take())? }))
     }
 
     fn ask(&mut self, wanted: &Json) -> Result<Json> {
@@ -52,7 +89,9 @@ impl ClickHouse {
         let mut line = String::new();
         self.take.read_line(&mut line)?;
         ensure!(!line.is_empty(), "chDB ended");
-        Ok(serde_json::from_str(&line)?)
+        let answer: Json = serde_json::from_str(&line)?;
+        ensure!(answer["error"].is_null(), "chDB: {}", answer["error"]);
+        Ok(answer)
     }
 }
 
@@ -77,21 +116,32 @@ fn python() -> Option<PathBuf> {
 
 /// String properties of high cardinality, where a dictionary does not pay.
 const WIDE: [&str; 5] = ["$current_url", "$pathname", "$device_id", "$session_id", "$window_id"];
+/// A missing value in TSV.
+const NULL: &str = "\\N";
 /// The last property, and the only optional one.
 const SPARSE: &str = "utm_source";
 
-/// Writes the reference set as TSV; returns its column names and types.
-fn write(events: u64, file: &Path) -> Result<Vec<(String, &'static str)>> {
+/// What a person's properties are at the end.
+#[derive(Clone, Default)]
+struct Person {
+    browser: Option<String>,
+    plan: Option<String>,
+}
+
+/// Writes the reference set as TSV, and its persons; returns the names and types of an event's columns.
+fn write(events: u64, file: &Path, person_file: &Path) -> Result<Vec<(String, &'static str)>> {
     let mut columns: Vec<(String, &'static str)> = [
         ("event", "LowCardinality(String)"),
         ("timestamp", "DateTime64(6, 'UTC')"),
         ("person", "UInt32"),
+        ("session", "UInt32"),
         ("distinct_id", "String"),
     ]
     .map(|(name, kind)| (name.to_owned(), kind))
     .into();
     let mut out = BufWriter::with_capacity(1 << 20, File::create(file)?);
     let mut set = Reference::new(events);
+    let mut persons = vec![Person::default(); set.persons() as usize];
     let mut line = String::new();
     let mut first = true;
     while let Some(event) = set.next_event() {
@@ -100,15 +150,25 @@ fn write(events: u64, file: &Path) -> Result<Vec<(String, &'static str)>> {
         let (seconds, rest) = (event.micros / 1_000_000, event.micros % 1_000_000);
         let _ = write!(
             line,
-            "{}\t{seconds}.{rest:06}\t{}\t{}",
-            event.name, event.person, event.distinct_id
+            "{}\t{seconds}.{rest:06}\t{}\t{}\t{}",
+            event.name, event.person, event.visit, event.distinct_id
         );
+        let person = &mut persons[event.person as usize];
         let mut last = "";
         set.properties(&event, |key, value| {
             last = key;
             let kind = match value {
                 Value::Text(text) => {
                     let _ = write!(line, "\t{text}");
+                    match key {
+                        "$browser" if person.browser.is_none() => {
+                            person.browser = Some(text.into())
+                        }
+                        "plan" if person.plan.is_none() && event.sets_properties() => {
+                            person.plan = Some(text.into());
+                        }
+                        _ => {}
+                    }
                     if WIDE.contains(&key) { "String" } else { "LowCardinality(String)" }
                 }
                 Value::Integer(number) => {
@@ -133,5 +193,16 @@ fn write(events: u64, file: &Path) -> Result<Vec<(String, &'static str)>> {
     }
     out.flush()?;
     columns.push((SPARSE.to_owned(), "LowCardinality(String)"));
+    let mut out = BufWriter::new(File::create(person_file)?);
+    for (number, person) in persons.iter().enumerate() {
+        // A person without events does not exist.
+        let Some(browser) = &person.browser else { continue };
+        let [plan, email] = match &person.plan {
+            Some(plan) => [plan.clone(), format!("user_{number}@example.com")],
+            None => [NULL.to_owned(), NULL.to_owned()],
+        };
+        writeln!(out, "{number}\t{plan}\t{browser}\t{email}")?;
+    }
+    out.flush()?;
     Ok(columns)
 }

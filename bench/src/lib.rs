@@ -1,5 +1,6 @@
 //! Benchmarks of Hedgerow against baselines that are measured in the same run.
 
+pub mod answers;
 pub mod attacks;
 pub mod capture;
 pub mod clickhouse;
@@ -13,5 +14,7 @@ pub mod reference;
 pub mod report;
 pub mod segments;
 pub mod server_process;
+pub mod sql;
 pub mod startup;
 pub mod stores;
+pub mod ui;

@@ -1,8 +1,10 @@
 //! Many persons: loading them, sending their events again, restart, first query, memory, disk, flags
 //! over all of them, and search. `BENCH_PERSONS` is their number. Rates are compared with those of the
-//! reference set in the same run.
+//! reference set in the same run. The catalog is SQLite, or PostgreSQL under `tools/with-postgres`.
 
+use std::env;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
@@ -28,16 +30,22 @@ const PLANS: [&str; 4] = ["free", "free", "team", "enterprise"];
 /// Time between the events of two persons.
 const STEP_MICROS: u64 = 250_000;
 const ROUNDS: usize = 5;
+/// `ms_max` of 200, and the rest of the request.
+const FIRST_FIGURES_SECONDS: f64 = 0.5;
+/// As `tools/with-postgres` sets it.
+const POSTGRES_URL: &str = "HEDGEROW_TEST_POSTGRES_URL";
 
 pub async fn run(report: &mut Report, dir: &Path, persons: u64) -> Result<()> {
-    report.begin("Many persons");
+    let is_postgres = uses_postgres();
+    report.begin(if is_postgres { "Many persons, catalog in PostgreSQL" } else { "Many persons" });
     let compared = COMPARED_EVENTS.min(persons);
     let reference =
         Rates::measure(&dir.join("reference"), compared, || reference_batches(compared)).await?;
     rate(report, "events sent again, reference set", reference.again, ("new", reference.new), 0.5);
 
     let data = dir.join("people");
-    let server = ServerProcess::start(&mut hedgerow(&data)?)?;
+    create_database(&data)?;
+    let server = ServerProcess::start(&mut serve(&data)?)?;
     let new = rate_of(&server, persons, person_batches(PROJECT_KEY, 0..persons)).await?;
     rate(report, "events with a new person each", new, ("reference set", reference.new), 0.4);
     let server = flushed(server, &data).await?;
@@ -49,7 +57,9 @@ pub async fn run(report: &mut Report, dir: &Path, persons: u64) -> Result<()> {
     on_disk(report, &data, persons)?;
 
     let started = Instant::now();
-    let server = ServerProcess::start(&mut hedgerow(&data)?)?;
+    // Columns of events that the server caches would count as memory of ids.
+    let cache = ["--column-cache-bytes-max", "1 MiB"];
+    let server = ServerProcess::start(serve(&data)?.args(cache))?;
     seconds(report, "restart until ready", started, Bound::None);
     let mut client = Client::new(&server).await?;
     memory(report, &server, "ready", persons, Bound::None)?;
@@ -81,7 +91,8 @@ impl Rates {
     where
         I: Iterator<Item = String> + Send + 'static,
     {
-        let server = ServerProcess::start(&mut hedgerow(data)?)?;
+        create_database(data)?;
+        let server = ServerProcess::start(&mut serve(data)?)?;
         let new = rate_of(&server, events, batches()).await?;
         let server = flushed(server, data).await?;
         let again = rate_of(&server, events, batches()).await?;
@@ -90,11 +101,43 @@ impl Rates {
     }
 }
 
+/// The server with its catalog in the data directory, or in a database with the name of it.
+fn serve(data: &Path) -> Result<Command> {
+    let mut command = hedgerow(data)?;
+    if let Some(url) = catalog_url(data)? {
+        command.args(["--catalog-url", &url]);
+    }
+    Ok(command)
+}
+
+fn catalog_url(data: &Path) -> Result<Option<String>> {
+    let Some(url) = postgres_url() else { return Ok(None) };
+    let (cluster, _) = url.rsplit_once('/').context("a URL without database")?;
+    let name = data.file_name().context("no name")?.to_string_lossy();
+    Ok(Some(format!("{cluster}/{name}")))
+}
+
+fn create_database(data: &Path) -> Result<()> {
+    let (Some(url), Some(name)) = (postgres_url(), data.file_name()) else { return Ok(()) };
+    let create = format!("CREATE DATABASE {}", name.to_string_lossy());
+    let status = Command::new("psql").args(["-q", "-c", &create, &url]).status()?;
+    ensure!(status.success(), "psql cannot create a database");
+    Ok(())
+}
+
+pub fn uses_postgres() -> bool {
+    postgres_url().is_some()
+}
+
+fn postgres_url() -> Option<String> {
+    env::var(POSTGRES_URL).ok()
+}
+
 /// Restarts the server, which moves events from memory to files.
 async fn flushed(server: ServerProcess, data: &Path) -> Result<ServerProcess> {
     wait_until_idle(&server).await?;
     server.stop()?;
-    ServerProcess::start(&mut hedgerow(data)?)
+    ServerProcess::start(&mut serve(data)?)
 }
 
 async fn rate_of(
@@ -196,13 +239,7 @@ async fn search(report: &mut Report, client: &mut Client, persons: u64) -> Resul
 
 /// Blast radius and dry run of a condition on a person property.
 async fn flags(report: &mut Report, client: &mut Client, project: u64, persons: u64) -> Result<()> {
-    let bound = if persons <= FEW_PERSONS {
-        Bound::AtMost(1.0)
-    } else if persons <= MILLION {
-        Bound::AtMost(5.0)
-    } else {
-        Bound::None
-    };
+    let bound = scan_bound(persons);
     let properties =
         json!([{ "key": "plan", "type": "person", "operator": "exact", "value": "team" }]);
     let path = format!("/api/projects/{project}/feature_flags/");
@@ -227,6 +264,57 @@ async fn flags(report: &mut Report, client: &mut Client, project: u64, persons: 
         let subjects = run["subjects"].as_f64().unwrap_or_default();
         report.add(row("  of whom it evaluated, in its time", "persons", subjects, Bound::None));
     }
+    draft(report, client, (project, id), persons).await
+}
+
+fn scan_bound(persons: u64) -> Bound {
+    if persons <= FEW_PERSONS {
+        Bound::AtMost(1.0)
+    } else if persons <= MILLION {
+        Bound::AtMost(5.0)
+    } else {
+        Bound::None
+    }
+}
+
+/// The review of a draft as the interface asks for it: first figures, then all. The draft has
+/// variants, a cohort, a condition on two properties, and partial rollouts.
+async fn draft(
+    report: &mut Report,
+    client: &mut Client,
+    (project, id): (u64, u64),
+    persons: u64,
+) -> Result<()> {
+    let property = |key: &str, operator: &str, value: &str| json!({ "key": key, "type": "person", "operator": operator, "value": value });
+    let enterprise = property("plan", "exact", "enterprise");
+    let tree = json!({ "type": "OR", "values": [{ "type": "AND", "values": [enterprise] }] });
+    let cohort = json!({ "name": "enterprise", "filters": { "properties": tree } });
+    let cohort = client.json(&format!("/api/projects/{project}/cohorts/"), &cohort).await?;
+    let member = json!({ "key": "id", "type": "cohort", "value": cohort["id"] });
+    let (team, mail) = (property("plan", "exact", "team"), property("email", "icontains", "1@"));
+    let variant = |key: &str| json!({ "key": key, "rollout_percentage": 50 });
+    let draft = json!({ "filters": {
+        "groups": [
+            { "properties": [member], "rollout_percentage": 80 },
+            { "properties": [team, mail], "rollout_percentage": 50, "variant": "test" },
+            { "properties": [], "rollout_percentage": 10 },
+        ],
+        "multivariate": { "variants": [variant("control"), variant("test")] },
+    } });
+    let path = format!("/api/projects/{project}/feature_flags/{id}/dry_run/");
+    for (what, query, bound) in [
+        ("dry run of a draft with variants", "", scan_bound(persons)),
+        ("  its first figures", "?ms_max=200", Bound::AtMost(FIRST_FIGURES_SECONDS)),
+    ] {
+        let started = Instant::now();
+        let run = client.json(&format!("{path}{query}"), &draft).await?;
+        seconds(report, &format!("{what} over {persons} persons"), started, bound);
+        let counts = run["matrix"].as_array().context("no matrix")?;
+        let counted: u64 = counts.iter().filter_map(|cell| cell["count"].as_u64()).sum();
+        let (subjects, is_complete) = (run["subjects"].as_u64(), run["complete"] == json!(true));
+        ensure!(subjects == Some(counted) && run["total"] == json!(persons), "dry run {run}");
+        ensure!(counted > 0 && (!is_complete || counted == persons), "dry run {run}");
+    }
     Ok(())
 }
 
@@ -239,13 +327,14 @@ async fn fill_second_project(server: &ServerProcess, client: &mut Client) -> Res
 }
 
 fn on_disk(report: &mut Report, data: &Path, persons: u64) -> Result<()> {
-    let catalog = std::fs::metadata(data.join("catalog.sqlite"))?.len();
-    for (name, bytes) in [
-        ("on disk, a person: catalog", catalog),
-        ("  its event, in the warehouse", stored_bytes(data)?),
-    ] {
+    let mut add = |name, bytes: u64| {
         report.add(row(name, "bytes", bytes as f64 / persons as f64, Bound::None));
+    };
+    if !uses_postgres() {
+        let catalog = std::fs::metadata(data.join("catalog.sqlite"))?.len();
+        add("on disk, a person: catalog", catalog);
     }
+    add("on disk, a person's event: warehouse", stored_bytes(data, catalog_url(data)?.as_deref())?);
     Ok(())
 }
 

@@ -152,7 +152,7 @@ pub async fn run(report: &mut Report, data: &Path, events: u64) -> Result<()> {
     report.add(Row {
         name: "on disk, an event".into(),
         unit: "bytes",
-        ours: stored_bytes(data)? as f64 / events as f64,
+        ours: stored_bytes(data, None)? as f64 / events as f64,
         reference: None,
         bound: Bound::AtMost(100.0),
     });
@@ -362,9 +362,13 @@ pub(crate) async fn wait_until_idle(server: &ServerProcess) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn stored_bytes(data: &Path) -> Result<u64> {
-    let printed =
-        Command::new(sibling("hedgerow")?).arg("files").arg("--data-dir").arg(data).output()?;
+pub(crate) fn stored_bytes(data: &Path, catalog_url: Option<&str>) -> Result<u64> {
+    let mut files = Command::new(sibling("hedgerow")?);
+    files.arg("files").arg("--data-dir").arg(data);
+    if let Some(url) = catalog_url {
+        files.args(["--catalog-url", url]);
+    }
+    let printed = files.output()?;
     let mut bytes = 0;
     for line in String::from_utf8(printed.stdout)?.lines() {
         bytes += std::fs::metadata(line.trim())?.len();

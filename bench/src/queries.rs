@@ -1,11 +1,12 @@
-//! The eight queries of the reference set, as insights and as HogQL, against ClickHouse in the same run.
-//! A result that differs from ClickHouse's has no time.
+//! The insights of the reference set against ClickHouse in the same run. A result that differs from
+//! ClickHouse's has no time. The section `sql` measures the same and one more as HogQL.
 
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::answers::same;
 use crate::clickhouse::ClickHouse;
 use crate::client::Client;
 use crate::report::{Bound, Report, Row};
@@ -14,7 +15,6 @@ use crate::server_process::ServerProcess;
 const ROUNDS: usize = 5;
 const SINCE: &str = "2026-01-01";
 const UNTIL: &str = "2026-04-01";
-const PLACES: f64 = 1e6;
 const DASHBOARDS: usize = 10;
 
 struct BenchQuery {
@@ -36,16 +36,6 @@ pub async fn run(
     let mut client = Client::new(server).await?;
     against_clickhouse(report, &mut client, clickhouse, Bound::RatioAtMost(0.8), 0.35).await?;
 
-    report.begin("The same and one more as HogQL through DataFusion, against ClickHouse (chDB)");
-    let mut ratios = Vec::new();
-    for case in &bench_queries() {
-        let query = json!({ "kind": "HogQLQuery", "query": case.hogql });
-        let unchanged = |results: &Value| Ok(results.as_array().context("no rows")?.clone());
-        let (ours, baseline) = measure(&mut client, clickhouse, case, &query, unchanged).await?;
-        ratios.push(ours / baseline);
-        add(report, case.name, ours, baseline, Bound::None);
-    }
-    mean(report, &ratios, 3.0);
     report.begin("Memory of all these");
     peak(report, "peak memory", server)?;
     let took = dashboards(server, &mut client).await?;
@@ -59,7 +49,7 @@ pub async fn run(
     peak(report, "  peak memory", server)
 }
 
-fn peak(report: &mut Report, name: &str, server: &ServerProcess) -> Result<()> {
+pub(crate) fn peak(report: &mut Report, name: &str, server: &ServerProcess) -> Result<()> {
     report.add(Row {
         name: name.into(),
         unit: "MB",
@@ -80,6 +70,11 @@ pub async fn uncached(
     against_clickhouse(report, &mut Client::new(server).await?, clickhouse, Bound::None, 1.0).await
 }
 
+/// Name, HogQL and ClickHouse's statement of all, also of those that no insight expresses.
+pub(crate) fn statements() -> impl Iterator<Item = (&'static str, String, String)> {
+    bench_queries().into_iter().map(|case| (case.name, case.hogql, case.clickhouse))
+}
+
 /// The insights by their names.
 pub(crate) fn insights() -> Vec<(&'static str, Value)> {
     let all = bench_queries().into_iter();
@@ -98,9 +93,9 @@ async fn against_clickhouse(
         let Some(insight) = &case.insight else { continue };
         let (ours, baseline) = measure(client, clickhouse, case, insight, case.rows).await?;
         ratios.push(ours / baseline);
-        add(report, case.name, ours, baseline, each);
+        add(report, case.name, ours, ("chDB", baseline), each);
     }
-    mean(report, &ratios, together);
+    geometric_mean(report, "geometric mean of the ratios", &ratios, together);
     Ok(())
 }
 
@@ -176,7 +171,7 @@ async fn measure(
         let (took, response) = timed_request(client, &body).await?;
         let (ms, expected) = clickhouse.query(&case.clickhouse)?;
         if round == 0 {
-            same(case.name, &rows(&response["results"])?, &expected)?;
+            same(case.name, &rows(&response["results"])?, &expected.rows)?;
             continue;
         }
         ours = ours.min(took);
@@ -187,50 +182,30 @@ async fn measure(
 
 async fn timed_request(client: &mut Client, body: &Value) -> Result<(f64, Value)> {
     let started = Instant::now();
-    let response = client.json("/api/projects/1/query/", body).await?;
-    Ok((started.elapsed().as_secs_f64() * 1e3, response))
+    let response = client.post("/api/projects/1/query/", body).await?;
+    let took = started.elapsed().as_secs_f64() * 1e3;
+    Ok((took, serde_json::from_slice(response)?))
 }
 
-fn add(report: &mut Report, name: &str, ours: f64, baseline: f64, bound: Bound) {
-    report.add(Row {
-        name: name.into(),
-        unit: "ms",
-        ours,
-        reference: Some(("chDB", baseline)),
-        bound,
-    });
+pub(crate) fn add(
+    report: &mut Report,
+    name: &str,
+    ours: f64,
+    reference: (&'static str, f64),
+    bound: Bound,
+) {
+    report.add(Row { name: name.into(), unit: "ms", ours, reference: Some(reference), bound });
 }
 
-fn mean(report: &mut Report, ratios: &[f64], bound: f64) {
+pub(crate) fn geometric_mean(report: &mut Report, name: &str, ratios: &[f64], bound: f64) {
     let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     report.add(Row {
-        name: "geometric mean of the ratios".into(),
+        name: name.into(),
         unit: "x",
         ours: (logs / ratios.len() as f64).exp(),
         reference: None,
         bound: Bound::AtMost(bound),
     });
-}
-
-fn same(name: &str, ours: &[Value], baseline: &Value) -> Result<()> {
-    let baseline = baseline.as_array().context("no rows")?;
-    ensure!(ours.len() == baseline.len(), "{name}: {} rows, chDB {}", ours.len(), baseline.len());
-    for (own, their) in ours.iter().zip(baseline) {
-        ensure!(plain(own) == plain(their), "{name}: {own} differs from chDB's {their}");
-    }
-    Ok(())
-}
-
-/// Normalizes numbers: chDB returns 64-bit integers as strings.
-fn plain(value: &Value) -> Value {
-    match value {
-        Value::Array(values) => values.iter().map(plain).collect(),
-        Value::Number(number) => {
-            let number = number.as_f64().unwrap_or(f64::NAN);
-            Value::from(((number * PLACES).round() / PLACES).to_string())
-        }
-        other => other.clone(),
-    }
 }
 
 fn trends(series: Value, more: Value) -> Value {

@@ -105,7 +105,15 @@ pub struct Event {
     /// The anonymous id that `$identify` merges into this one.
     pub anonymous: Option<String>,
     roll: u64,
-    visit: u64,
+    /// The number of the session.
+    pub visit: u64,
+}
+
+impl Event {
+    /// Whether it carries `$set`.
+    pub const fn sets_properties(&self) -> bool {
+        self.anonymous.is_some() || self.roll.is_multiple_of(20)
+    }
 }
 
 impl Reference {
@@ -320,7 +328,7 @@ impl Reference {
         if let Some(anonymous) = &event.anonymous {
             let _ = write!(out, r#","$anon_distinct_id":"{anonymous}""#);
         }
-        if event.anonymous.is_some() || event.roll.is_multiple_of(20) {
+        if event.sets_properties() {
             let plan = PLANS[of_person(event.person, 15) as usize % PLANS.len()];
             let _ = write!(
                 out,
