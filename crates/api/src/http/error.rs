@@ -263,6 +263,12 @@ impl From<catalog::Error> for Error {
             Cause::Duplicate { .. } => {
                 Self::conflict("Another request created the same object concurrently.")
             }
+            Cause::Unavailable(ref source) if source.is_disk_full() => {
+                tracing::error!(error = %source, "the disk of the catalog is full");
+                Self::unavailable(
+                    "The disk of the catalog is full. Nothing can be changed until it has space.",
+                )
+            }
             Cause::Unavailable(ref source) => {
                 tracing::warn!(error = %source, "the catalog is unavailable");
                 Self::unavailable("The catalog cannot be reached at the moment.")

@@ -145,6 +145,14 @@ impl Code {
         }
     }
 
+    /// Whether the disk of the database has no space left.
+    fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Sqlite(code) => *code == ffi::SQLITE_FULL,
+            Self::Postgres(state) => state == "53100",
+        }
+    }
+
     /// Whether the engine rejected the values of the statement.
     fn is_data_error(&self) -> bool {
         match self {
@@ -159,6 +167,17 @@ impl Code {
 }
 
 impl Cause {
+    /// Whether the disk of the database has no space left: reads go on, and the operator has to act.
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Driver(sqlx::Error::Database(cause)) => code(&**cause).is_disk_full(),
+            Self::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => {
+                Code::of(cause).is_disk_full()
+            }
+            _ => false,
+        }
+    }
+
     fn is_data_error(&self) -> bool {
         match self {
             Self::Driver(sqlx::Error::Database(cause)) => code(&**cause).is_data_error(),

@@ -38,14 +38,22 @@ const POSTGRES: &[(&[&str], bool)] = &[
 
 pub async fn only_rejected_values_are_data_errors(database: TestDatabase) {
     for (statements, blamed) in if database.is_postgres() { POSTGRES } else { SQLITE } {
+        let fills_disk =
+            statements.iter().any(|sql| sql.contains("max_page") || sql.contains("no space"));
         let error = Error::from(database.failure(statements).await);
         assert_eq!(error.is_data_error(), *blamed, "{statements:?}: {error:?}");
+        assert_eq!(is_disk_full(&error), fills_disk, "{statements:?}: {error:?}");
         if !database.is_postgres() {
             let direct = Error::from(direct_failure(statements));
             assert_eq!(direct.is_data_error(), *blamed, "{statements:?}: {direct:?}");
+            assert_eq!(is_disk_full(&direct), fills_disk, "{statements:?}: {direct:?}");
             assert_eq!(discriminant(&direct), discriminant(&error), "{direct:?}: {error:?}");
         }
     }
+}
+
+fn is_disk_full(error: &Error) -> bool {
+    matches!(error, Error::Unavailable(cause) if cause.is_disk_full())
 }
 
 /// The error of the last statement when it bypasses sqlx.
