@@ -5,7 +5,7 @@ import { useState } from "react";
 import { api, call } from "@/api/client";
 import { Button, Dialog, ErrorPanel, toast } from "@/ui";
 import { count } from "@/ui/format";
-import { personChanged } from "./personApi";
+import { personChanged, personsDeleted } from "./personApi";
 
 type Scope = "person" | "both" | "events";
 
@@ -115,7 +115,7 @@ export function DeleteDialog({ projectId, persons, onClose, onDeleted }: DeleteD
     onSuccess: async () => {
       toast.success(chosen.done, { description: single?.name });
       onDeleted(scope);
-      await personChanged(projectId);
+      await (scope === "events" ? personChanged(projectId) : personsDeleted(projectId));
     },
   });
   return (

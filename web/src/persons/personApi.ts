@@ -104,13 +104,24 @@ export function personQuery(projectId: string, id: string) {
   });
 }
 
+/// What a profile shows.
+const PROFILE_KEYS = ["person", "persons_cohorts", "persons_flags", "activity"];
+
 /// After a change: the person, the lists that show it, and what depends on it.
 export async function personChanged(projectId: string): Promise<void> {
   await Promise.all(
-    ["person", "persons", "persons_cohorts", "persons_flags", "activity"].map((key) =>
+    ["persons", ...PROFILE_KEYS].map((key) =>
       queryClient.invalidateQueries({ queryKey: [key, projectId] }),
     ),
   );
+}
+
+/// After a deletion: lists are read again, but not the profile, which is still on the screen.
+export async function personsDeleted(projectId: string): Promise<void> {
+  for (const key of PROFILE_KEYS) {
+    void queryClient.invalidateQueries({ queryKey: [key, projectId], refetchType: "none" });
+  }
+  await queryClient.invalidateQueries({ queryKey: ["persons", projectId] });
 }
 
 export function setPersonProperty(projectId: string, id: string, key: string, value: unknown) {
