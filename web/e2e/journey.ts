@@ -157,9 +157,12 @@ export async function settled(page: Page): Promise<void> {
 
 /// Waits for the parts that the shell loads after its start, so that they open without a server.
 export async function preloaded(page: Page): Promise<void> {
-  await page.waitForFunction(() =>
-    performance.getEntriesByType("resource").some(({ name }) => name.includes("SessionDialog")),
-  );
+  await page.waitForFunction(() => {
+    const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
+    return ["SessionDialog", "ToastViewport"].every((part) =>
+      loaded.some((name) => name.includes(part)),
+    );
+  });
 }
 
 type Appearance = readonly [theme: "light" | "dark", size: typeof WIDE];

@@ -28,12 +28,12 @@ import { setTheme, type Theme, useTheme } from "./theme";
 import { useGlobalKeys } from "./useGlobalKeys";
 
 const LATER = {
+  toasts: () => import("@/ui/ToastViewport"),
   palette: () => import("./Palette"),
   keySheet: () => import("./KeySheet"),
   drawer: () => import("@/ui/Drawer"),
   session: () => import("@/session/SessionDialog"),
   conflict: () => import("./ConflictDialog"),
-  toasts: () => import("@/ui/ToastViewport"),
 };
 const Palette = lazy(() => LATER.palette().then((module) => ({ default: module.Palette })));
 const KeySheet = lazy(() => LATER.keySheet().then((module) => ({ default: module.KeySheet })));

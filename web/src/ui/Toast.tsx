@@ -1,9 +1,11 @@
 import { lazy, Suspense } from "react";
 import { errorMessage } from "@/api/errors";
+import { patient } from "@/api/lazy";
 import { createStore, useStore } from "@/api/store";
 import type { ShownToast } from "./ToastViewport";
 
-const load = () => import("./ToastViewport");
+/// A toast may say that the server is away.
+const load = () => patient(() => import("./ToastViewport"));
 const Viewport = lazy(() => load().then((module) => ({ default: module.ToastViewport })));
 /// The viewport is loaded with the first toast.
 const wanted = createStore(false);
