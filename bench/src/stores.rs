@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use catalog::{BootstrapOptions, Catalog, Location, Secret, Vault};
@@ -68,7 +69,7 @@ impl Stores {
         let warehouse = open_events(&events, &journal, &clock)?;
         let parts = Parts {
             catalog: catalog.clone(),
-            warehouse: warehouse.clone(),
+            warehouse: Arc::new(warehouse.clone()),
             journal: journal.id(),
             geoip: GeoIp::built_in()?,
         };

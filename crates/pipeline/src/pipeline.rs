@@ -16,7 +16,7 @@ use geoip::GeoIp;
 use journal::{JournalId, Position, Records};
 use model::event::project_of;
 use model::{ProjectId, Throttle};
-use warehouse::{DeleteSelection, NewRow, Warehouse};
+use warehouse::{DeleteSelection, NewRow, Sink};
 
 use crate::commit::{Decided, Failure, IdentityCaches, by_project, decide, ids_named};
 use crate::definitions::Definitions;
@@ -39,7 +39,7 @@ const STORED_ROWS_AT_ONCE: usize = 8_000;
 /// The stores and lookups that a pipeline uses.
 pub struct Parts {
     pub catalog: Catalog,
-    pub warehouse: Warehouse,
+    pub warehouse: Arc<dyn Sink>,
     pub journal: JournalId,
     pub geoip: GeoIp,
 }
@@ -47,7 +47,7 @@ pub struct Parts {
 /// Blocks on CPU work and file I/O: run it on a thread of its own.
 pub struct Pipeline {
     catalog: Catalog,
-    warehouse: Warehouse,
+    warehouse: Arc<dyn Sink>,
     journal: JournalId,
     geoip: GeoIp,
     /// The catalog's applied position; `None` after a failure, then read again.
@@ -106,7 +106,7 @@ impl Pipeline {
     }
 
     /// The journal may delete records before this: both stores have them durably.
-    pub fn releasable(catalog: &Catalog, warehouse: &Warehouse) -> Position {
+    pub fn releasable(catalog: &Catalog, warehouse: &dyn Sink) -> Position {
         Position::from_u64(catalog.ingest().applied_position().min(warehouse.durable_position()))
     }
 

@@ -23,7 +23,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep};
-use warehouse::{CompactionKind, Retention, StoreSize, Warehouse};
+use warehouse::{Retention, Sink, StoreSize, Warehouse};
 
 pub(crate) use lag::Lag;
 
@@ -57,6 +57,7 @@ const COMPACTIONS_PER_ROUND_MAX: usize = 16;
 
 pub(crate) struct Ingest {
     warehouse: Warehouse,
+    sink: Arc<dyn Sink>,
     journal: Journal,
     counters: Arc<Counters>,
     caught_up: CaughtUp,
@@ -97,9 +98,10 @@ impl Ingest {
         if !geoip.is_enabled() {
             tracing::info!("events get no GeoIP properties: none built in, geoip_db is not set");
         }
+        let sink: Arc<dyn Sink> = Arc::new(warehouse.clone());
         let parts = Parts {
             catalog: catalog.clone(),
-            warehouse: warehouse.clone(),
+            warehouse: sink.clone(),
             journal: journal.id(),
             geoip: geoip.clone(),
         };
@@ -113,7 +115,7 @@ impl Ingest {
         let applying = background.pipeline.spawn(applying);
         let maintenance = Maintenance {
             catalog: catalog.clone(),
-            warehouse: warehouse.clone(),
+            warehouse: sink.clone(),
             journal: journal.clone(),
             geoip: geoip.clone(),
         };
@@ -123,6 +125,7 @@ impl Ingest {
         let journal = journal.clone();
         Ok(Self {
             warehouse,
+            sink,
             journal,
             counters,
             caught_up,
@@ -149,7 +152,7 @@ impl Ingest {
             counters: self.counters.clone(),
             caught_up: self.caught_up.clone(),
             journal: self.journal.clone(),
-            warehouse: self.warehouse.clone(),
+            warehouse: self.sink.clone(),
             replay_end: self.replay_end,
         }
     }
@@ -167,7 +170,7 @@ impl Ingest {
                 tracing::error!(%error, "a background task of ingestion failed");
             }
         }
-        let warehouse = self.warehouse;
+        let warehouse = self.sink;
         match tokio::task::spawn_blocking(move || warehouse.flush()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "events stay in the journal only"),
@@ -263,7 +266,7 @@ fn warehouse_settings(settings: &Settings) -> warehouse::Settings {
 /// Periodic maintenance of the stores.
 struct Maintenance {
     catalog: Catalog,
-    warehouse: Warehouse,
+    warehouse: Arc<dyn Sink>,
     journal: Journal,
     geoip: GeoIp,
 }
@@ -295,10 +298,8 @@ impl Maintenance {
             }
             for _ in 0..COMPACTIONS_PER_ROUND_MAX {
                 let warehouse = self.warehouse.clone();
-                let compacted = self
-                    .blocking("compact", move || warehouse.compact(CompactionKind::Minor))
-                    .await;
-                if *stopped.borrow() || !matches!(compacted, Some(Some(_))) {
+                let more_due = self.blocking("compact", move || warehouse.tidy()).await;
+                if *stopped.borrow() || more_due != Some(true) {
                     break;
                 }
             }
@@ -311,7 +312,7 @@ impl Maintenance {
 
     /// Truncates the journal before the position that both stores have durably.
     async fn release(&self) {
-        let before = Pipeline::releasable(&self.catalog, &self.warehouse);
+        let before = Pipeline::releasable(&self.catalog, &*self.warehouse);
         if let Err(error) = self.journal.release(before).await {
             tracing::warn!(%error, "cannot truncate the journal");
         }
@@ -392,7 +393,7 @@ pub(crate) struct IngestStats {
     counters: Arc<Counters>,
     caught_up: CaughtUp,
     journal: Journal,
-    warehouse: Warehouse,
+    warehouse: Arc<dyn Sink>,
     replay_end: u64,
 }
 

@@ -19,6 +19,7 @@
 //! - `merge`: the k-way merge that writes every segment.
 //! - `write`: append, flush, compaction and deletes; each commits one manifest edit.
 //! - `maintenance`: retention, scrubbing, verification, reading a store without its lock.
+//! - `sink`: the seam: what ingestion needs of any warehouse, as [`Sink`].
 //!
 //! # Durability and deduplication
 //!
@@ -94,6 +95,7 @@ mod merge;
 mod read;
 mod segment;
 mod settings;
+mod sink;
 mod write;
 
 pub use columns::dictionary::{ABSENT, Column, Dictionary, Interner, MappedEntries, ValueHasher};
@@ -121,6 +123,7 @@ pub use read::stats::ScanStats;
 pub use roaring::RoaringBitmap as DenseIdSet;
 pub use segment::cache::CacheReservation;
 pub use settings::{Retention, Settings};
+pub use sink::{AppendListener, Sink};
 pub use write::compact::{CompactionKind, CompactionOutcome};
 pub use write::delete::DeleteOutcome;
 pub use write::warehouse::{Files, LiveFile, StoreSize, Warehouse};

@@ -321,7 +321,7 @@ async fn stores_of(
     let warehouse = Warehouse::open(&folder, id.as_u128(), settings, clock.clone()).unwrap();
     let parts = Parts {
         catalog: catalog.clone(),
-        warehouse: warehouse.clone(),
+        warehouse: Arc::new(warehouse.clone()),
         journal: id,
         geoip: GeoIp::disabled(),
     };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use catalog::{BootstrapOptions, Catalog, Location, Secret, Vault};
@@ -152,7 +153,7 @@ impl Harness {
             Warehouse::open(&folder, id.as_u128(), warehouse::Settings::default(), clock)?;
         let parts = Parts {
             catalog: self.catalog.clone(),
-            warehouse: warehouse.clone(),
+            warehouse: Arc::new(warehouse.clone()),
             journal: id,
             geoip: GeoIp::disabled(),
         };

@@ -17,6 +17,7 @@ use crate::segment::LiveSegment;
 use crate::segment::Segment;
 use crate::segment::cache::Cache;
 use crate::settings::Settings;
+use crate::sink::AppendListener;
 use crate::write::backoff::ProjectBackoff;
 use crate::write::compact::Rotation;
 use crate::write::dedup;
@@ -39,9 +40,7 @@ pub struct Warehouse {
     pub(crate) inner: Arc<Inner>,
 }
 
-type AppendCallback = dyn Fn(&[&NewRow<'_>]) + Send + Sync;
-
-struct Listener(Box<AppendCallback>);
+struct Listener(AppendListener);
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
