@@ -2,7 +2,7 @@
 
 use warehouse::{DeleteOutcome, DeleteSelection, EventRow, FaultPoint, Retention, Settings};
 
-use crate::support::{PROJECT, Store, at, day, fail_at, small, uuids};
+use crate::support::{PROJECT, Store, at, fail_at, small, uuids};
 
 fn people(store: &Store) {
     let mut rows: Vec<EventRow> = (0..30)
@@ -37,17 +37,6 @@ fn deleted_events_are_invisible_at_once_and_removed_by_compaction() {
 }
 
 #[test]
-fn delete_keeps_events_appended_later() {
-    let store = Store::new();
-    people(&store);
-    store.warehouse.delete(PROJECT, &DeleteSelection::DistinctNos([1].into()), 25).unwrap();
-    let left: Vec<u128> = uuids(&store.all()).into_iter().filter(|uuid| uuid % 3 == 1).collect();
-    assert_eq!(left, [25, 28]);
-    store.append(&mut [EventRow { distinct_no: 1, ..at(100, 0) }]);
-    assert!(uuids(&store.all()).contains(&100));
-}
-
-#[test]
 fn delete_during_a_flush_applies_to_the_new_segment() {
     let store = Store::with(Settings { faults: fail_at(FaultPoint::FlushMerged, 1), ..small() });
     store.append(&mut [at(1, 0), at(2, 0)]);
@@ -57,44 +46,6 @@ fn delete_during_a_flush_applies_to_the_new_segment() {
     let totals = store.snapshot().totals();
     assert_eq!((totals.events, totals.files), (0, 0));
     assert_eq!(store.warehouse.files(PROJECT).files, []);
-}
-
-#[test]
-fn replay_does_not_resurrect_deleted_events() {
-    let mut store = Store::new();
-    let mut rows: Vec<EventRow> = (0..5).map(|number| at(number, 0)).collect();
-    store.append(&mut rows);
-    store.warehouse.delete(PROJECT, &DeleteSelection::All, 3).unwrap();
-    assert_eq!(uuids(&store.all()), [3, 4]);
-    store = store.reopen();
-    assert_eq!(store.warehouse.durable_position(), 0);
-    store.take(&rows, 5);
-    assert_eq!(uuids(&store.all()), [3, 4]);
-}
-
-#[test]
-fn deleted_duplicate_still_replaces_the_earlier_row_on_replay() {
-    let mut store = Store::new();
-    let mut rows = vec![at(1, 0), at(1, -50)];
-    store.append(&mut rows);
-    let then = at(1, -50).timestamp.as_micros();
-    let time_range = DeleteSelection::Time { from: Some(then), to: Some(then + 1) };
-    store.warehouse.delete(PROJECT, &time_range, 2).unwrap();
-    assert_eq!(uuids(&store.all()), []);
-    store = store.reopen();
-    store.take(&rows, 2);
-    assert_eq!(uuids(&store.all()), []);
-}
-
-#[test]
-fn retention_drops_events_older_than_age_max() {
-    let retention = Retention { age_max: Some(day(30)), ..Retention::default() };
-    let store = Store::with(Settings { retention, ..small() });
-    let days = |days: i64| days * 86_400_000_000;
-    store.append(&mut [at(1, days(-50)), at(2, days(-31)), at(3, days(-29)), at(4, 0)]);
-    store.warehouse.flush().unwrap();
-    assert_eq!(store.warehouse.apply_retention().unwrap().events, 2);
-    assert_eq!(uuids(&store.all()), [3, 4]);
 }
 
 #[test]

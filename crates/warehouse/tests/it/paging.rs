@@ -55,32 +55,6 @@ proptest! {
 }
 
 #[test]
-fn list_has_all_events_that_share_uuid_and_timestamp() {
-    let store = Store::new();
-    let mut rows = vec![
-        EventRow { event: "a".into(), ..at(1, 0) },
-        EventRow { event: "b".into(), ..at(1, 0) },
-        EventRow { distinct_no: 2, distinct_id: "bob".into(), ..at(1, 0) },
-    ];
-    store.append(&mut rows);
-    store.warehouse.flush().unwrap();
-    assert_eq!(pages(&store, Order::NewestFirst, 1), [1, 1, 1]);
-}
-
-#[test]
-fn list_time_bounds_are_exclusive_and_offset_skips() {
-    let store = Store::new();
-    store.append(&mut (0..10).map(|number| at(number as u128, number)).collect::<Vec<_>>());
-    store.warehouse.flush().unwrap();
-    let time = |micros| Some(at(0, micros).timestamp);
-    let filter = Filter { after: time(2), before: time(8), ..Filter::default() };
-    let window = Window { limit: 3, offset: 1, ..Window::default() };
-    let listing = store.snapshot().list(&filter, &window).unwrap();
-    assert_eq!(uuids(&listing.events), [6, 5, 4]);
-    assert_eq!(store.snapshot().count(&filter).unwrap(), 5);
-}
-
-#[test]
 fn invalid_cursor_is_rejected() {
     for text in [
         "",
