@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use model::{ProjectId, Visibilities};
-use query::{Events, Limits, QueryRequest, QueryResponse, QueryRunner, Refresh};
+use query::{Events, Limits, QueryRequest, QueryResponse, QueryRunner, Refresh, Store};
 use serde_json::Value;
 use warehouse::{CompactionKind, Warehouse};
 
@@ -39,7 +39,8 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     while merged.compact(CompactionKind::Minor)?.is_some() {}
     let project = stores.catalog.projects().get(ProjectId(1)).await?;
     let over = |warehouse: &Warehouse| {
-        Events::new(stores.catalog.clone(), warehouse.clone(), stores.clock.clone(), None)
+        let store = Store::Embedded(warehouse.clone());
+        Events::new(stores.catalog.clone(), store, stores.clock.clone(), None)
             .queries(Limits::default())
     };
     let (ours, reference) = (over(&stores.warehouse), over(&merged));

@@ -6,10 +6,11 @@ mod selected;
 mod streamed;
 mod values;
 
+use model::filter_expr::FilterExpr;
 use model::{AccessLevel, ActionId, Timestamp};
 use query::{
-    ActionMatcher, Cursor, Event, EventFilter, EventPage, Filters, Order, PersonDetails, Zone,
-    event_time, offset_max, parse_timestamp,
+    ActionExpr, Cursor, Event, EventFilter, EventPage, Order, PersonDetails, Zone, event_time,
+    offset_max, parse_filters, parse_timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -118,7 +119,7 @@ async fn action(
     id: &str,
     now: Timestamp,
     zone: &Zone,
-) -> Result<ActionMatcher> {
+) -> Result<ActionExpr> {
     let number = id.parse().map_err(|_| {
         Error::invalid("action_id", "invalid_input", "A valid integer is required.")
     })?;
@@ -132,7 +133,7 @@ async fn action(
         Ok(_) | Err(catalog::Error::NotFound) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    Ok(ActionMatcher::new(&steps, now, zone).map_err(query::Error::from)?)
+    Ok(ActionExpr::parse(&steps, now, zone).map_err(query::Error::from)?)
 }
 
 /// The link to the next page: after the last event's timestamp and its position among events with
@@ -197,17 +198,18 @@ impl ListQuery {
         };
         let text = |text: &Option<String>| given(text.as_ref()).map(str::to_owned);
         let before = timestamp("before", &self.before)?;
+        let after = timestamp("after", &self.after)?;
+        let properties = match given(self.properties.as_ref()) {
+            Some(text) => parse_filters(text, now, zone).map_err(query::Error::from)?,
+            None => FilterExpr::default(),
+        };
         Ok(EventFilter {
             event: text(&self.event),
             distinct_id: text(&self.distinct_id),
             person: text(&self.person_id),
-            after: timestamp("after", &self.after)?,
+            after,
             before: before.or(Some(now.plus_seconds(CLOCK_SKEW_SECONDS))),
-            properties: match given(self.properties.as_ref()) {
-                Some(text) => Filters::parse(text, now, zone).map_err(query::Error::from)?,
-                None => Filters::default(),
-            }
-            .and(self.conditions(now, zone)?),
+            properties: FilterExpr::And(vec![properties, self.conditions(now, zone)?]),
             action: None,
         })
     }

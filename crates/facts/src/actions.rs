@@ -7,10 +7,17 @@ use serde_json::Value as Json;
 use warehouse::{ColumnKey, Predicate, Value};
 
 use crate::Result;
-use crate::filters::Filters;
-use crate::read_view::{Needs, ReadView};
+use crate::filters::{Filters, needs_joins, read_filters};
+use crate::read_view::ReadView;
 
-/// The compiled steps of an action. An event matches if it passes any step.
+/// The events of an action as plain data: steps, each with its property filters. An event matches if
+/// it passes any step.
+#[derive(Clone, Debug, Default)]
+pub struct ActionExpr {
+    pub steps: Vec<(ActionStep, FilterExpr)>,
+}
+
+/// A compiled [`ActionExpr`].
 #[derive(Clone, Debug)]
 pub struct ActionMatcher {
     steps: Vec<Step>,
@@ -19,20 +26,23 @@ pub struct ActionMatcher {
 /// An event passes a step if it passes all conditions on its columns and the property filters.
 #[derive(Clone, Debug)]
 struct Step {
-    source: ActionStep,
     columns: Vec<Predicate>,
     properties: Filters,
 }
 
-impl ActionMatcher {
-    pub fn new(steps: &[ActionStep], now: Timestamp, zone: &Zone) -> Result<Self> {
-        let steps = steps.iter().map(|step| Step::new(step, now, zone));
-        Ok(Self { steps: steps.collect::<Result<_>>()? })
-    }
-
-    /// The steps and their property filters.
-    pub fn steps(&self) -> impl Iterator<Item = (&ActionStep, &FilterExpr)> {
-        self.steps.iter().map(|step| (&step.source, step.properties.expr()))
+impl ActionExpr {
+    pub fn parse(steps: &[ActionStep], now: Timestamp, zone: &Zone) -> Result<Self> {
+        let parse = |step: &ActionStep| {
+            let filters = match &step.properties {
+                Some(filters) => {
+                    let filters = filters.iter().cloned().map(Json::Object).collect();
+                    read_filters(&Json::Array(filters), now, zone)?
+                }
+                None => FilterExpr::default(),
+            };
+            Ok((step.clone(), filters))
+        };
+        Ok(Self { steps: steps.iter().map(parse).collect::<Result<_>>()? })
     }
 
     /// An action without steps matches no event.
@@ -40,13 +50,16 @@ impl ActionMatcher {
         self.steps.is_empty()
     }
 
-    /// As [`Filters::needs_joins`].
+    /// As [`crate::needs_joins`].
     pub fn needs_joins(&self) -> bool {
-        self.steps.iter().any(|step| step.properties.needs_joins())
+        self.steps.iter().any(|(_, filters)| needs_joins(filters))
     }
+}
 
-    pub fn needs(&self, needs: &mut Needs) {
-        self.steps.iter().for_each(|step| step.properties.needs(needs));
+impl ActionMatcher {
+    pub fn compile(action: &ActionExpr, zone: &Zone) -> Result<Self> {
+        let steps = action.steps.iter().map(|(step, filters)| Step::compile(step, filters, zone));
+        Ok(Self { steps: steps.collect::<Result<_>>()? })
     }
 
     pub fn predicate(&self, view: &ReadView) -> Result<Predicate> {
@@ -65,7 +78,7 @@ fn given(text: &Option<String>) -> Option<&str> {
 }
 
 impl Step {
-    fn new(step: &ActionStep, now: Timestamp, zone: &Zone) -> Result<Self> {
+    fn compile(step: &ActionStep, filters: &FilterExpr, zone: &Zone) -> Result<Self> {
         let mut columns = Vec::new();
         if let Some(event) = given(&step.event) {
             let event = event.to_owned();
@@ -84,14 +97,7 @@ impl Step {
         if let Some(elements) = ElementMatcher::new(step)? {
             columns.push(chain_predicate(move |chain| elements.matches(chain)));
         }
-        let properties = match &step.properties {
-            Some(filters) => {
-                let filters = filters.iter().cloned().map(Json::Object).collect();
-                Filters::read(&Json::Array(filters), now, zone)?
-            }
-            None => Filters::default(),
-        };
-        Ok(Self { source: step.clone(), columns, properties })
+        Ok(Self { columns, properties: Filters::compile(filters, zone)? })
     }
 }
 

@@ -9,14 +9,14 @@ use serde_json::Value as Json;
 use warehouse::{ABSENT, ColumnKey, DenseIdSet, GROUP_TYPES, Predicate, Value};
 
 use crate::matcher::Matcher;
-use crate::read_view::{Needs, ReadView};
+use crate::read_view::ReadView;
 use crate::sessions;
 use crate::{Error, Result};
 
-/// Validated property filters of events, and their compiled tests.
-#[derive(Clone, Debug, Default)]
+/// Property filters of events, compiled.
+#[derive(Clone, Debug)]
 pub struct Filters {
-    expr: FilterExpr,
+    keeps_all: bool,
     compiled: Compiled,
 }
 
@@ -37,12 +37,6 @@ enum Compiled {
     Hogql(String),
 }
 
-impl Default for Compiled {
-    fn default() -> Self {
-        Self::All(Vec::new())
-    }
-}
-
 fn part_of(part: ElementPart, element: &Element) -> Option<&str> {
     match part {
         ElementPart::Text => element.text.as_deref(),
@@ -55,25 +49,41 @@ fn unparsable() -> Error {
     Error::Invalid("Properties are unparsable!".into())
 }
 
-impl Filters {
-    /// Parses a JSON array of filters, which are combined with AND, or one filter group.
-    pub fn parse(text: &str, now: Timestamp, zone: &Zone) -> Result<Self> {
-        let json: Json = serde_json::from_str(text).map_err(|_| unparsable())?;
-        match &json {
-            Json::Array(_) | Json::Object(_) => Self::read(&json, now, zone),
-            _ => Err(unparsable()),
-        }
+/// Parses a JSON array of filters of events, which are combined with AND, or one filter group.
+pub fn parse_filters(text: &str, now: Timestamp, zone: &Zone) -> Result<FilterExpr> {
+    let json: Json = serde_json::from_str(text).map_err(|_| unparsable())?;
+    match &json {
+        Json::Array(_) | Json::Object(_) => read_filters(&json, now, zone),
+        _ => Err(unparsable()),
     }
+}
 
-    /// As [`Filters::parse`]; null matches all events.
+/// As [`parse_filters`]; null matches all events.
+pub fn read_filters(json: &Json, now: Timestamp, zone: &Zone) -> Result<FilterExpr> {
+    Ok(FilterExpr::parse(json, FilteredRows::Events, now, zone)?)
+}
+
+/// Whether evaluation needs persons, groups, sessions, cohorts or HogQL, not only the event.
+pub fn needs_joins(filters: &FilterExpr) -> bool {
+    match filters {
+        FilterExpr::And(all) | FilterExpr::Or(all) => all.iter().any(needs_joins),
+        FilterExpr::Not(part) => needs_joins(part),
+        FilterExpr::Test(field, _) => {
+            !matches!(field, Field::EventProperty(_) | Field::EventColumn(_) | Field::Element(_))
+        }
+        FilterExpr::InCohort(_) | FilterExpr::Hogql(_) => true,
+    }
+}
+
+impl Filters {
+    /// Parses filters and compiles them; null matches all events.
     pub fn read(json: &Json, now: Timestamp, zone: &Zone) -> Result<Self> {
-        Self::compile(FilterExpr::parse(json, FilteredRows::Events, now, zone)?, zone)
+        Self::compile(&read_filters(json, now, zone)?, zone)
     }
 
     /// Compiles an expression over events. Stored dates without an offset are in the zone.
-    pub fn compile(expr: FilterExpr, zone: &Zone) -> Result<Self> {
-        let compiled = Compiled::new(&expr, zone)?;
-        Ok(Self { expr, compiled })
+    pub fn compile(expr: &FilterExpr, zone: &Zone) -> Result<Self> {
+        Ok(Self { keeps_all: expr.keeps_all(), compiled: Compiled::new(expr, zone)? })
     }
 
     /// Validates filters, which does not depend on the time and the zone.
@@ -81,31 +91,9 @@ impl Filters {
         Self::read(json, Timestamp::from_micros(0), &Zone::named("UTC")).map(drop)
     }
 
-    pub fn expr(&self) -> &FilterExpr {
-        &self.expr
-    }
-
-    /// Conjunction.
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            expr: FilterExpr::And(vec![self.expr, other.expr]),
-            compiled: Compiled::All(vec![self.compiled, other.compiled]),
-        }
-    }
-
     /// Compiles to a predicate over events; none if all events match.
     pub fn predicate(&self, view: &ReadView) -> Result<Option<Predicate>> {
-        if self.expr.keeps_all() { Ok(None) } else { lower(&self.compiled, view).map(Some) }
-    }
-
-    /// Adds what the view must load for these filters.
-    pub fn needs(&self, needs: &mut Needs) {
-        self.compiled.needs(needs);
-    }
-
-    /// Whether evaluation needs persons, groups, sessions, cohorts or HogQL, not only the event.
-    pub fn needs_joins(&self) -> bool {
-        self.compiled.needs_joins()
+        if self.keeps_all { Ok(None) } else { lower(&self.compiled, view).map(Some) }
     }
 }
 
@@ -145,35 +133,6 @@ impl Compiled {
             Field::SessionField(name) => Self::Session(name.clone(), matcher),
         })
     }
-
-    fn needs(&self, needs: &mut Needs) {
-        match self {
-            Self::All(all) | Self::Any(all) => all.iter().for_each(|part| part.needs(needs)),
-            Self::Not(part) => part.needs(needs),
-            Self::Group(..) => needs.groups = true,
-            Self::Session(field, _) => drop(needs.sessions.insert(field.clone())),
-            Self::Cohort(id) => drop(needs.cohorts.insert(*id)),
-            // Only the compiler knows what an expression references.
-            Self::Hogql(text) => {
-                (needs.groups, needs.all_cohorts) = (true, true);
-                needs.expressions.insert(text.clone());
-            }
-            Self::Event(..)
-            | Self::Element(..)
-            | Self::Person(..)
-            | Self::PersonId(_)
-            | Self::DistinctIds(_) => {}
-        }
-    }
-
-    fn needs_joins(&self) -> bool {
-        match self {
-            Self::All(all) | Self::Any(all) => all.iter().any(Self::needs_joins),
-            Self::Not(part) => part.needs_joins(),
-            Self::Event(..) | Self::Element(..) => false,
-            _ => true,
-        }
-    }
 }
 
 fn column(name: &str) -> Result<ColumnKey> {
@@ -200,7 +159,7 @@ fn lower(compiled: &Compiled, view: &ReadView) -> Result<Predicate> {
     let all = |parts: &[Compiled]| -> Result<Vec<Predicate>> {
         parts.iter().map(|part| lower(part, view)).collect()
     };
-    let with_cleaning = |matcher: &Matcher| matcher.with_cleaning(&view.path_cleaning);
+    let with_cleaning = |matcher: &Matcher| matcher.with_cleaning(&view.context.path_cleaning);
     Ok(match compiled {
         Compiled::All(parts) => Predicate::All(all(parts)?),
         Compiled::Any(parts) => Predicate::Any(all(parts)?),
@@ -323,9 +282,10 @@ fn accepts(matcher: &Matcher, value: Option<&Json>) -> bool {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Filters> {
+    fn parse(text: &str) -> Result<FilterExpr> {
         let now = Timestamp::parse("2024-03-14T12:00:00Z").unwrap();
-        Filters::parse(text, now, &Zone::named("UTC"))
+        let (utc, parsed) = (Zone::named("UTC"), parse_filters(text, now, &Zone::named("UTC"))?);
+        Filters::compile(&parsed, &utc).map(|_| parsed)
     }
 
     #[test]
@@ -355,9 +315,9 @@ mod tests {
     #[test]
     fn filters_without_a_key_match_all_events() {
         for text in ["[]", "{}", r#"[{"value":1}]"#, r#"[{"key":"a","type":"flag"}]"#] {
-            assert_eq!(parse(text).unwrap().expr(), &FilterExpr::default(), "{text}");
+            assert_eq!(parse(text).unwrap(), FilterExpr::default(), "{text}");
         }
         let person = parse(r#"[{"key":"a","type":"person","value":1}]"#).unwrap();
-        assert!(person.needs_joins());
+        assert!(needs_joins(&person));
     }
 }

@@ -11,7 +11,7 @@ use crate::limits::MemoryReservation;
 use crate::query::calendar::{Buckets, Interval};
 use crate::query::date_range::Period;
 use crate::query::spec::{CompareFilter, Node};
-use crate::scan::context::QueryContext;
+use crate::scan::context::ScanContext;
 use crate::scan::{ActorSource, Rows, Scan};
 use crate::{Error, Result};
 
@@ -92,16 +92,16 @@ impl DataPoint {
     /// The period of the data point: the current one, or the previous one that it is compared with.
     pub(crate) fn period(
         &self,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         interval: Interval,
         compare_filter: &CompareFilter,
     ) -> Result<Period> {
-        let range = &context.base.date_range;
-        let period = context.dates.period(range, interval)?;
+        let range = &context.scope.base.date_range;
+        let period = context.scope.dates.period(range, interval)?;
         if self.compare != Some(Compare::Previous) {
             return Ok(period);
         }
-        let previous = context.dates.previous(&period, range, compare_filter)?;
+        let previous = context.scope.dates.previous(&period, range, compare_filter)?;
         previous.ok_or_else(|| Error::invalid("The query compares no periods."))
     }
 
@@ -129,7 +129,7 @@ impl DataPoint {
     /// The bucket that contains `day`; none for all buckets.
     pub(crate) fn bucket(
         &self,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         day: &Json,
         buckets: &Buckets,
     ) -> Result<Option<usize>> {
@@ -139,7 +139,7 @@ impl DataPoint {
             _ => return Err(Error::invalid("day is a date of the result.")),
         };
         let view = context.view;
-        let at = parse_timestamp(text, view.now, &view.zone);
+        let at = parse_timestamp(text, view.context.now, &view.context.zone);
         let bucket = at.and_then(|at| buckets.of(at.as_micros()));
         match bucket {
             Some(bucket) => Ok(Some(bucket)),

@@ -1,6 +1,7 @@
 //! Behavioral filters of cohorts: finds the persons whose events match.
 
-use facts::{Filters, Needs, ReadView, Zone, parse_timestamp};
+use facts::{Filters, Needs, ReadView, Zone, parse_timestamp, read_filters};
+use model::filter_expr::FilterExpr;
 use model::property::{BehavioralFilter, EventOrAction, Frequency};
 use model::{ActionId, Timestamp};
 use serde_json::Value as Json;
@@ -13,14 +14,16 @@ use crate::scan::sessions;
 use crate::scan::{ActorSource, Rows, Scan};
 use crate::{Error, Result};
 
-/// What a [`ReadView`] must load to evaluate the filter; an error if the filter is invalid.
+/// What must be loaded to evaluate the filter; an error if the filter is invalid.
 pub fn behavioral_needs(
     behaviour: &BehavioralFilter,
     now: Timestamp,
     zone: &Zone,
 ) -> Result<Needs> {
     let mut needs = Needs::default();
-    filters(behaviour, now, zone)?.needs(&mut needs);
+    let filters = filters(behaviour, now, zone)?;
+    Filters::compile(&filters, zone)?;
+    needs.add_filters(&filters);
     timestamp(&behaviour.since, now, zone)?;
     if let Some(until) = &behaviour.until {
         timestamp(until, now, zone)?;
@@ -37,9 +40,9 @@ pub fn matching_persons(
     view: &ReadView,
     limits: &QueryLimits,
 ) -> Result<DenseIdSet> {
-    let (now, zone) = (view.now, &view.zone);
+    let (now, zone) = (view.context.now, &view.context.zone);
     let mut needs = behavioral_needs(behaviour, now, zone)?;
-    view.actions.values().for_each(|action| action.matcher.needs(&mut needs));
+    view.context.actions.values().for_each(|action| needs.add_action(&action.events));
     let sessions = sessions::session_facts(view, limits, &needs.sessions)?;
     let view = &ReadView { sessions, ..view.clone() };
     let from = timestamp(&behaviour.since, now, zone)?.as_micros();
@@ -53,7 +56,8 @@ pub fn matching_persons(
         }
         EventOrAction::Action(id) => EventSelection::all().and(Some(action(*id, view)?)),
     };
-    let selection = selection.and(filters(behaviour, now, zone)?.predicate(view)?);
+    let selection =
+        selection.and(Filters::compile(&filters(behaviour, now, zone)?, zone)?.predicate(view)?);
     let from_then = if behaviour.frequency == Frequency::FirstTime { i64::MIN } else { from };
     let (filter, actors) = (selection.filter(from_then, to.as_micros()), ActorSource::Persons);
     let scan = Scan {
@@ -97,10 +101,10 @@ fn counts(scan: &Scan<'_>) -> Result<Vec<u32>> {
     Ok(all)
 }
 
-fn filters(behaviour: &BehavioralFilter, now: Timestamp, zone: &Zone) -> Result<Filters> {
+fn filters(behaviour: &BehavioralFilter, now: Timestamp, zone: &Zone) -> Result<FilterExpr> {
     let json: Json = serde_json::from_str(&behaviour.filters)
         .map_err(|_| Error::invalid("event_filters is a list of property filters."))?;
-    Ok(Filters::read(&json, now, zone)?)
+    Ok(read_filters(&json, now, zone)?)
 }
 
 fn timestamp(text: &str, now: Timestamp, zone: &Zone) -> Result<Timestamp> {
@@ -110,7 +114,7 @@ fn timestamp(text: &str, now: Timestamp, zone: &Zone) -> Result<Timestamp> {
 
 fn action(id: ActionId, view: &ReadView) -> Result<warehouse::Predicate> {
     match view.actions.get(&id) {
-        Some(action) => Ok(action.matcher.predicate(view)?),
+        Some(action) => Ok(action.predicate(view)?),
         None => {
             Err(Error::Invalid(format!("The filter references action {id}, which is deleted.")))
         }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use facts::{
-    ActionFacts, ActionMatcher, CohortFacts, ConditionCompiler, Needs, PathCleaning, PersonIndex,
-    ReadView, Zone,
+    ActionExpr, ActionMatcher, CohortFacts, ConditionCompiler, NamedAction, Needs, PersonIndex,
+    QueryContext, ReadView, Zone,
 };
 use model::{CohortId, ProjectId, Timestamp};
 use serde_json::{Map, Value as Json, json};
@@ -41,7 +41,7 @@ impl Insight {
 impl StatementQuery {
     /// Validates the query, but not its references.
     pub fn check(&self) -> Result<()> {
-        match self.to_hogql(&empty_view(&self.needs())?) {
+        match self.to_hogql(&empty_context(&self.needs())) {
             Ok(_) | Err(Error::Missing(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -87,25 +87,27 @@ fn empty_schema() -> ::hogql::Project {
     }
 }
 
+fn empty_context(needs: &Needs) -> QueryContext {
+    QueryContext {
+        actions: needs.actions.iter().map(|id| (*id, NamedAction::default())).collect(),
+        cohorts: needs.cohorts.iter().map(|id| (*id, String::new())).collect(),
+        ..QueryContext::new(PROJECT, Zone::named("UTC"), Timestamp::from_micros(0))
+    }
+}
+
 fn empty_view(needs: &Needs) -> Result<ReadView> {
-    let (now, zone) = (Timestamp::from_micros(0), Zone::named("UTC"));
-    let matcher = ActionMatcher::new(&[], now, &zone)?;
-    let action = || ActionFacts { name: String::new(), matcher: matcher.clone() };
-    let actions = needs.actions.iter().map(|id| (*id, action())).collect();
+    let context = empty_context(needs);
+    let matcher = ActionMatcher::compile(&ActionExpr::default(), &context.zone)?;
+    let actions = needs.actions.iter().map(|id| (*id, matcher.clone())).collect();
     let cohorts = needs.cohorts.iter().map(|id| (*id, CohortFacts::default())).collect();
     Ok(ReadView {
-        project: PROJECT,
+        context: Arc::new(context),
         events: Snapshot::empty(PROJECT),
         persons: Arc::new(PersonIndex::new(PROJECT)),
         groups: Arc::default(),
         cohorts: Arc::new(cohorts),
         actions: Arc::new(actions),
         sessions: Arc::default(),
-        zone,
-        now,
-        week_starts_monday: false,
-        test_account_filters: Json::Null,
-        path_cleaning: Arc::new(PathCleaning::default()),
         event_filter: None,
         expressions: Arc::new(LenientCompiler(HogqlCompiler::new(empty_schema()))),
     })

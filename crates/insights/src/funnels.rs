@@ -21,7 +21,7 @@ use crate::query::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides}
 use crate::result::InsightResult;
 use crate::scan::ActorSource;
 use crate::scan::breakdown::{BreakdownPlan, CohortSlice};
-use crate::scan::context::{EventSelection, QueryContext, action_id, node_id};
+use crate::scan::context::{EventSelection, ScanContext, action_id, node_id};
 use crate::scan::expression;
 use crate::{Error, Interval, Result};
 use count::{Attribution, Counter, FunnelDrillDown, FunnelOutput};
@@ -261,7 +261,7 @@ impl FunnelsQuery {
     }
 
     /// The events of each step and exclusion. A deleted action is an error: a funnel cannot skip it.
-    fn selections(&self, context: &QueryContext<'_>) -> Result<Vec<EventSelection>> {
+    fn selections(&self, context: &ScanContext<'_>) -> Result<Vec<EventSelection>> {
         let selection = |node: &&Node| {
             context.selection(node)?.ok_or_else(|| match action_id(node) {
                 Ok(id) => Error::Invalid(format!("There is no action {}.", id.0)),
@@ -285,7 +285,7 @@ impl FunnelsQuery {
         })
     }
 
-    fn actor_source(&self, context: &QueryContext<'_>) -> Result<ActorSource> {
+    fn actor_source(&self, context: &ScanContext<'_>) -> Result<ActorSource> {
         match self.spec.funnels_filter.funnel_aggregate_by_hogql.as_deref() {
             Some(text) if !text.is_empty() => expression::actors(context, text),
             _ => Ok(ActorSource::of(self.base.aggregation_group_type_index)),
@@ -295,7 +295,7 @@ impl FunnelsQuery {
     /// Counts actors; also returns how the result is broken down.
     fn count(
         &self,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         period: &Period,
         rules: &Rules,
         actors: &ActorSource,
@@ -336,11 +336,12 @@ impl FunnelsQuery {
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightResult> {
         let (rules, output) = (self.rules()?, self.output()?);
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
+        let period = context.scope.dates.period(&self.base.date_range, self.spec.interval)?;
         let actors = self.actor_source(&context)?;
         let (counts, plan) = self.count(&context, &period, &rules, &actors, FunnelDrillDown::No)?;
-        let shape = shape::Shape { context: &context, series: &self.spec.series, rules: &rules };
+        let shape =
+            shape::Shape { scope: &context.scope, series: &self.spec.series, rules: &rules };
         let results = match (output, &plan) {
             (FunnelOutput::Times { .. }, _) => shape.times(&counts, self.bins()),
             (FunnelOutput::Trend { .. }, _) => shape.trends(&counts, &period)?,
@@ -351,7 +352,8 @@ impl FunnelsQuery {
         };
         let Period { from, to, .. } = period;
         let interval = self.spec.interval;
-        let mut result = InsightResult::new(results, &context.dates.calendar, from, to, interval)?;
+        let mut result =
+            InsightResult::new(results, &context.scope.dates.calendar, from, to, interval)?;
         result.has_more = counts.has_more.then_some(true);
         Ok(result)
     }

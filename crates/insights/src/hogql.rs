@@ -42,10 +42,11 @@ fn unsupported(what: &str) -> Error {
 }
 
 fn context(view: &ReadView, cancellation: &eval::Cancellation) -> Arc<Context> {
+    let of_query = &view.context;
     Arc::new(Context {
-        zone: view.zone.time_zone().clone(),
-        now: view.now.as_micros(),
-        week_starts_monday: view.week_starts_monday,
+        zone: of_query.zone.time_zone().clone(),
+        now: of_query.now.as_micros(),
+        week_starts_monday: of_query.week_starts_monday,
         cancellation: cancellation.clone(),
     })
 }

@@ -185,9 +185,9 @@ impl Insight {
     fn with_sessions(&self, view: &ReadView, limits: &QueryLimits) -> Result<ReadView> {
         let mut needs = self.needs();
         if self.base().filter_test_accounts {
-            view.test_accounts()?.needs(&mut needs);
+            needs.add_filters(&view.context.test_accounts()?);
         }
-        view.actions.values().for_each(|action| action.matcher.needs(&mut needs));
+        view.context.actions.values().for_each(|action| needs.add_action(&action.events));
         let sessions = scan::sessions::session_facts(view, limits, &needs.sessions)?;
         Ok(ReadView { sessions, ..view.clone() })
     }
@@ -236,7 +236,7 @@ impl Insight {
         self.needs().cohorts.into_iter().map(|id| id.0).collect()
     }
 
-    /// What a [`ReadView`] must load for this query, without the needs of test account filters and of
+    /// What must be loaded for this query, without the needs of test account filters and of
     /// actions' own filters.
     pub fn needs(&self) -> Needs {
         let mut needs = Needs::default();
@@ -255,6 +255,7 @@ impl Insight {
             (needs.groups, needs.all_cohorts) = (true, true);
         }
         needs.actions.extend(self.actions().into_iter().map(ActionId));
+        needs.earliest = true;
         needs
     }
 }

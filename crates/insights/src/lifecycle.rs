@@ -19,7 +19,7 @@ use crate::query::date_range::Period;
 use crate::query::spec::{self, Base, Node, Overrides};
 use crate::result::InsightResult;
 use crate::scan::activity::ActivityBitmap;
-use crate::scan::context::{QueryContext, node_id, node_type};
+use crate::scan::context::{QueryScope, ScanContext, node_id, node_type};
 use crate::scan::{ActorSource, Scan};
 use crate::{Error, Interval, Result};
 
@@ -75,8 +75,8 @@ impl LifecycleQuery {
     ) -> Result<InsightResult> {
         let node = self.node()?;
         let interval = self.spec.interval;
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let period = context.dates.period(&self.base.date_range, interval)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
+        let period = context.scope.dates.period(&self.base.date_range, interval)?;
         let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let mut counts = vec![[0i64; 4]; period.buckets.len()];
         let exists = self.each(&context, node, &period, &actors, |_, bucket, status| {
@@ -85,10 +85,10 @@ impl LifecycleQuery {
             }
         })?;
         let results = match exists {
-            true => self.shape(&context, node, &period.buckets, counts)?,
+            true => self.shape(&context.scope, node, &period.buckets, counts)?,
             false => json!([]),
         };
-        let calendar = &context.dates.calendar;
+        let calendar = &context.scope.dates.calendar;
         InsightResult::new(results, calendar, period.from, period.to, interval)
     }
 
@@ -96,14 +96,14 @@ impl LifecycleQuery {
     /// action.
     fn each(
         &self,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         node: &Node,
         period: &Period,
         actors: &ActorSource,
         each: impl FnMut(u32, usize, Status),
     ) -> Result<bool> {
         let Some(selection) = context.selection(node)? else { return Ok(false) };
-        let (before, buckets) = self.scanned_buckets(context, period)?;
+        let (before, buckets) = self.scanned_buckets(&context.scope, period)?;
         let scan = context.scan(selection.filter(before, period.to));
         let activity = ActivityBitmap::scan(&Scan { actors: Some(actors), ..scan }, &buckets)?;
         let view = context.view;
@@ -113,12 +113,8 @@ impl LifecycleQuery {
 
     /// The buckets of the period and one earlier, which tells returning from resurrecting actors, and
     /// the start of that one.
-    fn scanned_buckets(
-        &self,
-        context: &QueryContext<'_>,
-        period: &Period,
-    ) -> Result<(i64, Buckets)> {
-        let calendar = &context.dates.calendar;
+    fn scanned_buckets(&self, scope: &QueryScope<'_>, period: &Period) -> Result<(i64, Buckets)> {
+        let calendar = &scope.dates.calendar;
         let first = period.buckets.starts.first().copied().unwrap_or(period.from);
         let before = calendar.start(first - 1, self.spec.interval)?;
         Ok((before, calendar.buckets(before, period.to, self.spec.interval)?))
@@ -133,9 +129,9 @@ impl LifecycleQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<CountedEvents> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
-        let (before, buckets) = self.scanned_buckets(&context, &period)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
+        let period = context.scope.dates.period(&self.base.date_range, self.spec.interval)?;
+        let (before, buckets) = self.scanned_buckets(&context.scope, &period)?;
         let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let mut counted = ActivityBitmap::new(buckets.len());
         let node = self.node()?;
@@ -163,7 +159,7 @@ impl LifecycleQuery {
     /// Calls `each` with the actors, buckets and statuses that the data point includes.
     fn each_at(
         &self,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         period: &Period,
         actors: &ActorSource,
         point: &DataPoint,
@@ -187,8 +183,8 @@ impl LifecycleQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<InsightActors> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
+        let period = context.scope.dates.period(&self.base.date_range, self.spec.interval)?;
         let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let mut matching = BTreeSet::new();
         self.each_at(&context, &period, &actors, point, |actor, _, _| {
@@ -210,12 +206,12 @@ impl LifecycleQuery {
 
     fn shape(
         &self,
-        context: &QueryContext<'_>,
+        scope: &QueryScope<'_>,
         node: &Node,
         buckets: &Buckets,
         counts: Vec<[i64; 4]>,
     ) -> Result<Json> {
-        let calendar = &context.dates.calendar;
+        let calendar = &scope.dates.calendar;
         let starts = &buckets.starts;
         let days: Vec<String> = starts
             .iter()
@@ -225,7 +221,7 @@ impl LifecycleQuery {
             .iter()
             .map(|start| calendar.label(*start, buckets.interval))
             .collect::<Result<_>>()?;
-        let name = context.name(node);
+        let name = scope.name(node);
         let item = |(status, word): &(Status, &str)| {
             let data: Vec<i64> = counts.iter().map(|counts| counts[*status as usize]).collect();
             json!({

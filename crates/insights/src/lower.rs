@@ -14,36 +14,32 @@ pub(crate) mod intervals;
 pub(crate) mod rows;
 pub(crate) mod selection;
 
-use std::sync::Arc;
-
-use facts::ReadView;
+use facts::QueryContext;
 use hogql::ast::{Body, Expr, Query, With, WithValue};
 use hogql::build::{int, name};
 use hogql::template::{self, Parts};
 use serde_json::Value as Json;
 
-use crate::limits::QueryLimits;
 use crate::result::InsightResult;
 use crate::{Error, Insight, Result};
 
 impl Insight {
     /// The statement that computes this insight, without a limit on its rows.
-    pub fn to_hogql(&self, view: &ReadView) -> Result<Query> {
-        let limits = no_scan();
+    pub fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
         match self {
-            Self::Trends(query) => query.to_hogql(view, &limits),
-            Self::Funnels(query) => query.to_hogql(view, &limits),
-            Self::Retention(query) => query.to_hogql(view, &limits),
-            Self::Lifecycle(query) => query.to_hogql(view, &limits),
-            Self::Stickiness(query) => query.to_hogql(view, &limits),
-            Self::Paths(query) => query.to_hogql(view, &limits),
+            Self::Trends(query) => query.to_hogql(context),
+            Self::Funnels(query) => query.to_hogql(context),
+            Self::Retention(query) => query.to_hogql(context),
+            Self::Lifecycle(query) => query.to_hogql(context),
+            Self::Stickiness(query) => query.to_hogql(context),
+            Self::Paths(query) => query.to_hogql(context),
         }
     }
 
     /// The statement as text that a `HogQLQuery` can run: with the largest limit, since a statement
     /// without one returns few rows.
-    pub fn hogql_text(&self, view: &ReadView) -> Result<String> {
-        let mut query = self.to_hogql(view)?;
+    pub fn hogql_text(&self, context: &QueryContext) -> Result<String> {
+        let mut query = self.to_hogql(context)?;
         if query.with.len() > hogql::limits::WITH_MAX {
             return Err(Error::invalid("The statement has too many common table expressions."));
         }
@@ -59,23 +55,21 @@ impl Insight {
         }
     }
 
-    /// The result, from the rows of [`Insight::to_hogql`] on the same view.
-    pub fn result_of_rows(&self, view: &ReadView, rows: &[Vec<Json>]) -> Result<InsightResult> {
-        let limits = no_scan();
+    /// The result, from the rows of [`Insight::to_hogql`] in the same context.
+    pub fn result_of_rows(
+        &self,
+        context: &QueryContext,
+        rows: &[Vec<Json>],
+    ) -> Result<InsightResult> {
         match self {
-            Self::Trends(query) => query.result_of_rows(view, &limits, rows),
-            Self::Funnels(query) => query.result_of_rows(view, &limits, rows),
-            Self::Retention(query) => query.result_of_rows(view, &limits, rows),
-            Self::Lifecycle(query) => query.result_of_rows(view, &limits, rows),
-            Self::Stickiness(query) => query.result_of_rows(view, &limits, rows),
-            Self::Paths(query) => query.result_of_rows(view, &limits, rows),
+            Self::Trends(query) => query.result_of_rows(context, rows),
+            Self::Funnels(query) => query.result_of_rows(context, rows),
+            Self::Retention(query) => query.result_of_rows(context, rows),
+            Self::Lifecycle(query) => query.result_of_rows(context, rows),
+            Self::Stickiness(query) => query.result_of_rows(context, rows),
+            Self::Paths(query) => query.result_of_rows(context, rows),
         }
     }
-}
-
-/// Lowering scans nothing, so that no limit applies.
-fn no_scan() -> QueryLimits {
-    QueryLimits::new(None, Arc::default(), 0)
 }
 
 pub(crate) fn unsupported(what: &str) -> Error {

@@ -20,7 +20,7 @@ use crate::query::date_range::Period;
 use crate::query::spec::{self, Base, Node, Overrides};
 use crate::result::InsightResult;
 use crate::scan::actor_events::{ActorEvent, ActorEvents};
-use crate::scan::context::{EventSelection, QueryContext, json_number};
+use crate::scan::context::{EventSelection, ScanContext, json_number};
 use crate::scan::expression;
 use crate::scan::{ActorSource, Rows, Scan};
 use crate::{Error, Interval, Result};
@@ -136,7 +136,7 @@ impl PathsQuery {
     }
 
     /// Events that can be items of a path.
-    fn selection(&self, context: &QueryContext<'_>) -> EventSelection {
+    fn selection(&self, context: &ScanContext<'_>) -> EventSelection {
         let types = &self.spec.paths_filter.include_event_types;
         let everything = context.all_events();
         if types.is_empty() || types.contains(&EventType::Hogql) {
@@ -154,7 +154,7 @@ impl PathsQuery {
         })))
     }
 
-    fn items(&self, context: &QueryContext<'_>) -> Result<PathItems> {
+    fn items(&self, context: &ScanContext<'_>) -> Result<PathItems> {
         let filter = &self.spec.paths_filter;
         let expression = match filter.include_event_types.contains(&EventType::Hogql) {
             false => None,
@@ -184,7 +184,7 @@ impl PathsQuery {
     /// of paths.
     fn fold_actors<S: Send>(
         &self,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         period: &Period,
         items: &PathItems,
         actors: &ActorSource,
@@ -224,9 +224,9 @@ impl PathsQuery {
             return Err(Error::invalid("Paths of funnels are not supported."));
         }
         let edges_max = Self::bounded(filter.edge_limit, EDGES, EDGES_MAX, "edgeLimit")?;
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
         let items = self.items(&context)?;
-        let period = context.dates.period(&self.base.date_range, Interval::Day)?;
+        let period = context.scope.dates.period(&self.base.date_range, Interval::Day)?;
         let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let new = || (HashMap::<Edge, Weight>::new(), limits.reserve());
         let each = |(edges, reservation): &mut (_, MemoryReservation<'_>),
@@ -248,7 +248,7 @@ impl PathsQuery {
             total.millis += weight.millis;
         }
         let results = self.shape(edges, &items, edges_max);
-        let calendar = &context.dates.calendar;
+        let calendar = &context.scope.dates.calendar;
         InsightResult::new(results, calendar, period.from, period.to, Interval::Day)
     }
 

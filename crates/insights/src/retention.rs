@@ -19,7 +19,7 @@ use crate::query::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides}
 use crate::result::InsightResult;
 use crate::scan::ActorSource;
 use crate::scan::breakdown::{BreakdownPlan, BreakdownSegment, ValueSet};
-use crate::scan::context::QueryContext;
+use crate::scan::context::{QueryScope, ScanContext};
 use crate::{Error, Interval, Result};
 use count::{Counter, ReturnRule, StartRule, TableCell};
 
@@ -173,9 +173,9 @@ impl RetentionQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<InsightActors> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
         let intervals = self.intervals()?;
-        let rows = self.rows(&context, intervals)?;
+        let rows = self.rows(&context.scope, intervals)?;
         let actors = Arc::new(ActorSource::of(self.base.aggregation_group_type_index));
         let mut counter = self.counter(&context, &rows, intervals, &actors)?;
         match self.cell(&mut counter, point)? {
@@ -193,9 +193,9 @@ impl RetentionQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<CountedEvents> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
         let intervals = self.intervals()?;
-        let rows = self.rows(&context, intervals)?;
+        let rows = self.rows(&context.scope, intervals)?;
         let actors = Arc::new(ActorSource::of(self.base.aggregation_group_type_index));
         let mut counter = self.counter(&context, &rows, intervals, &actors)?;
         match self.cell(&mut counter, point)? {
@@ -243,7 +243,7 @@ impl RetentionQuery {
 
     fn counter<'a>(
         &'a self,
-        context: &'a QueryContext<'a>,
+        context: &'a ScanContext<'a>,
         rows: &'a Buckets,
         intervals: usize,
         actors: &'a Arc<ActorSource>,
@@ -280,18 +280,18 @@ impl RetentionQuery {
     }
 
     /// The intervals in which actors start, one row each.
-    fn rows(&self, context: &QueryContext<'_>, intervals: usize) -> Result<Buckets> {
-        let calendar = &context.dates.calendar;
+    fn rows(&self, scope: &QueryScope<'_>, intervals: usize) -> Result<Buckets> {
+        let calendar = &scope.dates.calendar;
         let interval = self.spec.retention_filter.period.interval();
         let range = &self.base.date_range;
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let to = match given(&range.date_to) {
-            Some(text) => context.dates.timestamp(&text),
-            None => context.dates.now.as_micros(),
+            Some(text) => scope.dates.timestamp(&text),
+            None => scope.dates.now.as_micros(),
         };
         let end = calendar.end(to, interval)?;
         let from = match given(&range.date_from) {
-            Some(_) => context.dates.period(range, interval)?.from,
+            Some(_) => scope.dates.period(range, interval)?.from,
             None => {
                 let last = calendar.start(to, interval)?;
                 calendar.plus(last, interval, 1 - intervals as i64)?
@@ -307,9 +307,9 @@ impl RetentionQuery {
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightResult> {
         let intervals = self.intervals()?;
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let calendar = &context.dates.calendar;
-        let rows = self.rows(&context, intervals)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
+        let calendar = &context.scope.dates.calendar;
+        let rows = self.rows(&context.scope, intervals)?;
         let actors = Arc::new(ActorSource::of(self.base.aggregation_group_type_index));
         let mut counter = self.counter(&context, &rows, intervals, &actors)?;
         let mut segments = Vec::new();

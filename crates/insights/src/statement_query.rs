@@ -1,6 +1,6 @@
 //! Queries that one HogQL statement computes: they have no operators of their own.
 
-use facts::{Needs, ReadView};
+use facts::{Needs, QueryContext};
 use hogql::ast::Query;
 use model::ActionId;
 use serde_json::{Map, Value as Json};
@@ -85,7 +85,7 @@ impl StatementQuery {
         }
     }
 
-    /// What a [`ReadView`] must load.
+    /// What must be loaded.
     pub fn needs(&self) -> Needs {
         match self {
             Self::Web(query) => query.needs(),
@@ -95,19 +95,23 @@ impl StatementQuery {
     }
 
     /// The statement that computes the result.
-    pub fn to_hogql(&self, view: &ReadView) -> Result<Query> {
+    pub fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
         match self {
-            Self::Web(query) => query.to_hogql(view),
-            Self::Correlation(query) => query.to_hogql(view),
-            Self::Timeline(query) => query.to_hogql(view),
+            Self::Web(query) => query.to_hogql(context),
+            Self::Correlation(query) => query.to_hogql(context),
+            Self::Timeline(query) => query.to_hogql(context),
         }
     }
 
-    /// The result, from the rows of [`Self::to_hogql`] on the same view.
-    pub fn result_of_rows(&self, view: &ReadView, rows: Vec<Vec<Json>>) -> Result<StatementResult> {
+    /// The result, from the rows of [`Self::to_hogql`] in the same context.
+    pub fn result_of_rows(
+        &self,
+        context: &QueryContext,
+        rows: Vec<Vec<Json>>,
+    ) -> Result<StatementResult> {
         match self {
-            Self::Web(query) => query.result_of_rows(view, rows),
-            Self::Correlation(query) => query.result_of_rows(view, &rows),
+            Self::Web(query) => query.result_of_rows(context, rows),
+            Self::Correlation(query) => query.result_of_rows(context, &rows),
             Self::Timeline(_) => crate::timeline::result_of_rows(rows),
         }
     }

@@ -17,7 +17,7 @@ use crate::query::date_range::Period;
 use crate::query::spec::{self, Base, CompareFilter, Math, Node, Overrides};
 use crate::result::InsightResult;
 use crate::scan::activity::ActivityBitmap;
-use crate::scan::context::{QueryContext, node_id, node_type};
+use crate::scan::context::{QueryScope, ScanContext, node_id, node_type};
 use crate::scan::expression;
 use crate::scan::{ActorSource, Scan};
 use crate::{Error, Interval, Result};
@@ -115,11 +115,11 @@ impl StickinessQuery {
         limits: &QueryLimits,
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightResult> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
         let interval = self.spec.interval;
         let range = &self.base.date_range;
-        let period = context.dates.period(range, interval)?;
-        let previous = context.dates.previous(&period, range, &self.spec.compare_filter)?;
+        let period = context.scope.dates.period(range, interval)?;
+        let previous = context.scope.dates.previous(&period, range, &self.spec.compare_filter)?;
         let mut items = Vec::new();
         let current = previous.as_ref().map(|_| "current");
         for (period, compared) in [(Some(&period), current), (previous.as_ref(), Some("previous"))]
@@ -127,7 +127,7 @@ impl StickinessQuery {
             let Some(period) = period else { continue };
             for (order, node) in self.spec.series.iter().enumerate() {
                 let Some(counts) = self.count(&context, node, period)? else { continue };
-                let mut item = self.item(&context, node, order, &counts);
+                let mut item = self.item(&context.scope, node, order, &counts);
                 if let Some(compared) = compared {
                     item["compare"] = json!(true);
                     item["compare_label"] = json!(compared);
@@ -136,10 +136,10 @@ impl StickinessQuery {
             }
         }
         let results = Json::Array(items);
-        InsightResult::new(results, &context.dates.calendar, period.from, period.to, interval)
+        InsightResult::new(results, &context.scope.dates.calendar, period.from, period.to, interval)
     }
 
-    fn actor_source(&self, context: &QueryContext<'_>, node: &Node) -> Result<ActorSource> {
+    fn actor_source(&self, context: &ScanContext<'_>, node: &Node) -> Result<ActorSource> {
         Ok(match node.math {
             Math::UniqueGroup => ActorSource::groups(node.math_group_type_index.unwrap_or(0)),
             Math::Hogql => {
@@ -153,7 +153,7 @@ impl StickinessQuery {
     /// deleted action.
     fn count(
         &self,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         node: &Node,
         period: &Period,
     ) -> Result<Option<Vec<u64>>> {
@@ -173,7 +173,7 @@ impl StickinessQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<InsightActors> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
         let node = point.node(&self.spec.series)?;
         let period = point.period(&context, self.spec.interval, &self.spec.compare_filter)?;
         let actors = self.actor_source(&context, node)?;
@@ -198,7 +198,7 @@ impl StickinessQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<CountedEvents> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
         let node = point.node(&self.spec.series)?;
         let period = point.period(&context, self.spec.interval, &self.spec.compare_filter)?;
         let actors = self.actor_source(&context, node)?;
@@ -239,7 +239,7 @@ impl StickinessQuery {
     /// Active buckets per actor; none if the series is a deleted action.
     fn activity(
         &self,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         node: &Node,
         period: &Period,
         actors: &ActorSource,
@@ -258,7 +258,7 @@ impl StickinessQuery {
         .map(Some)
     }
 
-    fn item(&self, context: &QueryContext<'_>, node: &Node, order: usize, counts: &[u64]) -> Json {
+    fn item(&self, scope: &QueryScope<'_>, node: &Node, order: usize, counts: &[u64]) -> Json {
         let cumulative = self.spec.stickiness_filter.computed_as == ComputedAs::Cumulative;
         let mut data = counts.to_vec();
         if cumulative {
@@ -271,7 +271,7 @@ impl StickinessQuery {
             format!("{count} {unit}{plural}{more}")
         };
         let labels: Vec<String> = (1..=data.len()).map(label).collect();
-        let name = context.name(node);
+        let name = scope.name(node);
         json!({
             "count": counts.iter().sum::<u64>(),
             "data": data,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use facts::{ReadView, parse_elements, parse_timestamp};
+use facts::{QueryContext, parse_elements, parse_timestamp};
 use hogql::ast::{BinaryOp, Query};
 use hogql::build::{binary, boolean, call, field, int, literal, timestamp};
 use model::Timestamp;
@@ -42,15 +42,15 @@ impl TimelineQuery {
         query.map_err(|why| Error::Parse(why.dotted_message()))
     }
 
-    pub(crate) fn to_hogql(&self, view: &ReadView) -> Result<Query> {
+    pub(crate) fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
         let at = |text: &str| {
-            let at = parse_timestamp(text, view.now, &view.zone);
+            let at = parse_timestamp(text, context.now, &context.zone);
             at.ok_or_else(|| Error::Invalid(format!("'{text}' is not a time.")))
         };
         let after = at(self.after.as_deref().unwrap_or("-24h"))?;
         let before = match self.before.as_deref() {
             // PostHog's default.
-            None | Some("+5s") => view.now.plus_seconds(AHEAD_SECONDS),
+            None | Some("+5s") => context.now.plus_seconds(AHEAD_SECONDS),
             Some(text) => at(text)?,
         };
         let compare =

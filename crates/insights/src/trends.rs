@@ -22,7 +22,7 @@ use crate::limits::QueryLimits;
 use crate::query::date_range::Period;
 use crate::query::spec::{self, Base, BreakdownFilter, CompareFilter, Math, Node, Overrides};
 use crate::result::InsightResult;
-use crate::scan::context::QueryContext;
+use crate::scan::context::ScanContext;
 use crate::{Error, Interval, Result};
 use formula::Formula;
 use series::SeriesQuery;
@@ -207,7 +207,7 @@ impl TrendsQuery {
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightResult> {
         let formulas = self.formulas()?;
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
         if self.spec.trends_filter.display == Display::BoxPlot {
             return self.box_plot(&context);
         }
@@ -215,8 +215,8 @@ impl TrendsQuery {
         let breakdown = self.breakdown_filter();
         let display_mode = trends_filter.display.display_mode();
         let range = &self.base.date_range;
-        let period = context.dates.period(range, *interval)?;
-        let previous = context.dates.previous(&period, range, compare_filter)?;
+        let period = context.scope.dates.period(range, *interval)?;
+        let previous = context.scope.dates.previous(&period, range, compare_filter)?;
         let sides = match &previous {
             None => vec![(ComparedPeriod::Single, &period)],
             Some(previous) => {
@@ -238,14 +238,15 @@ impl TrendsQuery {
             }
         }
         let more = computed.iter().any(|computed| computed.lines.has_more);
-        let shape = shape::Shape { context: &context, display_mode, several: series.len() > 1 };
+        let shape = shape::Shape { scope: &context.scope, display_mode, several: series.len() > 1 };
         let results = if formulas.is_empty() {
             shape.series(&computed)?
         } else {
             shape.formulas(&computed, &formulas, series.len())?
         };
         let (from, to) = (period.from, period.to);
-        let mut result = InsightResult::new(results, &context.dates.calendar, from, to, *interval)?;
+        let mut result =
+            InsightResult::new(results, &context.scope.dates.calendar, from, to, *interval)?;
         result.has_more = Some(more);
         Ok(result)
     }

@@ -12,9 +12,7 @@ mod periods;
 mod stats_table;
 mod vitals_paths;
 
-use std::sync::Arc;
-
-use facts::{Needs, ReadView};
+use facts::{Needs, QueryContext};
 use hogql::ast::{Expr, Query};
 use hogql::build::{any, binary, call, field, is_null, literal};
 use model::ActionId;
@@ -23,7 +21,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
-use crate::limits::QueryLimits;
 use crate::lower::selection::{Lowering, both};
 use crate::query::spec::{Base, CompareFilter, Node, NodeKind, Overrides, read};
 use crate::statement_query::StatementResult;
@@ -223,14 +220,14 @@ impl WebQuery {
         goals.into_iter().chain(goal).collect()
     }
 
-    /// What a [`ReadView`] must load.
+    /// What must be loaded.
     pub fn needs(&self) -> Needs {
         let mut needs = Needs::default();
         collect_filter_needs(&self.base.properties, &mut needs);
         needs.actions.extend(self.actions());
         // Session fields are columns of the statement.
         needs.sessions.clear();
-        needs.groups = true;
+        (needs.groups, needs.earliest) = (true, true);
         needs
     }
 
@@ -245,9 +242,8 @@ impl WebQuery {
     }
 
     /// The statement that computes the result.
-    pub fn to_hogql(&self, view: &ReadView) -> Result<Query> {
-        let limits = QueryLimits::new(None, Arc::default(), 0);
-        let table = Table::new(self, view, &limits)?;
+    pub fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
+        let table = Table::new(self, context)?;
         match &self.kind {
             WebKind::Overview => table.overview(),
             WebKind::StatsTable(spec) => table.stats_table(spec),
@@ -258,10 +254,13 @@ impl WebQuery {
         }
     }
 
-    /// The result, from the rows of [`Self::to_hogql`] on the same view.
-    pub fn result_of_rows(&self, view: &ReadView, rows: Vec<Vec<Json>>) -> Result<StatementResult> {
-        let limits = QueryLimits::new(None, Arc::default(), 0);
-        let table = Table::new(self, view, &limits)?;
+    /// The result, from the rows of [`Self::to_hogql`] in the same context.
+    pub fn result_of_rows(
+        &self,
+        context: &QueryContext,
+        rows: Vec<Vec<Json>>,
+    ) -> Result<StatementResult> {
+        let table = Table::new(self, context)?;
         let mut result = StatementResult::new(Json::Null);
         result.resolved = Some(table.periods.resolved()?);
         result.more.insert("samplingRate".into(), json!({ "numerator": 1, "denominator": 1 }));
@@ -277,7 +276,7 @@ impl WebQuery {
     }
 }
 
-/// A query on one read view, while its statement is built.
+/// A query while its statement is built.
 struct Table<'a> {
     web: &'a WebBase,
     lowering: Lowering<'a>,
@@ -285,9 +284,9 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn new(query: &'a WebQuery, view: &'a ReadView, limits: &'a QueryLimits) -> Result<Self> {
-        let lowering = Lowering::new(view, limits, &query.base)?;
-        let periods = Periods::new(view, &query.base.date_range, &query.web.compare_filter)?;
+    fn new(query: &'a WebQuery, context: &'a QueryContext) -> Result<Self> {
+        let lowering = Lowering::new(context, &query.base)?;
+        let periods = Periods::new(context, &query.base.date_range, &query.web.compare_filter)?;
         Ok(Self { web: &query.web, lowering, periods })
     }
 

@@ -2,9 +2,8 @@
 //! insight.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use facts::{CohortFacts, Cohorts, GroupFacts, Groups, ReadView};
+use facts::QueryContext;
 use hogql::ast::{BinaryOp, Body, Column, Expr, ExprKind, From, Literal, Order, Query, Select};
 use hogql::ast::{LogicOp, Name, Source as Table, SourceKind};
 use hogql::plan::Plan;
@@ -23,6 +22,7 @@ use crate::drill_down::DrillDown;
 use crate::events_query::{aliased, object, read_order, strip_comment};
 use crate::hogql_query::HogqlQuery;
 use crate::parse::{Overrides, read_strictly, strict_part};
+use crate::store::View;
 use crate::{Error, Result};
 
 const LIMIT_DEFAULT: u64 = 100;
@@ -80,7 +80,7 @@ enum Shape {
 pub(crate) struct ActorsPlan {
     pub plan: Plan,
     /// The view that the plan runs on.
-    pub view: Arc<ReadView>,
+    pub view: View,
     pub columns: Vec<String>,
     pub limit: u64,
     pub offset: u64,
@@ -159,7 +159,7 @@ impl ActorsQuery {
         &self,
         overrides: &Overrides,
         project: Project,
-        view: &Arc<ReadView>,
+        view: &View,
         drill_down: Option<InsightActors>,
     ) -> Result<ActorsPlan> {
         let group = drill_down.as_ref().and_then(|drill_down| drill_down.group);
@@ -169,7 +169,7 @@ impl ActorsQuery {
         let is_drill_down = drill_down.is_some();
         if let Some(mut drill_down) = drill_down {
             let all = drill_down.actors.len();
-            drill_down.actors.retain(|actor| is_stored(&view, group, actor));
+            view.retain_stored(&mut drill_down);
             missing = Some(all - drill_down.actors.len());
             if let Some(descending) = by_events {
                 let events = |actor: &Actor| actor.events;
@@ -179,8 +179,8 @@ impl ActorsQuery {
                 }
                 drill_down.actors.truncate(hogql::limits::ROWS_MAX as usize);
             }
-            view = Arc::new(restrict_to_actors(&view, &drill_down));
-            actors = by_id(&view, drill_down);
+            view = view.restrict_to_actors(DRILL_DOWN, &drill_down);
+            actors = view.actors_by_id(drill_down);
             project.cohorts.insert(DRILL_DOWN, String::new());
         }
         let mut shapes = Vec::new();
@@ -200,10 +200,10 @@ impl ActorsQuery {
         exprs.push(call("toString", vec![id(group)]));
         let limit = self.fields.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, hogql::limits::ROWS_MAX);
         let offset = self.fields.offset.unwrap_or(0);
-        let mut conditions = self.conditions(overrides, &view, group, is_drill_down)?;
+        let mut conditions = self.conditions(overrides, view.context(), group, is_drill_down)?;
         let mut filters = None;
         if let Some(statement) = &self.statement {
-            let (source, around) = statement.filled(overrides, &view)?;
+            let (source, around) = statement.filled(overrides, view.context())?;
             filters = around;
             conditions.push(named_by(source, &project, filters.as_ref())?);
         }
@@ -252,12 +252,12 @@ impl ActorsQuery {
     fn conditions(
         &self,
         overrides: &Overrides,
-        view: &ReadView,
+        context: &QueryContext,
         group: Option<usize>,
         is_drill_down: bool,
     ) -> Result<Vec<Expr>> {
         let rows = if group.is_some() { Rows::Groups } else { Rows::Persons };
-        let filters = Conditions::new(view, rows);
+        let filters = Conditions::new(context, rows);
         let mut parts = Vec::new();
         for properties in [&self.fields.properties, &self.fields.fixed_properties] {
             parts.extend(filters.read(properties)?);
@@ -412,47 +412,6 @@ fn search(text: &str, group: Option<usize>) -> Expr {
         ],
     };
     logic(LogicOp::Or, tests)
-}
-
-/// The view in which the statement can tell the actors of the data point from all others: persons as a
-/// cohort of their own, groups by removing all others.
-fn restrict_to_actors(view: &ReadView, drill_down: &InsightActors) -> ReadView {
-    let mut restricted = view.clone();
-    match drill_down.group {
-        None => {
-            let members = drill_down.actors.iter().map(|actor| actor.actor_no).collect();
-            let facts = CohortFacts { members, ..CohortFacts::default() };
-            let stored = view.cohorts.iter().map(|(id, facts)| (id, facts.clone()));
-            restricted.cohorts = Arc::new(stored.chain([(DRILL_DOWN, facts)]).collect::<Cohorts>());
-        }
-        Some(index) => {
-            let mut groups = Groups::default();
-            for actor in &drill_down.actors {
-                if let Some(group) = view.groups.get(index, &actor.key) {
-                    let (created_at, properties) = (group.created_at(), group.properties());
-                    groups.set(index, &actor.key, &GroupFacts { created_at, properties });
-                }
-            }
-            restricted.groups = Arc::new(groups);
-        }
-    }
-    restricted
-}
-
-/// Whether the actor is a stored person or group; some only have events.
-fn is_stored(view: &ReadView, group: Option<usize>, actor: &Actor) -> bool {
-    match group {
-        None => view.persons.person(actor.actor_no).is_some(),
-        Some(index) => view.groups.get(index, &actor.key).is_some(),
-    }
-}
-
-fn by_id(view: &ReadView, drill_down: InsightActors) -> HashMap<String, Actor> {
-    let id = |actor: &Actor| match drill_down.group {
-        None => view.persons.uuid(actor.actor_no).to_string(),
-        Some(_) => actor.key.clone(),
-    };
-    drill_down.actors.into_iter().map(|actor| (id(&actor), actor)).collect()
 }
 
 impl ActorsPlan {

@@ -1,7 +1,7 @@
 //! Prints property filters ([`FilterExpr`]) as HogQL, for `{filters}` and for events and actors
 //! queries.
 
-use facts::ReadView;
+use facts::QueryContext;
 use hogql::ast::{BinaryOp, Expr};
 pub(crate) use hogql::build::{all, binary, call, field, in_cohort, literal, logic, timestamp};
 use hogql::filter::FilterPrinter;
@@ -20,9 +20,9 @@ pub(crate) struct Conditions<'a> {
 }
 
 impl<'a> Conditions<'a> {
-    pub fn new(view: &'a ReadView, rows: Rows) -> Self {
-        let path_cleaning = view.path_cleaning.replacements();
-        Self { rows, now: view.now, zone: &view.zone, path_cleaning: path_cleaning.collect() }
+    pub fn new(context: &'a QueryContext, rows: Rows) -> Self {
+        let path_cleaning = context.path_cleaning.replacements();
+        Self { rows, now: context.now, zone: &context.zone, path_cleaning: path_cleaning.collect() }
     }
 }
 

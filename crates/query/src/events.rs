@@ -6,12 +6,13 @@ mod values;
 use std::collections::HashMap;
 
 use catalog::{Catalog, ProjectRow};
-use facts::{ActionMatcher, Filters, Needs};
+use facts::{ActionExpr, Needs, needs_joins};
+use model::filter_expr::FilterExpr;
 use model::person::{Person, PersonNo};
 use model::{Clock, ProjectId, Timestamp};
 use uuid::Uuid;
 pub use warehouse::{Cursor, Order};
-use warehouse::{DenseIdSet, EventRow, Filter, Predicate, Warehouse};
+use warehouse::{DenseIdSet, EventRow, NewRow};
 
 use crate::Result;
 use crate::event_json::Event;
@@ -23,6 +24,7 @@ use crate::pulse::{PulseSubscription, Pulses};
 use crate::read_views::ReadViews;
 use crate::referenced_names::ReferencedNames;
 use crate::runner::{Limits, QueryRunner};
+use crate::store::{EventConditions, Store, View};
 pub use list::EventBatches;
 use list::OpenLists;
 pub use values::{ValuesKey, ValuesRequest};
@@ -36,7 +38,7 @@ pub const fn offset_max() -> usize {
 #[derive(Clone)]
 pub struct Events {
     catalog: Catalog,
-    warehouse: Warehouse,
+    store: Store,
     reads: ReadPermits,
     clock: Clock,
     live: Live,
@@ -56,8 +58,8 @@ pub struct EventFilter {
     pub after: Option<Timestamp>,
     /// Exclusive upper bound.
     pub before: Option<Timestamp>,
-    pub properties: Filters,
-    pub action: Option<ActionMatcher>,
+    pub properties: FilterExpr,
+    pub action: Option<ActionExpr>,
 }
 
 /// Which page of the list.
@@ -79,23 +81,18 @@ pub enum PersonDetails {
 
 impl Events {
     /// Without `people`, identities are read from the catalog after every start.
-    pub fn new(
-        catalog: Catalog,
-        warehouse: Warehouse,
-        clock: Clock,
-        people: Option<People>,
-    ) -> Self {
+    pub fn new(catalog: Catalog, store: Store, clock: Clock, people: Option<People>) -> Self {
         let (live, pulses) = (Live::new(), Pulses::new());
         let (live_publisher, pulse_publisher) = (live.clone(), pulses.clone());
-        warehouse.on_append(move |rows| {
+        store.sink().on_append(Box::new(move |rows: &[&NewRow<'_>]| {
             live_publisher.publish(rows);
             pulse_publisher.publish(rows);
-        });
+        }));
         let pulse_publisher = pulses.clone();
         catalog.projects().on_change(move |project| pulse_publisher.publish_change(project));
-        let read_views = ReadViews::new(catalog.clone(), warehouse.clone(), people);
+        let read_views = ReadViews::new(catalog.clone(), store.clone(), people);
         let (reads, lists) = (ReadPermits::new(), OpenLists::new());
-        Self { catalog, warehouse, reads, clock, live, pulses, read_views, lists }
+        Self { catalog, store, reads, clock, live, pulses, read_views, lists }
     }
 
     /// Keeps the persons on disk current until it is cancelled.
@@ -115,7 +112,7 @@ impl Events {
 
     /// The first journal position whose events queries do not see yet.
     pub fn applied_position(&self) -> u64 {
-        self.warehouse.applied_position()
+        self.store.sink().applied_position()
     }
 
     /// Subscribes to events that are ingested from now on.
@@ -149,14 +146,17 @@ impl Events {
         uuid: Uuid,
         details: PersonDetails,
     ) -> Result<Option<Event>> {
-        let warehouse = self.warehouse.clone();
-        let read = move || Ok(warehouse.snapshot(project).get(uuid)?);
-        let row = self.reads.run(read).await?;
+        let store = self.store.clone();
+        let row = self.reads.run(move || store.get(project, uuid)).await?;
         Ok(self.with_persons(project, row.into_iter().collect(), details).await?.pop())
     }
 
-    /// The warehouse filter; none when no event can match.
-    async fn filter(&self, project: &ProjectRow, filter: &EventFilter) -> Result<Option<Filter>> {
+    /// The conditions, with persons and distinct ids looked up; none when no event can match.
+    async fn conditions(
+        &self,
+        project: &ProjectRow,
+        filter: &EventFilter,
+    ) -> Result<Option<EventConditions>> {
         let mut distinct_nos: Option<DenseIdSet> = None;
         if let Some(text) = &filter.distinct_id {
             let ids = self.catalog.persons().distinct_ids(project.id, &[text]).await?;
@@ -172,45 +172,30 @@ impl Events {
         if distinct_nos.as_ref().is_some_and(DenseIdSet::is_empty) {
             return Ok(None);
         }
-        if filter.action.as_ref().is_some_and(ActionMatcher::is_empty) {
+        if filter.action.as_ref().is_some_and(ActionExpr::is_empty) {
             return Ok(None);
         }
-        let predicate = self.predicate(project, filter).await?;
-        Ok(Some(Filter {
+        Ok(Some(EventConditions {
             events: filter.event.clone().map(|event| [event].into()),
             distinct_nos,
             after: filter.after,
             before: filter.before,
-            predicate,
+            filters: filter.properties.clone(),
+            action: filter.action.clone(),
         }))
     }
 
-    async fn predicate(
-        &self,
-        project: &ProjectRow,
-        filter: &EventFilter,
-    ) -> Result<Option<Predicate>> {
-        let EventFilter { properties, action, .. } = filter;
-        let reads_persons =
-            properties.needs_joins() || action.as_ref().is_some_and(ActionMatcher::needs_joins);
-        let view = if reads_persons {
-            let mut needs = Needs::default();
-            properties.needs(&mut needs);
-            action.iter().for_each(|action| action.needs(&mut needs));
-            let cancellation = eval::Cancellation::default();
-            self.read_views
-                .open(project, &needs, ReferencedNames::default(), &cancellation)
-                .await?
-                .0
-        } else {
-            self.read_views.events_only(project)
-        };
-        let properties = properties.predicate(&view)?;
-        let action = action.as_ref().map(|action| action.predicate(&view)).transpose()?;
-        Ok(match (properties, action) {
-            (Some(properties), Some(action)) => Some(Predicate::All(vec![properties, action])),
-            (properties, action) => properties.or(action),
-        })
+    /// A view with what the conditions need.
+    async fn view(&self, project: &ProjectRow, conditions: &EventConditions) -> Result<View> {
+        let EventConditions { filters, action, .. } = conditions;
+        if !needs_joins(filters) && !action.as_ref().is_some_and(ActionExpr::needs_joins) {
+            return Ok(self.read_views.events_only(project));
+        }
+        let mut needs = Needs::default();
+        needs.add_filters(filters);
+        action.iter().for_each(|action| needs.add_action(action));
+        let (names, cancellation) = (ReferencedNames::default(), eval::Cancellation::default());
+        Ok(self.read_views.open(project, &needs, names, &cancellation).await?.0)
     }
 
     async fn distinct_nos_of(&self, project: ProjectId, person: &str) -> Result<DenseIdSet> {

@@ -1,8 +1,6 @@
 //! `EventsQuery`: HogQL expressions as columns of events.
 
-use std::sync::Arc;
-
-use facts::{ReadView, Zone, parse_timestamp};
+use facts::{QueryContext, Zone, parse_timestamp};
 use hogql::ast::{BinaryOp, Body, Column, Expr, ExprKind, From, Literal, Order, Query, Select};
 use hogql::ast::{Name, Source, SourceKind};
 use hogql::plan::Plan;
@@ -12,7 +10,6 @@ use model::{ActionId, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use warehouse::Predicate;
 
 use crate::conditions::{Conditions, Rows, all, binary, call, check, field, literal, timestamp};
 use crate::drill_down::DrillDown;
@@ -115,7 +112,7 @@ impl EventsQuery {
         &self,
         overrides: &Overrides,
         project: &Project,
-        view: &ReadView,
+        context: &QueryContext,
         counted: Option<&CountedEvents>,
     ) -> Result<EventsPlan> {
         let selected: Vec<&str> = match self.fields.select.is_empty() {
@@ -166,7 +163,7 @@ impl EventsQuery {
         let limit = self.fields.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, hogql::limits::ROWS_MAX);
         let offset = self.fields.offset.unwrap_or(0);
         let aggregates = exprs.iter().any(has_aggregate);
-        let (filter, having) = self.conditions(overrides, view, counted)?;
+        let (filter, having) = self.conditions(overrides, context, counted)?;
         let order = self.order(&exprs, &selected, &columns, aggregates)?;
         let mut time_column = time_column(&order, &exprs);
         if time_column.is_none() && !aggregates && newest_first(&order) {
@@ -225,38 +222,15 @@ impl EventsQuery {
         self.source.iter().try_for_each(DrillDown::check)
     }
 
-    /// The view restricted to the events of `actionId`, none if the action is missing, and to those of
-    /// the data point.
-    pub fn restrict(
-        &self,
-        view: Arc<ReadView>,
-        counted: Option<CountedEvents>,
-    ) -> Result<Arc<ReadView>> {
-        let of_action = match self.action_id() {
-            None => None,
-            Some(id) => Some(match view.actions.get(&id) {
-                Some(action) => action.matcher.predicate(&view)?,
-                None => Predicate::Any(Vec::new()),
-            }),
-        };
-        let of_point = counted.map(|counted| counted.predicate);
-        let only: Vec<Predicate> = of_action.into_iter().chain(of_point).collect();
-        if only.is_empty() {
-            return Ok(view);
-        }
-        let event_filter = Some(Predicate::All(only));
-        Ok(Arc::new(ReadView { event_filter, ..ReadView::clone(&view) }))
-    }
-
     /// The conditions of WHERE, and those of HAVING.
     fn conditions(
         &self,
         overrides: &Overrides,
-        view: &ReadView,
+        context: &QueryContext,
         counted: Option<&CountedEvents>,
     ) -> Result<(Vec<Expr>, Vec<Expr>)> {
-        let filters = Conditions::new(view, Rows::Events);
-        let mut rows = self.times(overrides, view, counted)?;
+        let filters = Conditions::new(context, Rows::Events);
+        let mut rows = self.times(overrides, context, counted)?;
         let mut groups = Vec::new();
         if let Some(event) = self.fields.event.as_deref().filter(|event| !event.is_empty()) {
             rows.push(binary(BinaryOp::Equal, field(&["event"]), literal(event)));
@@ -281,7 +255,7 @@ impl EventsQuery {
             }
         }
         if self.fields.filter_test_accounts == Some(true) {
-            rows.extend(filters.read(&view.test_account_filters)?);
+            rows.extend(filters.read(&context.test_account_filters)?);
         }
         for text in self.fields.conditions.iter().flatten() {
             let condition = parse_expr(text)?;
@@ -295,14 +269,14 @@ impl EventsQuery {
     fn times(
         &self,
         overrides: &Overrides,
-        view: &ReadView,
+        context: &QueryContext,
         counted: Option<&CountedEvents>,
     ) -> Result<Vec<Expr>> {
         let mut conditions = Vec::new();
         let mut compare = |op: BinaryOp, at: Timestamp| {
             conditions.push(binary(op, field(&["timestamp"]), timestamp(at)));
         };
-        let at = |text: &str| at(text, view.now, &view.zone);
+        let at = |text: &str| at(text, context.now, &context.zone);
         let Fields { after, before, .. } = &self.fields;
         let (after, before) = match counted {
             Some(CountedEvents { from, to, .. }) => {
@@ -320,7 +294,7 @@ impl EventsQuery {
                 };
                 let before = match range.date_to.as_ref().or(before.as_ref()) {
                     Some(text) => at(text)?,
-                    None => view.now.plus_seconds(AHEAD_SECONDS),
+                    None => context.now.plus_seconds(AHEAD_SECONDS),
                 };
                 (after, Some(before))
             }
@@ -428,12 +402,12 @@ fn time_column(order: &[Order], exprs: &[Expr]) -> Option<usize> {
 
 impl EventsPlan {
     /// Builds the JSON objects of composite columns.
-    pub fn shape(&self, row: &mut [Json], view: &ReadView) {
+    pub fn shape(&self, row: &mut [Json], context: &QueryContext) {
         for (value, shape) in row.iter_mut().zip(&self.shapes) {
             let Json::Array(parts) = value else { continue };
             *value = match shape {
                 Shape::Plain => continue,
-                Shape::Event => event(parts, view),
+                Shape::Event => event(parts, context),
                 Shape::Person => person(parts),
                 Shape::PersonName => person_name(parts),
             };
@@ -446,13 +420,13 @@ pub(crate) fn object(json: &Json) -> Json {
     serde_json::from_str(text).unwrap_or_else(|_| Json::Object(Map::new()))
 }
 
-fn event(parts: &[Json], view: &ReadView) -> Json {
+fn event(parts: &[Json], context: &QueryContext) -> Json {
     let mut event = Map::new();
     for (name, value) in EVENT_FIELDS.iter().zip(parts) {
         let value = if *name == "properties" { object(value) } else { value.clone() };
         event.insert((*name).to_owned(), value);
     }
-    event.insert("team_id".into(), json!(view.project));
+    event.insert("team_id".into(), json!(context.project));
     Json::Object(event)
 }
 

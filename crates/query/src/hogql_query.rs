@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use facts::{ReadView, parse_timestamp};
+use facts::{QueryContext, parse_timestamp};
 use hogql::plan::Plan;
 use hogql::{Filters, PlaceholderValues, Project};
 use model::FieldError;
@@ -98,8 +98,13 @@ pub(crate) struct HogqlFilters {
 }
 
 impl HogqlQuery {
-    pub fn plan(&self, overrides: &Overrides, project: &Project, view: &ReadView) -> Result<Plan> {
-        let filters = self.filters(overrides, view)?;
+    pub fn plan(
+        &self,
+        overrides: &Overrides,
+        project: &Project,
+        context: &QueryContext,
+    ) -> Result<Plan> {
+        let filters = self.filters(overrides, context)?;
         let values = self.placeholders(overrides)?;
         let mut plan = hogql::plan(&self.query, &values, project, filters.as_ref())?;
         if let Some(rows) = self.default_limit.filter(|_| !plan.page.has_limit) {
@@ -112,11 +117,11 @@ impl HogqlQuery {
     pub fn filled(
         &self,
         overrides: &Overrides,
-        view: &ReadView,
+        context: &QueryContext,
     ) -> Result<(hogql::ast::Query, Option<Filters>)> {
         let values = self.placeholders(overrides)?;
         let query = hogql::fill(hogql::parse(&self.query)?, &self.query, &values)?;
-        Ok((query, self.filters(overrides, view)?))
+        Ok((query, self.filters(overrides, context)?))
     }
 
     /// Checks the syntax of the statement and its filters; names are resolved when it runs.
@@ -143,25 +148,25 @@ impl HogqlQuery {
         Ok(PlaceholderValues { values, variables })
     }
 
-    fn filters(&self, overrides: &Overrides, view: &ReadView) -> Result<Option<Filters>> {
+    fn filters(&self, overrides: &Overrides, context: &QueryContext) -> Result<Option<Filters>> {
         if self.filters.is_none() && overrides.is_empty() {
             return Ok(None);
         }
         let filters = self.filters.clone().unwrap_or_default();
-        let conditions = Conditions::new(view, Rows::Events);
+        let conditions = Conditions::new(context, Rows::Events);
         let mut parts = Vec::new();
         parts.extend(conditions.read(&filters.properties)?);
         for properties in overrides.properties() {
             parts.extend(conditions.read(properties)?);
         }
         if filters.filter_test_accounts == Some(true) {
-            parts.extend(conditions.read(&view.test_account_filters)?);
+            parts.extend(conditions.read(&context.test_account_filters)?);
         }
         let range = overrides.date_range(filters.date_range.as_ref());
         // A string that is neither a date nor a relative date means now (contract, 2.2).
         let at = |text: &Option<String>| {
             let text = text.as_deref().filter(|text| !text.is_empty() && *text != "all")?;
-            Some(parse_timestamp(text, view.now, &view.zone).unwrap_or(view.now))
+            Some(parse_timestamp(text, context.now, &context.zone).unwrap_or(context.now))
         };
         Ok(Some(Filters {
             from: at(&range.date_from),

@@ -1,9 +1,9 @@
 //! Queries over a project's events: insight, HogQL, events and actors queries, event lists,
 //! property values, the live stream and the pulse.
 //!
-//! On the read path between `api` and the stores. It joins a warehouse snapshot with the catalog's
-//! persons, groups and cohorts (`read_views`), has `insights` or `sql` compute the result within
-//! limits, and caches it. It writes nothing but its identity log, and knows no HTTP.
+//! On the read path between `api` and the stores. It joins a project's events with the catalog's
+//! persons, groups and cohorts (`read_views`), has the warehouse's engine compute the result within
+//! limits (`store`), and caches it. It writes nothing but its identity log, and knows no HTTP.
 
 mod actors_query;
 mod conditions;
@@ -27,6 +27,7 @@ mod read_views;
 mod referenced_names;
 mod runner;
 pub mod schema;
+mod store;
 
 pub use error::{Error, Result};
 pub use event_json::{Event, EventPerson, event_time};
@@ -34,7 +35,9 @@ pub use events::{
     Cursor, EventBatches, EventFilter, EventPage, Events, Order, PersonDetails, ValuesKey,
     ValuesRequest, offset_max,
 };
-pub use facts::{ActionMatcher, Element, Filters, Zone, check_pattern, parse_timestamp};
+pub use facts::{
+    ActionExpr, Element, Zone, check_pattern, parse_filters, parse_timestamp, read_filters,
+};
 pub use hogql::system::SYSTEM_TABLES;
 pub use hogql_query::check_variables;
 pub use legacy::{LegacyInsightKind, convert_legacy_filters};
@@ -47,3 +50,4 @@ pub use runner::{
     Limits, QueryRequest, QueryResponse, QueryResult, QueryRun, QueryRunner, QueryStatus, Refresh,
     check_behavioral_filter,
 };
+pub use store::Store;

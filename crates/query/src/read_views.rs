@@ -1,18 +1,18 @@
 //! Opens read views: a snapshot of a project's events joined with its persons, groups, cohorts and
 //! actions. Person indexes and groups are cached in memory, and follow the pipeline's changes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use catalog::{Catalog, Deleted, ProjectRow};
 use facts::{
-    ActionFacts, ActionMatcher, CohortFacts, Cohorts, ConditionCompiler, Groups, Needs,
-    PathCleaning, PersonIndex, ReadView, Zone,
+    ActionExpr, ActionMatcher, CohortFacts, Cohorts, NamedAction, Needs, PathCleaning,
+    QueryContext, ReadView, Zone,
 };
 use hogql::{ActionSchema, Project};
 use insights::HogqlCompiler;
 use model::{ActionId, CohortId, ProjectId};
-use warehouse::{DenseIdSet, Predicate, Snapshot, Warehouse};
+use warehouse::DenseIdSet;
 
 use crate::Result;
 use crate::conditions::{Conditions, Rows};
@@ -20,6 +20,8 @@ use crate::identities::IdentityCache;
 use crate::people::People;
 use crate::person_scan::PersonScan;
 use crate::referenced_names::ReferencedNames;
+use crate::store::embedded::assemble;
+use crate::store::{Store, View};
 
 /// Rows of one catalog scan.
 const SCAN_ROWS: i64 = 512;
@@ -27,14 +29,14 @@ const SCAN_ROWS: i64 = 512;
 #[derive(Clone)]
 pub(crate) struct ReadViews {
     catalog: Catalog,
-    warehouse: Warehouse,
+    store: Store,
     identities: IdentityCache,
 }
 
 impl ReadViews {
-    pub fn new(catalog: Catalog, warehouse: Warehouse, people: Option<People>) -> Self {
+    pub fn new(catalog: Catalog, store: Store, people: Option<People>) -> Self {
         let identities = IdentityCache::new(catalog.clone(), people);
-        Self { catalog, warehouse, identities }
+        Self { catalog, store, identities }
     }
 
     pub async fn maintain_persons(self) {
@@ -49,15 +51,14 @@ impl ReadViews {
         Ok(PersonScan::new(self.identities.get(project).await?.0))
     }
 
-    /// Of the warehouse; see [`warehouse::Settings::purge`].
+    /// See [`Store::purge_hook`].
     pub fn purge_hook(&self) -> fn() {
-        self.warehouse.purge_hook()
+        self.store.purge_hook()
     }
 
     /// A view for filters that read nothing but events.
-    pub fn events_only(&self, project: &ProjectRow) -> ReadView {
-        let people = Arc::new(PersonIndex::new(project.id));
-        self.assemble(project, self.warehouse.snapshot(project.id), people, Arc::default())
+    pub fn events_only(&self, project: &ProjectRow) -> View {
+        self.store.events_view(self.context(project))
     }
 
     /// Memory of the cached persons and groups.
@@ -73,57 +74,55 @@ impl ReadViews {
         needs: &Needs,
         mut names: ReferencedNames,
         cancellation: &eval::Cancellation,
-    ) -> Result<(ReadView, Project)> {
+    ) -> Result<(View, Project)> {
         // The snapshot comes first: the pipeline announces a batch's distinct ids before its events
         // can be read, so the person index knows every dense id of the snapshot.
-        let events = self.warehouse.snapshot(project.id);
+        let Store::Embedded(warehouse) = &self.store;
+        let events = warehouse.snapshot(project.id);
         let (people, groups) = self.identities.get(project.id).await?;
-        let mut view = self.assemble(project, events, people, groups);
-        let actions = self.actions(&view, needs).await?;
+        let mut context = self.context(project);
+        if needs.earliest {
+            context.earliest = events.time_range().map(|(from, _)| from);
+        }
+        context.actions = self.actions(&context, needs).await?;
         let mut needs = needs.clone();
         // Test account filters that an older build accepted fail only the queries that use them.
-        if let Ok(filters) = view.test_accounts() {
-            filters.needs(&mut needs);
+        if let Ok(filters) = context.test_accounts() {
+            needs.add_filters(&filters);
         }
         // All names, not only those in expressions: `EventsQuery` turns the filters into HogQL.
-        names.add(&view.test_account_filters);
-        actions.values().for_each(|action| action.matcher.needs(&mut needs));
-        view.cohorts = Arc::new(self.cohorts(project.id, &needs).await?);
-        view.actions = Arc::new(actions);
+        names.add(&context.test_account_filters);
+        context.actions.values().for_each(|action| needs.add_action(&action.events));
+        let cohorts = self.cohorts(project.id, &needs).await?;
+        context.cohorts = cohorts.iter().map(|(id, facts)| (id, facts.name.clone())).collect();
         needs.expressions.iter().for_each(|text| names.add_text(text));
-        for action in view.actions.values() {
-            action.matcher.steps().for_each(|(step, _)| names.add(&serde_json::json!(step)));
+        for action in context.actions.values() {
+            action.events.steps.iter().for_each(|(step, _)| names.add(&serde_json::json!(step)));
         }
         let mut schema = self.hogql_project(project, &names).await?;
-        schema.actions = action_schemas(&view)?;
-        view.expressions =
-            Arc::new(HogqlCompiler::new(schema.clone()).with_cancellation(cancellation.clone()));
-        Ok((view, schema))
+        schema.actions = action_schemas(&context)?;
+        let matcher = |action: &NamedAction| ActionMatcher::compile(&action.events, &context.zone);
+        let actions = context.actions.iter().map(|(id, action)| Ok((*id, matcher(action)?)));
+        let actions = Arc::new(actions.collect::<Result<_>>()?);
+        let hogql = HogqlCompiler::new(schema.clone()).with_cancellation(cancellation.clone());
+        let view = ReadView {
+            cohorts: Arc::new(cohorts),
+            actions,
+            expressions: Arc::new(hogql),
+            ..assemble(context, events, people, groups)
+        };
+        Ok((View::Embedded(Arc::new(view)), schema))
     }
 
-    fn assemble(
-        &self,
-        project: &ProjectRow,
-        events: Snapshot,
-        people: Arc<PersonIndex>,
-        groups: Arc<Groups>,
-    ) -> ReadView {
+    /// Without the objects that a query references.
+    fn context(&self, project: &ProjectRow) -> QueryContext {
         let settings = &project.settings;
-        ReadView {
-            project: project.id,
-            events,
-            persons: people,
-            groups,
-            cohorts: Arc::default(),
-            actions: Arc::default(),
-            sessions: Arc::default(),
-            path_cleaning: Arc::new(PathCleaning::read(&settings.path_cleaning_filters())),
-            event_filter: None,
-            zone: Zone::named(&project.timezone),
-            now: self.catalog.clock().now(),
+        let zone = Zone::named(&project.timezone);
+        QueryContext {
             week_starts_monday: settings.week_starts_monday(),
             test_account_filters: settings.test_account_filters().into_owned(),
-            expressions: Arc::new(NoExpressions),
+            path_cleaning: Arc::new(PathCleaning::read(&settings.path_cleaning_filters())),
+            ..QueryContext::new(project.id, zone, self.catalog.clock().now())
         }
     }
 
@@ -134,11 +133,11 @@ impl ReadViews {
         names: &ReferencedNames,
         actions: &BTreeSet<ActionId>,
     ) -> Result<Project> {
-        let mut view = self.events_only(project);
+        let mut context = self.context(project);
         let needs = Needs { actions: actions.iter().copied().collect(), ..Needs::default() };
-        view.actions = Arc::new(self.actions(&view, &needs).await?);
+        context.actions = self.actions(&context, &needs).await?;
         let mut schema = self.hogql_project(project, names).await?;
-        schema.actions = action_schemas(&view)?;
+        schema.actions = action_schemas(&context)?;
         Ok(schema)
     }
 
@@ -170,19 +169,19 @@ impl ReadViews {
 
     async fn actions(
         &self,
-        view: &ReadView,
+        context: &QueryContext,
         needs: &Needs,
-    ) -> Result<HashMap<ActionId, ActionFacts>> {
-        let mut actions = HashMap::new();
+    ) -> Result<BTreeMap<ActionId, NamedAction>> {
+        let mut actions = BTreeMap::new();
         for id in &needs.actions {
-            let action = match self.catalog.actions().get(view.project, *id, Deleted::Exclude).await
-            {
+            let stored = self.catalog.actions().get(context.project, *id, Deleted::Exclude).await;
+            let action = match stored {
                 Ok(action) => action,
                 Err(catalog::Error::NotFound) => continue,
                 Err(error) => return Err(error.into()),
             };
-            let matcher = ActionMatcher::new(&action.steps, view.now, &view.zone)?;
-            actions.insert(*id, ActionFacts { name: action.name, matcher });
+            let events = ActionExpr::parse(&action.steps, context.now, &context.zone)?;
+            actions.insert(*id, NamedAction { name: action.name, events });
         }
         Ok(actions)
     }
@@ -213,24 +212,14 @@ impl ReadViews {
     }
 }
 
-/// The conditions of the view's actions.
-fn action_schemas(view: &ReadView) -> Result<BTreeMap<ActionId, ActionSchema>> {
-    let conditions = Conditions::new(view, Rows::Events);
-    let schema = |(id, action): (&ActionId, &ActionFacts)| -> Result<(ActionId, ActionSchema)> {
-        let steps = action.matcher.steps();
+/// The conditions of the context's actions.
+fn action_schemas(context: &QueryContext) -> Result<BTreeMap<ActionId, ActionSchema>> {
+    let conditions = Conditions::new(context, Rows::Events);
+    let schema = |(id, action): (&ActionId, &NamedAction)| -> Result<(ActionId, ActionSchema)> {
+        let steps = action.events.steps.iter();
         let steps = steps.map(|(step, filters)| conditions.of_step(step, filters));
         let condition = hogql::build::any(steps.collect::<Result<_>>()?);
         Ok((*id, ActionSchema { name: action.name.clone(), condition }))
     };
-    view.actions.iter().map(schema).collect()
-}
-
-/// For views that evaluate no HogQL expressions.
-#[derive(Debug)]
-struct NoExpressions;
-
-impl ConditionCompiler for NoExpressions {
-    fn condition(&self, _: &ReadView, text: &str) -> facts::Result<Predicate> {
-        Err(facts::Error::Invalid(format!("'{text}' cannot be used here.")))
-    }
+    context.actions.iter().map(schema).collect()
 }

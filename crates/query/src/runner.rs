@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use catalog::{Catalog, ProjectRow};
 use eval::{MemoryCharge, MemoryTracker, QueryMemoryPool};
-use facts::ReadView;
 use insights::{AdmissionControl, HogqlCompiler};
 use model::{ActionId, ObjectKind, ProjectId, Visibilities};
 use serde_json::{Map, Value as Json};
@@ -32,7 +31,7 @@ use objects::ObjectRows;
 pub use result::QueryResult;
 
 use crate::parse::{Overrides, ParsedQuery, Unwrapped, read_filters, unwrap};
-use crate::permits::{ProjectPermits, spawn_query};
+use crate::permits::ProjectPermits;
 use crate::read_views::ReadViews;
 use crate::referenced_names::ReferencedNames;
 use crate::{Error, Result};
@@ -69,9 +68,6 @@ impl Default for Limits {
 
 /// Copies of a result in memory: the computed one, and the response built from it.
 const RESULT_COPIES: usize = 2;
-
-/// Worker threads of one query.
-const THREADS: usize = 2;
 
 /// Whether a cached result may be returned, and whether the client waits for a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,7 +297,7 @@ impl QueryRunner {
 /// The cancellation flag of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cancel {
-    flag: Arc<AtomicBool>,
+    pub flag: Arc<AtomicBool>,
     notify: Arc<Notify>,
 }
 
@@ -316,7 +312,7 @@ impl Cancel {
     }
 
     /// Returns once the run is cancelled. Wakes a single waiter.
-    async fn wait(&self) {
+    pub async fn wait(&self) {
         while !self.flag.load(Ordering::SeqCst) {
             self.notify.notified().await;
         }
@@ -428,6 +424,7 @@ impl Inner {
             memory: memory.clone(),
             cancel,
             time_max: self.limits.timeout,
+            memory_bytes: self.limits.memory_bytes,
             admission: self.admission.clone(),
         };
         let computed = self.compute_within(project, prepared, &resources).await;
@@ -455,57 +452,52 @@ impl Inner {
         let (view, mut schema) =
             self.read_views.open(project, &needs, names, &cancellation).await?;
         schema.objects = (*prepared.rows).clone();
-        let view = Arc::new(view);
+        let context = view.context();
         let hogql = |schema: &hogql::Project| {
             HogqlCompiler::new(schema.clone()).with_cancellation(cancellation.clone())
         };
         let guard = CancelOnDrop(resources.cancel.clone());
         let mut result = match &prepared.parsed {
             ParsedQuery::Insight(insight) => {
-                self.run_insight(insight, &view, hogql(&schema), resources).await?
+                let (result, statement) = view.insight(insight, hogql(&schema), resources).await?;
+                let statement = statement.inspect_err(|why| {
+                    tracing::debug!(error = %why, "insight has no HogQL");
+                });
+                QueryResult::of_insight(result, statement.ok())
             }
             ParsedQuery::Statement(query) => {
-                let statement = query.to_hogql(&view)?;
+                let statement = query.to_hogql(context)?;
                 let plan = hogql::resolve(&statement, "", &schema, None)?;
-                let rows = self.run_sql(&plan, &view, resources).await?.rows;
-                QueryResult::of_statement(query.result_of_rows(&view, rows)?, statement.to_string())
+                let rows = view.statement(&plan, resources).await?.rows;
+                let result = query.result_of_rows(context, rows)?;
+                QueryResult::of_statement(result, statement.to_string())
             }
             ParsedQuery::Hogql(query) => {
-                let plan = query.plan(&prepared.overrides, &schema, &view)?;
-                let rows = self.run_sql(&plan, &view, resources).await?;
+                let plan = query.plan(&prepared.overrides, &schema, context)?;
+                let rows = view.statement(&plan, resources).await?;
                 QueryResult::of_hogql(&query.query, &plan, rows)
             }
             ParsedQuery::Events(query) => {
-                let counted = match query.source.clone() {
+                let counted = match &query.source {
                     None => None,
-                    Some(source) => {
-                        let hogql = hogql(&schema);
-                        let run = move |view: &ReadView, limits: &insights::QueryLimits| {
-                            source.events(view, limits, &hogql)
-                        };
-                        Some(self.run_on_thread(&view, resources, run).await?)
+                    Some(point) => {
+                        Some(view.counted_events(point, hogql(&schema), resources).await?)
                     }
                 };
-                let plan = query.plan(&prepared.overrides, &schema, &view, counted.as_ref())?;
-                let filtered = query.restrict(view.clone(), counted)?;
-                let rows = self.run_sql(&plan.plan, &filtered, resources).await?;
-                QueryResult::of_events(&plan, rows, &view)
+                let plan = query.plan(&prepared.overrides, &schema, context, counted.as_ref())?;
+                let filtered = view.restrict_to_events(query.action_id(), counted)?;
+                let rows = filtered.statement(&plan.plan, resources).await?;
+                QueryResult::of_events(&plan, rows, context)
             }
             // Answered without a run.
             ParsedQuery::Language(_) => return Err(Error::Internal(NOT_RUN.into())),
             ParsedQuery::Actors(query) => {
-                let actors = match query.source.clone() {
+                let actors = match &query.source {
                     None => None,
-                    Some(source) => {
-                        let hogql = hogql(&schema);
-                        let run = move |view: &ReadView, limits: &insights::QueryLimits| {
-                            source.actors(view, limits, &hogql)
-                        };
-                        Some(self.run_on_thread(&view, resources, run).await?)
-                    }
+                    Some(point) => Some(view.actors(point, hogql(&schema), resources).await?),
                 };
                 let plan = query.plan(&prepared.overrides, schema, &view, actors)?;
-                let rows = self.run_sql(&plan.plan, &plan.view, resources).await?;
+                let rows = plan.view.statement(&plan.plan, resources).await?;
                 QueryResult::of_actors(&plan, rows)
             }
         };
@@ -519,80 +511,18 @@ impl Inner {
         self.cache.put(result.clone());
         Ok((result, reserved))
     }
-
-    async fn run_sql(
-        &self,
-        plan: &hogql::plan::Plan,
-        view: &Arc<ReadView>,
-        resources: &RunResources<'_>,
-    ) -> Result<sql::ResultSet> {
-        let Limits { timeout, memory_bytes, .. } = self.limits;
-        let limits =
-            sql::Limits { timeout, memory_bytes, threads: THREADS, paths: sql::Paths::ALL };
-        let (memory, permit) = (resources.memory.clone(), resources.permit.clone());
-        tokio::select! {
-            rows = sql::run_within(plan, view, &limits, memory, permit) => Ok(rows?),
-            () = resources.cancel.wait() => Err(Error::Cancelled),
-        }
-    }
-
-    async fn run_insight(
-        &self,
-        insight: &insights::Insight,
-        view: &Arc<ReadView>,
-        hogql: HogqlCompiler,
-        resources: &RunResources<'_>,
-    ) -> Result<QueryResult> {
-        let insight = insight.clone();
-        let run = move |view: &ReadView, limits: &insights::QueryLimits| {
-            let result = insight.run_with(view, limits, Some(&hogql))?;
-            Ok((result, insight.hogql_text(view)))
-        };
-        let (result, statement) = self.run_on_thread(view, resources, run).await?;
-        let statement = statement.inspect_err(|why| {
-            tracing::debug!(error = %why, "insight has no HogQL");
-        });
-        Ok(QueryResult::of_insight(result, statement.ok()))
-    }
-
-    /// Runs an insight's scan on a thread that may block, within the limits.
-    async fn run_on_thread<T: Send + 'static>(
-        &self,
-        view: &Arc<ReadView>,
-        resources: &RunResources<'_>,
-        run: impl FnOnce(&ReadView, &insights::QueryLimits) -> insights::Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let deadline = Instant::now() + resources.time_max;
-        let cancelled = resources.cancel.flag.clone();
-        let limits =
-            insights::QueryLimits::new(Some(deadline), cancelled, self.limits.memory_bytes)
-                .with_memory(resources.memory.clone())
-                .with_admission(&resources.admission);
-        let view = view.clone();
-        let computed = spawn_query(resources.permit.clone(), move || run(&view, &limits)).await?;
-        if resources.cancel.flag.load(Ordering::SeqCst) {
-            return Err(Error::Cancelled);
-        }
-        match computed {
-            // A HogQL filter reports every failure as Invalid, a timeout and the memory limit too.
-            Err(insights::Error::Invalid(_)) if Instant::now() >= deadline => Err(Error::Timeout),
-            Err(insights::Error::Invalid(_)) if resources.memory.was_refused() => {
-                Err(Error::MemoryLimit)
-            }
-            computed => Ok(computed?),
-        }
-    }
 }
 
 /// What a running query holds. Its threads keep the permit until they have ended, also after the
 /// caller has gone.
-struct RunResources<'a> {
-    permit: Arc<OwnedSemaphorePermit>,
-    memory: MemoryTracker,
-    cancel: &'a Cancel,
-    /// Of a scan on a thread.
-    time_max: Duration,
-    admission: AdmissionControl,
+pub(crate) struct RunResources<'a> {
+    pub permit: Arc<OwnedSemaphorePermit>,
+    pub memory: MemoryTracker,
+    pub cancel: &'a Cancel,
+    /// Of a statement or a scan.
+    pub time_max: Duration,
+    pub memory_bytes: usize,
+    pub admission: AdmissionControl,
 }
 
 /// Person properties that an actors query's `search` reads.

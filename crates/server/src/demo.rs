@@ -54,7 +54,7 @@ async fn demo(
         write_path.tokens.clone(),
         Flags::new(catalog.clone(), ingest.geoip.clone()),
         write_path.capture.clone(),
-        query::Events::new(catalog.clone(), ingest.warehouse(), clock, None),
+        query::Events::new(catalog.clone(), ingest.store(), clock, None),
         api::Settings::default(),
         Registry::default(),
     );

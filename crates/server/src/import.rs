@@ -130,7 +130,7 @@ impl Import {
     }
 
     fn stored(&self) -> u64 {
-        self.ingest.warehouse().snapshot(self.project).totals().events
+        self.ingest.store().event_count(self.project)
     }
 
     /// Waits until the pipeline has applied the whole journal.

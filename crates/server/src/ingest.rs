@@ -20,6 +20,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use query::Store;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep};
@@ -139,8 +140,9 @@ impl Ingest {
         })
     }
 
-    pub(crate) fn warehouse(&self) -> Warehouse {
-        self.warehouse.clone()
+    /// Where queries read what this writes.
+    pub(crate) fn store(&self) -> Store {
+        Store::Embedded(self.warehouse.clone())
     }
 
     pub(crate) fn counters(&self) -> pipeline::Snapshot {

@@ -116,8 +116,7 @@ async fn serve(
     let (tokens, capture) = (write_path.tokens.clone(), write_path.capture.clone());
     let connection_pool = capture.budget().pool(PoolKind::Connections).clone();
     let flags = Flags::new(catalog.clone(), ingest.geoip.clone());
-    let events =
-        query::Events::new(catalog.clone(), ingest.warehouse(), clock.clone(), Some(people));
+    let events = query::Events::new(catalog.clone(), ingest.store(), clock.clone(), Some(people));
     let maintaining_persons = tokio::spawn(events.maintain_persons());
     let http_settings =
         api::Settings { uses_db_ip: ingest.geoip.is_built_in(), ..http_settings(settings) };

@@ -186,9 +186,9 @@ async fn execute(
     cancellation: Cancellation,
 ) -> Result<ResultSet> {
     let context = eval::Context {
-        zone: view.zone.time_zone().clone(),
-        now: view.now.as_micros(),
-        week_starts_monday: view.week_starts_monday,
+        zone: view.context.zone.time_zone().clone(),
+        now: view.context.now.as_micros(),
+        week_starts_monday: view.context.week_starts_monday,
         cancellation: cancellation.for_eval(),
     };
     let task = task_context(limits, &cancellation, view.events.cache_reservation())?;

@@ -1,6 +1,7 @@
 //! Listing events by HogQL expressions: the parameters `select` and `where`.
 
-use query::{Filters, QueryRequest, QueryResponse, Refresh, Zone};
+use model::filter_expr::FilterExpr;
+use query::{QueryRequest, QueryResponse, Refresh, Zone, read_filters};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -45,11 +46,11 @@ impl ListQuery {
     }
 
     /// The conditions of `where` as filters, for a list without `select`.
-    pub(super) fn conditions(&self, now: model::Timestamp, zone: &Zone) -> Result<Filters> {
+    pub(super) fn conditions(&self, now: model::Timestamp, zone: &Zone) -> Result<FilterExpr> {
         let filters = self.expressions("where")?.unwrap_or_default();
         let filter = |text: String| json!({ "type": "hogql", "key": text });
         let filters: Value = filters.into_iter().map(filter).collect();
-        Ok(Filters::read(&filters, now, zone).map_err(query::Error::from)?)
+        Ok(read_filters(&filters, now, zone).map_err(query::Error::from)?)
     }
 
     /// The `EventsQuery` that the request describes; none without `select`.

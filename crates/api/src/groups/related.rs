@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use catalog::{PersonWithIds, ProjectRow};
 use model::group::Group;
 use model::{ProjectId, Timestamp};
-use query::{Event, EventFilter, EventPage, Filters, Order, PersonDetails, Zone};
+use query::{Event, EventFilter, EventPage, Order, PersonDetails, Zone, read_filters};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -110,7 +110,7 @@ async fn related(
             let key = format!("$group_{index}");
             let in_group = json!([{ "type": "event_metadata", "key": key, "value": [id] }]);
             let zone = Zone::named(&caller.project.timezone);
-            filter.properties = Filters::read(&in_group, now, &zone).map_err(query::Error::from)?;
+            filter.properties = read_filters(&in_group, now, &zone).map_err(query::Error::from)?;
         }
         None => filter.person = Some(id.to_owned()),
     }

@@ -16,7 +16,7 @@ use crate::limits::QueryLimits;
 use crate::query::date_range::Period;
 use crate::scan::ActorSource;
 use crate::scan::breakdown::{BreakdownPlan, BreakdownSegment, CohortSlice, NO_VALUE};
-use crate::scan::context::QueryContext;
+use crate::scan::context::ScanContext;
 use crate::{Error, Result};
 
 /// Timestamp, actor, and the breakdown value where it decides.
@@ -30,8 +30,8 @@ impl FunnelsQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<InsightActors> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
+        let period = context.scope.dates.period(&self.base.date_range, self.spec.interval)?;
         let actors = self.actor_source(&context)?;
         let (progress, _) =
             self.progress(&context, &period, &actors, point, FunnelDrillDown::Actors)?;
@@ -48,8 +48,8 @@ impl FunnelsQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<CountedEvents> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
+        let period = context.scope.dates.period(&self.base.date_range, self.spec.interval)?;
         let actors = self.actor_source(&context)?;
         let (progress, plan) =
             self.progress(&context, &period, &actors, point, FunnelDrillDown::Events)?;
@@ -96,7 +96,7 @@ impl FunnelsQuery {
     /// The progress of the actors that the data point counts, and how the result is broken down.
     fn progress(
         &self,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         period: &Period,
         actors: &ActorSource,
         point: &DataPoint,

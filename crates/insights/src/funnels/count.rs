@@ -11,7 +11,7 @@ use crate::query::calendar::Buckets;
 use crate::query::date_range::Period;
 use crate::scan::actor_events::{ActorEvent, ActorEvents};
 use crate::scan::breakdown::{Breakdown, NO_VALUE, first_by_text};
-use crate::scan::context::{EventSelection, QueryContext};
+use crate::scan::context::{EventSelection, ScanContext};
 use crate::scan::{ActorSource, Rows, Scan};
 
 /// Breakdown attribution: which of an actor's events decides its breakdown value.
@@ -79,7 +79,7 @@ pub(crate) struct FunnelResult {
 }
 
 pub(crate) struct Counter<'a> {
-    pub context: &'a QueryContext<'a>,
+    pub context: &'a ScanContext<'a>,
     pub period: &'a Period,
     pub rules: &'a Rules,
     /// Steps, then exclusions.

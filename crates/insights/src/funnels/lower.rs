@@ -7,7 +7,7 @@
 
 pub(super) mod correlation;
 
-use facts::ReadView;
+use facts::QueryContext;
 use hogql::ast::{Expr, Query};
 use hogql::build::{any, boolean, call, field, in_cohort, not};
 use model::CohortId;
@@ -17,7 +17,6 @@ use super::count::{Attribution, FunnelCounts, FunnelOutput, FunnelResult, Funnel
 use super::shape::{self, StepSummary};
 use super::step_matcher::{Order, Rules};
 use super::{FunnelsQuery, Viz};
-use crate::limits::QueryLimits;
 use crate::lower::breakdown::{BreakdownBy, BreakdownValues, Histograms, cohort_text, label};
 use crate::lower::intervals::Intervals;
 use crate::lower::rows::Row;
@@ -60,9 +59,9 @@ impl Columns {
 }
 
 impl FunnelsQuery {
-    fn lowering<'a>(&'a self, view: &'a ReadView, limits: &'a QueryLimits) -> Result<Plan<'a>> {
-        let lowering = Lowering::new(view, limits, &self.base)?;
-        let period = lowering.context.dates.period(&self.base.date_range, self.spec.interval)?;
+    fn lowering<'a>(&'a self, context: &'a QueryContext) -> Result<Plan<'a>> {
+        let lowering = Lowering::new(context, &self.base)?;
+        let period = lowering.scope.dates.period(&self.base.date_range, self.spec.interval)?;
         let by = match self.spec.funnels_filter.funnel_viz_type {
             Viz::TimeToConvert => BreakdownBy::Nothing,
             _ => BreakdownBy::new(&self.spec.breakdown_filter, Histograms::Ignored)?,
@@ -78,20 +77,19 @@ impl FunnelsQuery {
         })
     }
 
-    pub(crate) fn to_hogql(&self, view: &ReadView, limits: &QueryLimits) -> Result<Query> {
-        self.lowering(view, limits)?.statement()
+    pub(crate) fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
+        self.lowering(context)?.statement()
     }
 
     pub(crate) fn result_of_rows(
         &self,
-        view: &ReadView,
-        limits: &QueryLimits,
+        context: &QueryContext,
         rows: &[Vec<Json>],
     ) -> Result<InsightResult> {
-        let plan = self.lowering(view, limits)?;
+        let plan = self.lowering(context)?;
         let (results, has_more) = plan.results(rows)?;
         let Period { from, to, .. } = plan.period;
-        let calendar = &plan.lowering.context.dates.calendar;
+        let calendar = &plan.lowering.scope.dates.calendar;
         let mut result = InsightResult::new(results, calendar, from, to, self.spec.interval)?;
         result.has_more = has_more.then_some(true);
         Ok(result)
@@ -129,7 +127,7 @@ impl Plan<'_> {
     }
 
     fn intervals(&self) -> Intervals<'_> {
-        let calendar = &self.lowering.context.dates.calendar;
+        let calendar = &self.lowering.scope.dates.calendar;
         Intervals { calendar, buckets: &self.period.buckets }
     }
 
@@ -615,7 +613,7 @@ impl Plan<'_> {
     /// The results, and whether a breakdown has values beyond its limit.
     fn results(&self, rows: &[Vec<Json>]) -> Result<(Json, bool)> {
         let shape = shape::Shape {
-            context: &self.lowering.context,
+            scope: &self.lowering.scope,
             series: &self.query.spec.series,
             rules: &self.rules,
         };
@@ -694,8 +692,8 @@ impl Plan<'_> {
             BreakdownBy::Cohorts(cohorts) => {
                 let text = row.text()?;
                 let id = cohorts.iter().find(|id| cohort_text(**id) == text).copied().flatten();
-                let cohort = id.and_then(|id| self.lowering.context.view.cohorts.get(id));
-                let name = cohort.map_or("all users", |cohort| cohort.name.as_str()).to_owned();
+                let cohort = id.and_then(|id| self.lowering.scope.context.cohorts.get(&id));
+                let name = cohort.map_or("all users", String::as_str).to_owned();
                 FunnelSegment::Cohort(id.map(|id| id.0), name)
             }
             BreakdownBy::Values(_) => match (row.truth()?, row.text()?) {

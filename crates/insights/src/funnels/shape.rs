@@ -8,7 +8,7 @@ use crate::Result;
 use crate::aggregates::function::quantile;
 use crate::query::date_range::Period;
 use crate::query::spec::Node;
-use crate::scan::context::{QueryContext, json_number, node_id, node_type};
+use crate::scan::context::{QueryScope, json_number, node_id, node_type};
 
 /// Largest automatic number of bins.
 pub(super) const BINS_MAX: usize = 60;
@@ -16,7 +16,7 @@ pub(super) const BINS_MAX: usize = 60;
 pub(super) const WIDTH: i64 = 60;
 
 pub(crate) struct Shape<'a> {
-    pub context: &'a QueryContext<'a>,
+    pub scope: &'a QueryScope<'a>,
     pub series: &'a [Node],
     pub rules: &'a Rules,
 }
@@ -94,7 +94,7 @@ impl Shape<'_> {
             let summary = summaries.get(order).copied().unwrap_or_default();
             let unordered = self.rules.order == Order::Unordered;
             let name = match (unordered, order) {
-                (false, _) => self.context.name(node),
+                (false, _) => self.scope.name(node),
                 (true, 0) => "Completed 1 step".to_owned(),
                 (true, _) => format!("Completed {} steps", order + 1),
             };
@@ -153,7 +153,7 @@ impl Shape<'_> {
 
     /// Conversion rate over time, in percent.
     pub fn trends(&self, found: &FunnelResult, period: &Period) -> Result<Json> {
-        let calendar = &self.context.dates.calendar;
+        let calendar = &self.scope.dates.calendar;
         let interval = period.buckets.interval;
         let starts = &period.buckets.starts;
         let days: Vec<String> = starts

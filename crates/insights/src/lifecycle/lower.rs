@@ -1,12 +1,11 @@
 //! Lifecycle as a HogQL statement: the intervals in which each actor is active, then its statuses.
 
-use facts::ReadView;
+use facts::QueryContext;
 use hogql::ast::Query;
 use hogql::build::field;
 use serde_json::{Value as Json, json};
 
 use super::{LifecycleQuery, STATUSES};
-use crate::limits::QueryLimits;
 use crate::lower::Statement;
 use crate::lower::intervals::Intervals;
 use crate::lower::rows::Row;
@@ -19,20 +18,20 @@ use crate::{Error, Result};
 impl LifecycleQuery {
     /// The period, and its buckets with the one before.
     fn buckets(&self, lowering: &Lowering<'_>) -> Result<(Period, Buckets)> {
-        let dates = &lowering.context.dates;
+        let dates = &lowering.scope.dates;
         let period = dates.period(&self.base.date_range, self.spec.interval)?;
-        let (_, buckets) = self.scanned_buckets(&lowering.context, &period)?;
+        let (_, buckets) = self.scanned_buckets(&lowering.scope, &period)?;
         Ok((period, buckets))
     }
 
-    pub(crate) fn to_hogql(&self, view: &ReadView, limits: &QueryLimits) -> Result<Query> {
-        let lowering = Lowering::new(view, limits, &self.base)?;
+    pub(crate) fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
+        let lowering = Lowering::new(context, &self.base)?;
         let mut statement = Statement::default();
         let Some(selected) = lowering.selected(self.node()?)? else {
             return statement.finish("SELECT '' AS status WHERE false", &[]);
         };
         let (period, buckets) = self.buckets(&lowering)?;
-        let calendar = &lowering.context.dates.calendar;
+        let calendar = &lowering.scope.dates.calendar;
         let intervals = Intervals { calendar, buckets: &buckets };
         let group = self.base.aggregation_group_type_index;
         let actor = Actor::of(group);
@@ -73,11 +72,10 @@ impl LifecycleQuery {
 
     pub(crate) fn result_of_rows(
         &self,
-        view: &ReadView,
-        limits: &QueryLimits,
+        context: &QueryContext,
         rows: &[Vec<Json>],
     ) -> Result<InsightResult> {
-        let lowering = Lowering::new(view, limits, &self.base)?;
+        let lowering = Lowering::new(context, &self.base)?;
         let (period, _) = self.buckets(&lowering)?;
         let mut counts = vec![[0i64; 4]; period.buckets.len()];
         for row in rows {
@@ -88,12 +86,12 @@ impl LifecycleQuery {
             let at = at.ok_or_else(|| Error::invalid("There is no such status."))?;
             counts[bucket][at] = row.number()?.unwrap_or(0.0) as i64;
         }
-        let context = &lowering.context;
+        let scope = &lowering.scope;
         let results = match lowering.named(self.node()?)? {
-            Some(_) => self.shape(context, self.node()?, &period.buckets, counts)?,
+            Some(_) => self.shape(scope, self.node()?, &period.buckets, counts)?,
             None => json!([]),
         };
-        let calendar = &context.dates.calendar;
+        let calendar = &scope.dates.calendar;
         InsightResult::new(results, calendar, period.from, period.to, self.spec.interval)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use facts::ReadView;
+use facts::QueryContext;
 use hogql::ast::{BinaryOp, Expr, ExprKind};
 use hogql::build::{all, any, binary, boolean, call, expr, field, is_null, literal, timestamp};
 use hogql::filter::{FilterPrinter, Value};
@@ -12,16 +12,15 @@ use model::{ActionStep, StringMatching, Timestamp};
 use serde_json::Value as Json;
 use warehouse::ColumnKey;
 
-use crate::limits::QueryLimits;
 use crate::lower::unsupported;
 use crate::query::spec::{Base, Node, NodeKind};
-use crate::scan::context::{QueryContext, action_id, check};
+use crate::scan::context::{QueryScope, action_id, check};
 use crate::scan::expression;
 use crate::{Error, Result};
 
-/// One query that is lowered for one read view.
+/// One query that is lowered.
 pub(crate) struct Lowering<'a> {
-    pub context: QueryContext<'a>,
+    pub scope: QueryScope<'a>,
     path_cleaning: Vec<(String, String)>,
     common: Option<Expr>,
 }
@@ -111,13 +110,13 @@ fn event_in(events: &BTreeSet<String>) -> Expr {
 }
 
 impl<'a> Lowering<'a> {
-    pub fn new(view: &'a ReadView, limits: &'a QueryLimits, base: &'a Base) -> Result<Self> {
-        let context = QueryContext::unfiltered(view, limits, base);
-        let path_cleaning = view.path_cleaning.replacements().collect();
-        let mut lowering = Self { context, path_cleaning, common: None };
+    pub fn new(context: &'a QueryContext, base: &'a Base) -> Result<Self> {
+        let path_cleaning = context.path_cleaning.replacements().collect();
+        let scope = QueryScope::new(context, base);
+        let mut lowering = Self { scope, path_cleaning, common: None };
         let mut common: Vec<Expr> = lowering.filters(&base.properties)?.into_iter().collect();
         if base.filter_test_accounts {
-            common.extend(lowering.filters(&view.test_account_filters)?);
+            common.extend(lowering.filters(&context.test_account_filters)?);
         }
         lowering.common = (!common.is_empty()).then(|| all(common));
         Ok(lowering)
@@ -125,10 +124,8 @@ impl<'a> Lowering<'a> {
 
     /// The condition of property filters; none if they keep all events.
     fn filters(&self, filters: &Json) -> Result<Option<Expr>> {
-        let view = self.context.view;
-        let filters = FilterExpr::parse(filters, FilteredRows::Events, view.now, &view.zone)
-            .map_err(facts::Error::from)?;
-        self.print(&filters)
+        let QueryContext { now, zone, .. } = self.scope.context;
+        self.print(&facts::read_filters(filters, *now, zone)?)
     }
 
     fn print(&self, filters: &FilterExpr) -> Result<Option<Expr>> {
@@ -159,10 +156,10 @@ impl<'a> Lowering<'a> {
                 Some(event) => event_in(&BTreeSet::from([event.clone()])),
                 None => boolean(true),
             }),
-            NodeKind::Actions => match self.context.view.actions.get(&action_id(node)?) {
+            NodeKind::Actions => match self.scope.context.actions.get(&action_id(node)?) {
                 None => None,
                 Some(action) => {
-                    let steps = action.matcher.steps();
+                    let steps = action.events.steps.iter();
                     let steps = steps.map(|(step, filters)| self.step(step, filters));
                     Some(any(steps.collect::<Result<_>>()?))
                 }

@@ -15,7 +15,7 @@ use crate::limits::{MemoryReservation, QueryLimits};
 use crate::query::date_range::Period;
 use crate::scan::ActorSource;
 use crate::scan::actor_events::ActorEvent;
-use crate::scan::context::QueryContext;
+use crate::scan::context::ScanContext;
 use crate::{Error, Result};
 
 /// A node of a result, such as `2_/pricing`.
@@ -66,9 +66,9 @@ impl PathsQuery {
         limits: &QueryLimits,
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightActors> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
         let items = self.items(&context)?;
-        let period = context.dates.period(&self.base.date_range, Interval::Day)?;
+        let period = context.scope.dates.period(&self.base.date_range, Interval::Day)?;
         let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let new = || (HashMap::<u32, u64>::new(), limits.reserve());
         let add = |(counts, memory): &mut (HashMap<u32, u64>, MemoryReservation<'_>),
@@ -88,9 +88,9 @@ impl PathsQuery {
         limits: &QueryLimits,
         hogql: Option<&HogqlCompiler>,
     ) -> Result<CountedEvents> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
         let items = self.items(&context)?;
-        let period = context.dates.period(&self.base.date_range, Interval::Day)?;
+        let period = context.scope.dates.period(&self.base.date_range, Interval::Day)?;
         let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let new = || (HashSet::<PathEvent>::new(), limits.reserve());
         let add = |(events, memory): &mut (HashSet<PathEvent>, MemoryReservation<'_>),
@@ -123,7 +123,7 @@ impl PathsQuery {
     /// Folds the edges that the data point counts.
     fn fold_edges<S: Send>(
         &self,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         period: &Period,
         items: &PathItems,
         actors: &ActorSource,

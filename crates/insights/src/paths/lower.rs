@@ -1,7 +1,7 @@
 //! Paths as a HogQL statement: the items of each actor's events, split into sessions, cut to the
 //! bounds, and counted as edges.
 
-use facts::ReadView;
+use facts::QueryContext;
 use hogql::ast::{Expr, ExprKind, Query};
 use hogql::build::{all, any, call, expr, field, int, literal, not};
 use hogql::filter::Value;
@@ -10,7 +10,6 @@ use serde_json::{Value as Json, json};
 use super::items::{compile, grouping};
 use super::walk::SESSION_GAP_MICROS;
 use super::{EDGES, EDGES_MAX, EventType, PathsQuery, STEPS, STEPS_MAX};
-use crate::limits::QueryLimits;
 use crate::lower::breakdown::without_slash;
 use crate::lower::rows::Row;
 use crate::lower::selection::{Actor, Lowering, both, text_of_expression, within};
@@ -22,11 +21,11 @@ use crate::{Error, Interval, Result};
 
 impl PathsQuery {
     fn period_of(&self, lowering: &Lowering<'_>) -> Result<Period> {
-        lowering.context.dates.period(&self.base.date_range, Interval::Day)
+        lowering.scope.dates.period(&self.base.date_range, Interval::Day)
     }
 
-    pub(crate) fn to_hogql(&self, view: &ReadView, limits: &QueryLimits) -> Result<Query> {
-        let lowering = Lowering::new(view, limits, &self.base)?;
+    pub(crate) fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
+        let lowering = Lowering::new(context, &self.base)?;
         let filter = &self.spec.paths_filter;
         let edges_max = Self::bounded(filter.edge_limit, EDGES, EDGES_MAX, "edgeLimit")?;
         let period = self.period_of(&lowering)?;
@@ -244,11 +243,10 @@ impl PathsQuery {
 
     pub(crate) fn result_of_rows(
         &self,
-        view: &ReadView,
-        limits: &QueryLimits,
+        context: &QueryContext,
         rows: &[Vec<Json>],
     ) -> Result<InsightResult> {
-        let lowering = Lowering::new(view, limits, &self.base)?;
+        let lowering = Lowering::new(context, &self.base)?;
         let period = self.period_of(&lowering)?;
         let edge = |row: &Vec<Json>| {
             let mut row = Row::new(row);
@@ -260,7 +258,7 @@ impl PathsQuery {
             }))
         };
         let results = rows.iter().map(edge).collect::<Result<Vec<Json>>>()?;
-        let calendar = &lowering.context.dates.calendar;
+        let calendar = &lowering.scope.dates.calendar;
         let Period { from, to, .. } = period;
         InsightResult::new(Json::Array(results), calendar, from, to, Interval::Day)
     }

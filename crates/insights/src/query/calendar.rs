@@ -66,6 +66,12 @@ impl Calendar {
         Ok(at.to_zoned(self.zone.clone()))
     }
 
+    /// Start of a window of `days` days whose last day contains `at`.
+    pub fn window_start(&self, at: i64, days: i64) -> Result<i64> {
+        let day = self.start(at, Interval::Day)?;
+        self.start(self.plus(day, Interval::Day, 1 - days)?, Interval::Day)
+    }
+
     /// Start of the interval that contains `at`.
     pub fn start(&self, at: i64, interval: Interval) -> Result<i64> {
         let local = self.local(at)?;

@@ -1,6 +1,6 @@
 //! Resolves the date range of a query to timestamps and buckets.
 
-use facts::{ReadView, Zone, parse_timestamp};
+use facts::{QueryContext, Zone, parse_timestamp};
 use jiff::{Span, ToSpan as _};
 use model::Timestamp;
 
@@ -30,14 +30,14 @@ pub(crate) struct DateResolver {
 }
 
 impl DateResolver {
-    pub fn new(view: &ReadView) -> Self {
-        let zone = view.zone.clone();
+    pub fn new(context: &QueryContext) -> Self {
+        let zone = context.zone.clone();
         let calendar = Calendar {
             zone: zone.time_zone().clone(),
-            week_starts_monday: view.week_starts_monday,
+            week_starts_monday: context.week_starts_monday,
         };
-        let earliest = view.events.time_range().map(|(from, _)| from.as_micros());
-        Self { calendar, now: view.now, zone, earliest }
+        let earliest = context.earliest.map(Timestamp::as_micros);
+        Self { calendar, now: context.now, zone, earliest }
     }
 
     /// Parses a date; a string that is not a date means now.

@@ -12,7 +12,7 @@ use crate::query::spec::Node;
 use crate::scan::activity::ActivityBitmap;
 use crate::scan::actor_events::ActorEvents;
 use crate::scan::breakdown::{Breakdown, BreakdownSegment, NO_VALUE, ValueSet};
-use crate::scan::context::{EventSelection, QueryContext};
+use crate::scan::context::{EventSelection, ScanContext};
 use crate::scan::first_events::FirstEvents;
 use crate::scan::{ActorSource, Rows, Scan};
 use crate::{Error, Result};
@@ -35,7 +35,7 @@ pub(crate) enum ReturnRule {
 }
 
 pub(crate) struct Counter<'a> {
-    pub context: &'a QueryContext<'a>,
+    pub context: &'a ScanContext<'a>,
     pub rows: &'a Buckets,
     pub intervals: usize,
     pub actors: &'a Arc<ActorSource>,
@@ -128,7 +128,7 @@ impl<'a> Counter<'a> {
         let counted: Arc<DenseIdSet> =
             Arc::new(actors.into_iter().map(|actor| actor.actor_no).collect());
         let TableCell { row, later, breakdown, values } = cell;
-        let QueryContext { view, limits, .. } = self.context;
+        let ScanContext { view, limits, .. } = self.context;
         let columns = || RowColumns { actors: Some(self.actors.clone()), ..RowColumns::default() };
 
         let selection = self.selection(self.target)?;

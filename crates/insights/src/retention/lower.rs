@@ -1,14 +1,13 @@
 //! Retention as a HogQL statement: `starts` has the interval in which each actor starts, `returns` the
 //! intervals in which it is active again.
 
-use facts::ReadView;
+use facts::QueryContext;
 use hogql::ast::{Expr, Query};
 use hogql::build::{boolean, field, in_cohort, int};
 use model::CohortId;
 use serde_json::Value as Json;
 
 use super::{RetentionQuery, RetentionType};
-use crate::limits::QueryLimits;
 use crate::lower::Statement;
 use crate::lower::breakdown::{BreakdownBy, BreakdownValues, Histograms, cohort_text};
 use crate::lower::first_events::FirstEvents;
@@ -33,27 +32,26 @@ struct Plan<'a> {
 type Table = Vec<Vec<u64>>;
 
 impl RetentionQuery {
-    fn lowering<'a>(&'a self, view: &'a ReadView, limits: &'a QueryLimits) -> Result<Plan<'a>> {
-        let lowering = Lowering::new(view, limits, &self.base)?;
+    fn lowering<'a>(&'a self, context: &'a QueryContext) -> Result<Plan<'a>> {
+        let lowering = Lowering::new(context, &self.base)?;
         let later = self.intervals()?;
-        let rows = self.rows(&lowering.context, later)?;
+        let rows = self.rows(&lowering.scope, later)?;
         let by = BreakdownBy::new(&self.spec.breakdown_filter, Histograms::Ignored)?;
         Ok(Plan { query: self, lowering, rows, later, by })
     }
 
-    pub(crate) fn to_hogql(&self, view: &ReadView, limits: &QueryLimits) -> Result<Query> {
-        self.lowering(view, limits)?.statement()
+    pub(crate) fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
+        self.lowering(context)?.statement()
     }
 
     pub(crate) fn result_of_rows(
         &self,
-        view: &ReadView,
-        limits: &QueryLimits,
+        context: &QueryContext,
         rows: &[Vec<Json>],
     ) -> Result<InsightResult> {
-        let plan = self.lowering(view, limits)?;
+        let plan = self.lowering(context)?;
         let (tables, has_more) = plan.tables(rows)?;
-        let calendar = &plan.lowering.context.dates.calendar;
+        let calendar = &plan.lowering.scope.dates.calendar;
         let mut results = Vec::new();
         for (segment, table) in tables {
             results.extend(self.shape(calendar, &plan.rows, &segment, &table)?);
@@ -102,7 +100,7 @@ impl Plan<'_> {
         for cohort in self.cohorts() {
             selects.push(self.counts(&mut statement, cohort)?);
         }
-        let calendar = &self.lowering.context.dates.calendar;
+        let calendar = &self.lowering.scope.dates.calendar;
         let intervals = Intervals { calendar, buckets: &self.rows };
         let listed: String = self.columns().iter().map(|column| format!("{column}, ")).collect();
         let more = match self.values().filter(|values| values.hide_other) {
@@ -134,7 +132,7 @@ impl Plan<'_> {
         cohort: Option<Option<CohortId>>,
     ) -> Result<String> {
         let filter = &self.query.spec.retention_filter;
-        let calendar = &self.lowering.context.dates.calendar;
+        let calendar = &self.lowering.scope.dates.calendar;
         let intervals = Intervals { calendar, buckets: &self.rows };
         let actor = Actor::of(self.query.base.aggregation_group_type_index);
         let suffix = match cohort {
@@ -325,8 +323,8 @@ impl Plan<'_> {
     }
 
     fn cohort_segment(&self, id: Option<CohortId>) -> BreakdownSegment {
-        let cohort = id.and_then(|id| self.lowering.context.view.cohorts.get(id));
-        let name = cohort.map_or("all users", |cohort| cohort.name.as_str()).to_owned();
+        let cohort = id.and_then(|id| self.lowering.scope.context.cohorts.get(&id));
+        let name = cohort.map_or("all users", String::as_str).to_owned();
         BreakdownSegment::Cohort(id.map(|id| id.0), name)
     }
 }

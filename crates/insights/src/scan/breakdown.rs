@@ -24,7 +24,7 @@ use crate::columns::memo::DictionaryMemo;
 use crate::columns::{EventColumns, number, text, with_group_property};
 use crate::hogql::Scalar;
 use crate::query::spec::BreakdownFilter;
-use crate::scan::context::QueryContext;
+use crate::scan::context::ScanContext;
 use crate::scan::expression::{self, Source};
 use crate::scan::sessions::Sessions;
 use crate::{Error, Result};
@@ -104,7 +104,7 @@ impl BreakdownPlan {
     /// around `from` and `to`.
     pub fn new(
         filter: &BreakdownFilter,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         dimensions_max: usize,
         (from, to): (i64, i64),
     ) -> Result<Self> {
@@ -175,7 +175,7 @@ pub(crate) fn needs_groups(filter: &BreakdownFilter) -> bool {
 
 impl Dimension {
     fn new(
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         kind: &str,
         name: &Json,
         group: Option<usize>,

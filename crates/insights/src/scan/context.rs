@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use facts::{Filters, ReadView};
+use facts::{Filters, QueryContext, ReadView};
 use model::{ActionId, Timestamp};
 use serde_json::Value as Json;
 use warehouse::{ColumnKey, Filter, Predicate, Value};
@@ -18,12 +18,18 @@ use crate::{Error, Result};
 /// Nodes of one group node.
 const NODES_MAX: usize = 100;
 
-/// One query on one read view.
-pub(crate) struct QueryContext<'a> {
-    pub view: &'a ReadView,
-    pub limits: &'a QueryLimits,
+/// One query apart from the data: its names and its dates.
+pub(crate) struct QueryScope<'a> {
+    pub context: &'a QueryContext,
     pub dates: DateResolver,
     pub base: &'a Base,
+}
+
+/// One query on one read view.
+pub(crate) struct ScanContext<'a> {
+    pub scope: QueryScope<'a>,
+    pub view: &'a ReadView,
+    pub limits: &'a QueryLimits,
     /// None if the caller compiles no HogQL.
     pub hogql: Option<&'a HogqlCompiler>,
     /// The query's property filters and the test account filters.
@@ -91,30 +97,25 @@ impl EventSelection {
     }
 }
 
-impl<'a> QueryContext<'a> {
+impl<'a> ScanContext<'a> {
     pub fn new(
         view: &'a ReadView,
         limits: &'a QueryLimits,
         base: &'a Base,
         hogql: Option<&'a HogqlCompiler>,
     ) -> Result<Self> {
-        let mut context = Self { hogql, ..Self::unfiltered(view, limits, base) };
+        let scope = QueryScope::new(&view.context, base);
+        let mut context = Self { scope, view, limits, hogql, common_filter: None };
         let test_accounts = match base.filter_test_accounts {
-            true => view.test_accounts()?.predicate(view)?,
+            true => context.condition(&view.context.test_account_filters)?,
             false => None,
         };
         context.common_filter = all([context.condition(&base.properties)?, test_accounts]);
         Ok(context)
     }
 
-    /// Without the common filters, which may need facts that are not loaded: for names and dates.
-    pub fn unfiltered(view: &'a ReadView, limits: &'a QueryLimits, base: &'a Base) -> Self {
-        let dates = DateResolver::new(view);
-        Self { view, limits, dates, base, hogql: None, common_filter: None }
-    }
-
     pub fn condition(&self, filters: &Json) -> Result<Option<Predicate>> {
-        let filters = Filters::read(filters, self.view.now, &self.view.zone)?;
+        let filters = Filters::read(filters, self.scope.context.now, &self.scope.context.zone)?;
         Ok(filters.predicate(self.view)?)
     }
 
@@ -133,7 +134,7 @@ impl<'a> QueryContext<'a> {
             }
             NodeKind::Actions => match self.view.actions.get(&action_id(node)?) {
                 None => None,
-                Some(action) => Some(all.and(Some(action.matcher.predicate(self.view)?))),
+                Some(action) => Some(all.and(Some(action.predicate(self.view)?))),
             },
             NodeKind::Group => {
                 check(node)?;
@@ -171,13 +172,19 @@ impl<'a> QueryContext<'a> {
             uuids: false,
         }
     }
+}
+
+impl<'a> QueryScope<'a> {
+    pub fn new(context: &'a QueryContext, base: &'a Base) -> Self {
+        Self { context, dates: DateResolver::new(context), base }
+    }
 
     /// The display name of a node.
     pub fn name(&self, node: &Node) -> String {
         match node.kind {
             NodeKind::Events => node.event.clone().unwrap_or_else(|| "All events".to_owned()),
             NodeKind::Actions => {
-                let action = action_id(node).ok().and_then(|id| self.view.actions.get(&id));
+                let action = action_id(node).ok().and_then(|id| self.context.actions.get(&id));
                 let name = action.map(|action| action.name.clone()).or_else(|| node.name.clone());
                 name.unwrap_or_default()
             }

@@ -8,7 +8,7 @@ use warehouse::ColumnKey;
 use crate::columns::interner::StringInterner;
 use crate::hogql::Scalar;
 use crate::scan::ActorSource;
-use crate::scan::context::QueryContext;
+use crate::scan::context::ScanContext;
 use crate::{Error, Result};
 
 pub(crate) fn unsupported() -> Error {
@@ -21,7 +21,7 @@ pub(crate) enum Source {
     Scalar(Scalar),
 }
 
-pub(crate) fn read(context: &QueryContext<'_>, text: &str) -> Result<Source> {
+pub(crate) fn read(context: &ScanContext<'_>, text: &str) -> Result<Source> {
     match (key(text), context.hogql) {
         (Ok(key), _) => Ok(Source::Key(key)),
         (Err(_), Some(hogql)) => Ok(Source::Scalar(hogql.texts(context.view, text)?)),
@@ -61,7 +61,7 @@ pub(crate) fn key(text: &str) -> Result<ColumnKey> {
 }
 
 /// Actors identified by an expression.
-pub(crate) fn actors(context: &QueryContext<'_>, text: &str) -> Result<ActorSource> {
+pub(crate) fn actors(context: &ScanContext<'_>, text: &str) -> Result<ActorSource> {
     if matches!(text.trim(), "person_id" | "person.id") {
         return Ok(ActorSource::Persons);
     }

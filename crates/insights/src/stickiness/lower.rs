@@ -1,12 +1,11 @@
 //! Stickiness as a HogQL statement: the intervals in which each actor is active, counted.
 
-use facts::ReadView;
+use facts::QueryContext;
 use hogql::ast::Query;
 use hogql::build::{field, int};
 use serde_json::{Value as Json, json};
 
 use super::{ComputedAs, Criteria, Operator, StickinessQuery};
-use crate::limits::QueryLimits;
 use crate::lower::Statement;
 use crate::lower::intervals::Intervals;
 use crate::lower::rows::Row;
@@ -21,7 +20,7 @@ const PERIODS: [&str; 2] = ["current", "previous"];
 impl StickinessQuery {
     /// The period, and the one that it is compared with.
     fn periods(&self, lowering: &Lowering<'_>) -> Result<Vec<Period>> {
-        let (dates, range) = (&lowering.context.dates, &self.base.date_range);
+        let (dates, range) = (&lowering.scope.dates, &self.base.date_range);
         let period = dates.period(range, self.spec.interval)?;
         let previous = dates.previous(&period, range, &self.spec.compare_filter)?;
         Ok([Some(period), previous].into_iter().flatten().collect())
@@ -39,14 +38,14 @@ impl StickinessQuery {
         self.spec.stickiness_filter.computed_as == ComputedAs::Cumulative
     }
 
-    pub(crate) fn to_hogql(&self, view: &ReadView, limits: &QueryLimits) -> Result<Query> {
-        let lowering = Lowering::new(view, limits, &self.base)?;
+    pub(crate) fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
+        let lowering = Lowering::new(context, &self.base)?;
         let mut statement = Statement::default();
         let mut selects = Vec::new();
         for (period, word) in self.periods(&lowering)?.iter().zip(PERIODS) {
             for (order, node) in self.spec.series.iter().enumerate() {
                 let Some(selected) = lowering.selected(node)? else { continue };
-                let calendar = &lowering.context.dates.calendar;
+                let calendar = &lowering.scope.dates.calendar;
                 let intervals = Intervals { calendar, buckets: &period.buckets };
                 let actor = self.actor(node)?;
                 let time = within(Some(period.from), period.to);
@@ -102,11 +101,10 @@ impl StickinessQuery {
 
     pub(crate) fn result_of_rows(
         &self,
-        view: &ReadView,
-        limits: &QueryLimits,
+        context: &QueryContext,
         rows: &[Vec<Json>],
     ) -> Result<InsightResult> {
-        let lowering = Lowering::new(view, limits, &self.base)?;
+        let lowering = Lowering::new(context, &self.base)?;
         let periods = self.periods(&lowering)?;
         let mut items = Vec::new();
         for (period, word) in periods.iter().zip(PERIODS) {
@@ -128,7 +126,7 @@ impl StickinessQuery {
                 if self.is_cumulative() {
                     (1..counts.len()).for_each(|at| counts[at - 1] -= counts[at]);
                 }
-                let mut item = self.item(&lowering.context, node, order, &counts);
+                let mut item = self.item(&lowering.scope, node, order, &counts);
                 if periods.len() > 1 {
                     item["compare"] = json!(true);
                     item["compare_label"] = json!(word);
@@ -136,7 +134,7 @@ impl StickinessQuery {
                 items.push(item);
             }
         }
-        let calendar = &lowering.context.dates.calendar;
+        let calendar = &lowering.scope.dates.calendar;
         let Period { from, to, .. } = periods[0];
         InsightResult::new(Json::Array(items), calendar, from, to, self.spec.interval)
     }

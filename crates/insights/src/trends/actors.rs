@@ -19,7 +19,7 @@ use crate::query::calendar::{Buckets, Interval};
 use crate::query::date_range::Period;
 use crate::query::spec::{BreakdownFilter, Math, MathPropertyType};
 use crate::scan::breakdown::{Breakdown, BreakdownPlan, BreakdownSegment, ValueSet};
-use crate::scan::context::{EventSelection, QueryContext};
+use crate::scan::context::{EventSelection, ScanContext};
 use crate::scan::sessions::Sessions;
 use crate::scan::{ActorSource, Rows, Scan};
 
@@ -31,7 +31,7 @@ impl TrendsQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<InsightActors> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
         self.with_series(&context, point, |series| series.actors(&self.breakdown_filter(), point))
     }
 
@@ -42,14 +42,14 @@ impl TrendsQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<CountedEvents> {
-        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let context = ScanContext::new(view, limits, &self.base, hogql)?;
         self.with_series(&context, point, |series| series.events(&self.breakdown_filter(), point))
     }
 
     /// Calls `run` with the series and the period of the data point.
     fn with_series<T>(
         &self,
-        context: &QueryContext<'_>,
+        context: &ScanContext<'_>,
         point: &DataPoint,
         run: impl FnOnce(&SeriesQuery<'_>) -> Result<T>,
     ) -> Result<T> {
@@ -115,7 +115,7 @@ impl SeriesQuery<'_> {
         let PointSelection { selection, breakdown, values, bucket } = point;
         let actors = match self.node.math {
             Math::UniqueGroup => ActorSource::groups(self.node.math_group_type_index.unwrap_or(0)),
-            _ => ActorSource::of(self.context.base.aggregation_group_type_index),
+            _ => ActorSource::of(self.context.scope.base.aggregation_group_type_index),
         };
         let (from, to) = self.time_range(bucket)?;
         if self.counts_first_events() {
@@ -171,7 +171,7 @@ impl SeriesQuery<'_> {
             }
             Math::Total | Math::Hogql => None,
             math if AggregateFn::for_property(math).is_some() => None,
-            _ => Some(ActorSource::of(self.context.base.aggregation_group_type_index)),
+            _ => Some(ActorSource::of(self.context.scope.base.aggregation_group_type_index)),
         }
     }
 
@@ -180,7 +180,7 @@ impl SeriesQuery<'_> {
         if AggregateFn::for_property(self.node.math).is_none() {
             return Ok(None);
         }
-        let QueryContext { view, limits, .. } = self.context;
+        let ScanContext { view, limits, .. } = self.context;
         let (name, source) = self.math_property()?;
         Ok(Some(match source {
             MathPropertyType::Event => {
@@ -216,7 +216,7 @@ impl SeriesQuery<'_> {
         values: &ValueSet,
         (from, to): (i64, i64),
     ) -> Result<HashSet<[u8; 16]>> {
-        let actors = ActorSource::of(self.context.base.aggregation_group_type_index);
+        let actors = ActorSource::of(self.context.scope.base.aggregation_group_type_index);
         let firsts = self.first_events(selection, breakdown, &actors)?.into_iter();
         let firsts = firsts.filter(|(_, time, _)| (from..=to).contains(time));
         let firsts: HashMap<u32, (i64, u32)> =
@@ -245,6 +245,7 @@ impl SeriesQuery<'_> {
 
     /// The time range whose events count for a bucket, or for all buckets.
     fn time_range(&self, bucket: Option<usize>) -> Result<(i64, i64)> {
+        let calendar = &self.context.scope.dates.calendar;
         let Period { from, to, buckets } = self.period;
         let days = match self.node.math {
             Math::WeeklyActive => 7,
@@ -259,10 +260,10 @@ impl SeriesQuery<'_> {
             }
         };
         let Some(bucket) = bucket else {
-            return Ok((self.window_start(*to, days)?.min(*from), *to));
+            return Ok((calendar.window_start(*to, days)?.min(*from), *to));
         };
         let last = last_day(self, buckets, bucket)?;
-        Ok((self.window_start(last, days)?, last.min(*to)))
+        Ok((calendar.window_start(last, days)?, last.min(*to)))
     }
 }
 
@@ -273,7 +274,7 @@ fn keep_smallest(uuids: &mut HashMap<u32, [u8; 16]>, actor: u32, uuid: [u8; 16])
 
 /// End of the last day of a bucket's rolling window.
 fn last_day(query: &SeriesQuery<'_>, buckets: &Buckets, bucket: usize) -> Result<i64> {
-    let calendar = &query.context.dates.calendar;
+    let calendar = &query.context.scope.dates.calendar;
     let end = match buckets.interval {
         Interval::Week | Interval::Month => buckets.end_of(bucket) - 1,
         _ => buckets.starts[bucket],

@@ -7,7 +7,7 @@ use super::series::{DisplayMode, SeriesQuery};
 use crate::aggregates::function::AggregateFn;
 use crate::query::spec::{BreakdownFilter, Math, Node};
 use crate::result::InsightResult;
-use crate::scan::context::QueryContext;
+use crate::scan::context::ScanContext;
 use crate::{Error, Result};
 
 /// The numbers of a box, by their keys.
@@ -22,7 +22,7 @@ const NUMBERS: [(&str, Math); 6] = [
 
 impl TrendsQuery {
     /// A box for each interval and series, zeros where there are no values.
-    pub(super) fn box_plot(&self, context: &QueryContext<'_>) -> Result<InsightResult> {
+    pub(super) fn box_plot(&self, context: &ScanContext<'_>) -> Result<InsightResult> {
         let spec = &self.spec;
         if !spec.breakdown_filter.is_empty()
             || spec.compare_filter.compare
@@ -31,8 +31,8 @@ impl TrendsQuery {
             let detail = "A box plot has no breakdown, no comparison and no formula.";
             return Err(Error::Invalid(detail.into()));
         }
-        let period = context.dates.period(&self.base.date_range, spec.interval)?;
-        let calendar = &context.dates.calendar;
+        let period = context.scope.dates.period(&self.base.date_range, spec.interval)?;
+        let calendar = &context.scope.dates.calendar;
         let mut boxes = Vec::new();
         for (order, node) in spec.series.iter().enumerate() {
             if AggregateFn::for_property(node.math).is_none() {
@@ -53,7 +53,7 @@ impl TrendsQuery {
                     "day": calendar.day_text(*start, spec.interval)?,
                     "label": calendar.label(*start, spec.interval)?,
                     "series_index": order,
-                    "series_label": context.name(node),
+                    "series_label": context.scope.name(node),
                 });
                 for (key, data) in &numbers {
                     let value = data.get(bucket).copied().filter(|value| value.is_finite());

@@ -6,7 +6,7 @@
 
 mod result;
 
-use facts::ReadView;
+use facts::QueryContext;
 use hogql::ast::{Expr, Query};
 use hogql::build::{boolean, call, field, in_cohort, int, number};
 use hogql::filter::Value;
@@ -16,11 +16,10 @@ use hogql::types::Kind;
 use model::CohortId;
 
 use super::formula::Formula;
-use super::series::{DisplayMode, SeriesQuery};
+use super::series::DisplayMode;
 use super::{ComparedPeriod, Display, SeriesResult, TrendsQuery};
 use crate::Result;
 use crate::aggregates::function::AggregateFn;
-use crate::limits::QueryLimits;
 use crate::lower::breakdown::{BreakdownBy, BreakdownValues, Histograms, cohort_text};
 use crate::lower::first_events::FirstEvents;
 use crate::lower::intervals::Intervals;
@@ -66,12 +65,12 @@ struct Source {
 }
 
 impl TrendsQuery {
-    fn lowering<'a>(&'a self, view: &'a ReadView, limits: &'a QueryLimits) -> Result<Plan<'a>> {
-        let lowering = Lowering::new(view, limits, &self.base)?;
+    fn lowering<'a>(&'a self, context: &'a QueryContext) -> Result<Plan<'a>> {
+        let lowering = Lowering::new(context, &self.base)?;
         let range = &self.base.date_range;
-        let period = lowering.context.dates.period(range, self.spec.interval)?;
+        let period = lowering.scope.dates.period(range, self.spec.interval)?;
         let compare = &self.spec.compare_filter;
-        let periods = match lowering.context.dates.previous(&period, range, compare)? {
+        let periods = match lowering.scope.dates.previous(&period, range, compare)? {
             None => vec![(ComparedPeriod::Single, period)],
             Some(previous) => {
                 vec![(ComparedPeriod::Current, period), (ComparedPeriod::Previous, previous)]
@@ -87,11 +86,11 @@ impl TrendsQuery {
         })
     }
 
-    pub(crate) fn to_hogql(&self, view: &ReadView, limits: &QueryLimits) -> Result<Query> {
+    pub(crate) fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
         if self.spec.trends_filter.display == Display::BoxPlot {
             return Err(unsupported("A box plot"));
         }
-        self.lowering(view, limits)?.statement()
+        self.lowering(context)?.statement()
     }
 }
 
@@ -297,14 +296,8 @@ impl Unit<'_> {
     }
 
     fn intervals(&self) -> Intervals<'_> {
-        let calendar = &self.plan.lowering.context.dates.calendar;
+        let calendar = &self.plan.lowering.scope.dates.calendar;
         Intervals { calendar, buckets: &self.period.buckets }
-    }
-
-    fn series(&self) -> SeriesQuery<'_> {
-        let Unit { plan, node, period, .. } = *self;
-        let (context, display_mode) = (&plan.lowering.context, plan.display_mode);
-        SeriesQuery { context, node, period, display_mode }
     }
 
     fn rolling_days(&self) -> Option<i64> {
@@ -316,7 +309,7 @@ impl Unit<'_> {
     }
 
     fn actor(&self) -> Actor {
-        Actor::of(self.plan.lowering.context.base.aggregation_group_type_index)
+        Actor::of(self.plan.lowering.scope.base.aggregation_group_type_index)
     }
 
     /// What must exist for an event to count: an actor, a session or a group.
@@ -345,6 +338,7 @@ impl Unit<'_> {
     }
 
     fn source(&self, statement: &mut Statement) -> Result<Source> {
+        let calendar = &self.plan.lowering.scope.dates.calendar;
         let Period { from, to, buckets } = self.period;
         let keys = self.plan.values().map(|values| values.keys.clone()).unwrap_or_default();
         let exists = self.counted().and_then(|actor| actor.exists());
@@ -353,10 +347,10 @@ impl Unit<'_> {
         }
         let from = match self.rolling_days() {
             None => *from,
-            Some(days) if self.plan.is_total() => self.series().window_start(*to, days)?.min(*from),
+            Some(days) if self.plan.is_total() => calendar.window_start(*to, days)?.min(*from),
             Some(days) => {
                 let first = buckets.starts.first().copied().unwrap_or(*from);
-                self.series().window_start(first, days)?
+                calendar.window_start(first, days)?
             }
         };
         Ok(Source {

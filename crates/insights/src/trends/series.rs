@@ -17,7 +17,7 @@ use crate::query::calendar::{Buckets, Interval};
 use crate::query::date_range::Period;
 use crate::query::spec::{BreakdownFilter, Math, MathPropertyType, Node};
 use crate::scan::breakdown::{Breakdown, BreakdownPlan, BreakdownSegment, NO_VALUE};
-use crate::scan::context::{EventSelection, QueryContext};
+use crate::scan::context::{EventSelection, ScanContext};
 use crate::scan::expression;
 use crate::scan::first_events::FirstEvents;
 use crate::scan::sessions::Sessions;
@@ -49,7 +49,7 @@ impl DisplayMode {
 
 /// One series with all that determines its numbers.
 pub(crate) struct SeriesQuery<'a> {
-    pub context: &'a QueryContext<'a>,
+    pub context: &'a ScanContext<'a>,
     pub node: &'a Node,
     pub period: &'a Period,
     pub display_mode: DisplayMode,
@@ -113,7 +113,7 @@ impl SeriesQuery<'_> {
         breakdown: Option<&Breakdown>,
     ) -> Result<Lines> {
         let math = self.node.math;
-        let actors = ActorSource::of(self.context.base.aggregation_group_type_index);
+        let actors = ActorSource::of(self.context.scope.base.aggregation_group_type_index);
         match math {
             Math::Total => {
                 let scan = self.scan(selection, breakdown);
@@ -252,16 +252,10 @@ impl SeriesQuery<'_> {
         }))
     }
 
-    /// Start of a window of `days` days whose last day contains `at`.
-    pub(super) fn window_start(&self, at: i64, days: i64) -> Result<i64> {
-        let calendar = &self.context.dates.calendar;
-        let day = calendar.start(at, Interval::Day)?;
-        calendar.start(calendar.plus(day, Interval::Day, 1 - days)?, Interval::Day)
-    }
-
     /// The time range of the events that the series counts: a rolling window begins before the
     /// period.
     pub(super) fn scanned_range(&self) -> Result<(i64, i64)> {
+        let calendar = &self.context.scope.dates.calendar;
         let Period { from, to, buckets } = self.period;
         let days = match self.node.math {
             Math::WeeklyActive => 7,
@@ -269,7 +263,7 @@ impl SeriesQuery<'_> {
             _ => return Ok((*from, *to)),
         };
         let first = buckets.starts.first().copied().unwrap_or(*from);
-        Ok((self.window_start(first, days)?.min(*from), *to))
+        Ok((calendar.window_start(first, days)?.min(*from), *to))
     }
 
     /// Distinct actors in a window of `days` days that ends with each bucket's last day.
@@ -280,9 +274,9 @@ impl SeriesQuery<'_> {
         actors: &ActorSource,
         days: i64,
     ) -> Result<Lines> {
-        let calendar = &self.context.dates.calendar;
+        let calendar = &self.context.scope.dates.calendar;
         let Period { from, to, buckets } = self.period;
-        let back = |at: i64| self.window_start(at, days);
+        let back = |at: i64| calendar.window_start(at, days);
         if self.display_mode == DisplayMode::Total {
             let from = back(*to)?.min(*from);
             let period = Period { from, ..self.period.clone() };
@@ -484,7 +478,7 @@ impl SeriesQuery<'_> {
         let scan = Scan { actors: Some(&actors), ..self.scan(selection, breakdown) };
         let table = aggregate_by_bucket(&scan, &self.buckets(), actor_numbers, IdSet::insert)?;
         let Period { from, to, .. } = *self.period;
-        let QueryContext { view, limits, .. } = self.context;
+        let ScanContext { view, limits, .. } = self.context;
         let sessions = Sessions::read(view, limits, name, Some((from, to)))?;
         Ok(self.shape(table, breakdown, |there: &IdSet| {
             let mut numbers = Vec::new();

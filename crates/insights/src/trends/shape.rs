@@ -9,10 +9,10 @@ use crate::Result;
 use crate::query::date_range::Period;
 use crate::query::spec::Node;
 use crate::scan::breakdown::BreakdownSegment;
-use crate::scan::context::{QueryContext, json_number, node_id, node_type};
+use crate::scan::context::{QueryScope, json_number, node_id, node_type};
 
 pub(crate) struct Shape<'a> {
-    pub context: &'a QueryContext<'a>,
+    pub scope: &'a QueryScope<'a>,
     pub display_mode: DisplayMode,
     /// The query has several series, so labels must name them.
     pub several: bool,
@@ -22,7 +22,7 @@ impl Shape<'_> {
     pub fn series(&self, found: &[SeriesResult<'_>]) -> Result<Json> {
         let mut items = Vec::new();
         for series in found {
-            let name = self.context.name(series.node);
+            let name = self.scope.name(series.node);
             let action = self.action(series.node, series.order, series.period)?;
             for line in &series.lines.lines {
                 let label = match (&line.segment, self.several) {
@@ -121,7 +121,7 @@ impl Shape<'_> {
         period: &Period,
         side: ComparedPeriod,
     ) -> Result<Map<String, Json>> {
-        let calendar = &self.context.dates.calendar;
+        let calendar = &self.scope.dates.calendar;
         let interval = period.buckets.interval;
         let starts = &period.buckets.starts;
         let days: Vec<String> = starts
@@ -167,7 +167,7 @@ impl Shape<'_> {
     }
 
     fn action(&self, node: &Node, order: usize, period: &Period) -> Result<Json> {
-        let calendar = &self.context.dates.calendar;
+        let calendar = &self.scope.dates.calendar;
         let starts = period.buckets.starts.iter();
         let days: Vec<String> = starts.map(|start| calendar.iso(*start)).collect::<Result<_>>()?;
         Ok(json!({
@@ -175,7 +175,7 @@ impl Shape<'_> {
             "id": node_id(node),
             "type": node_type(node),
             "order": order,
-            "name": self.context.name(node),
+            "name": self.scope.name(node),
             "custom_name": node.custom_name,
             "math": math_name(node.math),
             "math_property": node.math_property,

@@ -84,7 +84,7 @@ impl Table<'_> {
         };
         let mut items = Vec::new();
         for id in &spec.actions {
-            let Some(action) = self.lowering.context.view.actions.get(id) else { continue };
+            let Some(action) = self.lowering.scope.context.actions.get(id) else { continue };
             let total = [row.count()?, row.count()?];
             let converted = [row.count()?, row.count()?];
             let rates = [rate(converted[0], visitors[0]), rate(converted[1], visitors[1])];

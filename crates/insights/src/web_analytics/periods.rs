@@ -1,6 +1,6 @@
 //! The period of a web analytics query, and the one that it is compared with.
 
-use facts::ReadView;
+use facts::QueryContext;
 use hogql::ast::{BinaryOp, Expr};
 use hogql::build::{all, any, binary, boolean, field, timestamp};
 use model::Timestamp;
@@ -18,8 +18,12 @@ pub(super) struct Periods<'a> {
 }
 
 impl<'a> Periods<'a> {
-    pub fn new(view: &ReadView, range: &'a DateRange, compare: &CompareFilter) -> Result<Self> {
-        let dates = DateResolver::new(view);
+    pub fn new(
+        context: &QueryContext,
+        range: &'a DateRange,
+        compare: &CompareFilter,
+    ) -> Result<Self> {
+        let dates = DateResolver::new(context);
         let current = dates.period(range, Interval::Day)?;
         // Naming a period to compare with is enough.
         let compare_to = compare.compare_to.clone();

@@ -1,11 +1,11 @@
 //! A project with events in a real warehouse.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use facts::{
-    ActionFacts, ActionMatcher, CohortFacts, GroupFacts, Groups, PathCleaning, PersonFacts,
-    PersonIndex, ReadView, Zone,
+    ActionExpr, ActionMatcher, CohortFacts, GroupFacts, Groups, NamedAction, PathCleaning,
+    PersonFacts, PersonIndex, QueryContext, ReadView, Zone,
 };
 use insights::{
     DataPoint, Error, HogqlCompiler, Insight, InsightActors, InsightResult, QueryLimits, schema,
@@ -30,7 +30,7 @@ pub struct Project {
     pub persons: PersonIndex,
     pub groups: Groups,
     pub cohorts: Vec<(CohortId, CohortFacts)>,
-    pub actions: HashMap<ActionId, ActionFacts>,
+    pub actions: BTreeMap<ActionId, NamedAction>,
     pub zone: &'static str,
     pub now: &'static str,
     pub week_starts_monday: bool,
@@ -63,7 +63,7 @@ impl Project {
             persons: PersonIndex::new(PROJECT),
             groups: Groups::default(),
             cohorts: Vec::new(),
-            actions: HashMap::new(),
+            actions: BTreeMap::new(),
             zone: "UTC",
             now: "2024-01-03T18:00:00Z",
             week_starts_monday: false,
@@ -134,8 +134,8 @@ impl Project {
 
     pub fn action(&mut self, id: i64, name: &str, steps: Json) {
         let steps: Vec<model::ActionStep> = serde_json::from_value(steps).unwrap();
-        let matcher = ActionMatcher::new(&steps, at(self.now), &Zone::named(self.zone)).unwrap();
-        self.actions.insert(ActionId(id), ActionFacts { name: name.to_owned(), matcher });
+        let events = ActionExpr::parse(&steps, at(self.now), &Zone::named(self.zone)).unwrap();
+        self.actions.insert(ActionId(id), NamedAction { name: name.to_owned(), events });
     }
 
     pub fn event(&mut self, id: &str, event: &str, time: &str, properties: Json) {
@@ -169,20 +169,30 @@ impl Project {
     }
 
     pub fn view(&self) -> ReadView {
+        let events = self.warehouse.snapshot(PROJECT);
+        let zone = Zone::named(self.zone);
+        let compiled = |action: &NamedAction| ActionMatcher::compile(&action.events, &zone);
+        let actions = self.actions.iter().map(|(id, action)| (*id, compiled(action).unwrap()));
+        let actions = Arc::new(actions.collect());
+        let cohorts = self.cohorts.iter().map(|(id, cohort)| (*id, cohort.name.clone()));
+        let context = QueryContext {
+            week_starts_monday: self.week_starts_monday,
+            test_account_filters: self.test_account_filters.clone(),
+            path_cleaning: Arc::new(PathCleaning::read(&self.path_cleaning)),
+            actions: self.actions.clone(),
+            cohorts: cohorts.collect(),
+            earliest: events.time_range().map(|(from, _)| from),
+            ..QueryContext::new(PROJECT, zone.clone(), at(self.now))
+        };
         ReadView {
-            project: PROJECT,
-            events: self.warehouse.snapshot(PROJECT),
+            context: Arc::new(context),
+            events,
             persons: Arc::new(self.persons.clone()),
             groups: Arc::new(self.groups.clone()),
             cohorts: Arc::new(self.cohorts.iter().cloned().collect()),
-            actions: Arc::new(self.actions.clone()),
+            actions,
             sessions: Arc::default(),
-            path_cleaning: Arc::new(PathCleaning::read(&self.path_cleaning)),
             event_filter: None,
-            zone: Zone::named(self.zone),
-            now: at(self.now),
-            week_starts_monday: self.week_starts_monday,
-            test_account_filters: self.test_account_filters.clone(),
             expressions: Arc::new(self.hogql()),
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use facts::{
-    CohortFacts, Filters, GroupFacts, Groups, PathCleaning, PersonFacts, PersonIndex, ReadView,
-    SessionFacts, SessionValue,
+    CohortFacts, Filters, GroupFacts, Groups, PathCleaning, PersonFacts, PersonIndex, QueryContext,
+    ReadView, SessionFacts, SessionValue,
 };
 use hogql::ast::{Body, Column, From, Query, Select, Source, SourceKind};
 use hogql::build::name;
@@ -328,20 +328,20 @@ impl Store {
         };
         let rules =
             json!([{"alias": "/<$1>", "regex": "/([0-9])[0-9]+"}, {"alias": "id", "regex": "<.>"}]);
+        let context = QueryContext {
+            path_cleaning: Arc::new(PathCleaning::read(&rules)),
+            cohorts: project.cohorts.clone(),
+            ..QueryContext::new(PROJECT, Zone::named(ZONE), now())
+        };
         let view = ReadView {
-            project: PROJECT,
+            context: Arc::new(context),
             events: warehouse.snapshot(PROJECT),
             persons: Arc::new(persons),
             groups: Arc::new(groups),
             cohorts: Arc::new([(CohortId(5), cohort)].into_iter().collect()),
             sessions: Arc::default(),
-            path_cleaning: Arc::new(PathCleaning::read(&rules)),
             event_filter: None,
             actions: Arc::default(),
-            zone: Zone::named(ZONE),
-            now: now(),
-            week_starts_monday: false,
-            test_account_filters: json!([]),
             expressions: Arc::new(HogqlCompiler::new(project.clone())),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -381,14 +381,14 @@ impl Store {
 
     /// A column of the events that the predicate keeps.
     fn evaluated(&self, filters: &Json, column: &str) -> Result<BTreeSet<String>, String> {
-        let filters = Filters::read(filters, now(), &self.view.zone);
+        let filters = Filters::read(filters, now(), &self.view.context.zone);
         let filters = filters.map_err(|error| error.to_string())?;
         let event_filter = filters.predicate(&self.view).map_err(|error| error.to_string())?;
         self.select(&ReadView { event_filter, ..self.view.clone() }, column, "events", None)
     }
 
     fn printed(&self, filters: &Json, rows: Rows) -> Result<BTreeSet<String>, String> {
-        let condition = Conditions::new(&self.view, rows).read(filters);
+        let condition = Conditions::new(&self.view.context, rows).read(filters);
         let condition = condition.map_err(|error| error.to_string())?;
         let (column, table) = match rows {
             Rows::Events => ("uuid", "events"),

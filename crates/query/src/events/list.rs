@@ -8,11 +8,12 @@ use std::time::Duration;
 use catalog::ProjectRow;
 use model::ProjectId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use warehouse::{EventRow, EventSelection, Window};
+use warehouse::{EventRow, Window};
 
 use super::{Cursor, EventFilter, EventPage, Events, PersonDetails};
 use crate::event_json::Event;
 use crate::permits::ProjectPermits;
+use crate::store::EventList;
 use crate::{Error, Result};
 
 /// Lists that are open at once, most of them waiting for a slow client. Each holds a snapshot, a few
@@ -58,7 +59,7 @@ pub struct EventBatches {
     project: ProjectId,
     details: PersonDetails,
     /// None when no event can match.
-    selection: Option<Arc<EventSelection>>,
+    selection: Option<EventList>,
     at: usize,
     _permits: [OwnedSemaphorePermit; 2],
 }
@@ -73,14 +74,13 @@ impl Events {
         details: PersonDetails,
     ) -> Result<EventBatches> {
         let permits = self.lists.open(project.id).await?;
-        let selection = match self.filter(project, filter).await? {
+        let selection = match self.conditions(project, filter).await? {
             None => None,
-            Some(filter) => {
-                let (warehouse, id) = (self.warehouse.clone(), project.id);
+            Some(conditions) => {
+                let view = self.view(project, &conditions).await?;
                 let EventPage { order, limit, offset, cursor: resume } = page;
                 let window = Window { order, limit, offset, resume };
-                let find = move || Ok(warehouse.snapshot(id).select(&filter, &window)?);
-                Some(Arc::new(self.reads.run(find).await?))
+                Some(self.reads.run(move || view.list(conditions, &window)).await?)
             }
         };
         Ok(EventBatches {
@@ -97,11 +97,11 @@ impl Events {
 impl EventBatches {
     /// The cursor of the next page, if there is one.
     pub fn next(&self) -> Option<&Cursor> {
-        self.selection.as_ref().and_then(|selection| selection.next())
+        self.selection.as_ref().and_then(EventList::next)
     }
 
     pub fn len(&self) -> usize {
-        self.selection.as_ref().map_or(0, |selection| selection.len())
+        self.selection.as_ref().map_or(0, EventList::len)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -115,7 +115,7 @@ impl EventBatches {
             return Ok(None);
         };
         let range = self.at..(self.at + BATCH_ROWS_MAX).min(selection.len());
-        let read = move || read_batch(range, |step| Ok(selection.read(step)?));
+        let read = move || read_batch(range, |step| selection.read(step));
         let (rows, at) = self.events.reads.run_next(read).await?;
         self.at = at;
         self.events.with_persons(self.project, rows, self.details).await.map(Some)

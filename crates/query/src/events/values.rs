@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use facts::{Matcher, Zone};
+use facts::{QueryContext, Zone};
 use model::ProjectId;
+use model::filter_expr::{Field, FilterExpr, OperatorTest};
 use model::property::Operator;
 use serde_json::Value as Json;
-use warehouse::{ColumnKey, Filter, Predicate, Value};
+use warehouse::ColumnKey;
 
 use super::Events;
 use crate::Result;
+use crate::store::{EventConditions, ValueSearch};
 
 /// Days of events that are searched for values, as upstream does.
 const DAYS: i64 = 7;
@@ -60,22 +62,25 @@ impl Events {
         let now = self.now();
         let mut equal = Vec::new();
         for (name, value) in &request.equal {
-            let matcher = Matcher::new(Operator::Exact, value, now, zone)?;
-            let test = move |value: Option<Value<'_>>| matcher.accepts(value);
-            equal.push(Predicate::test(ColumnKey::Property(name.clone()), test));
+            let OperatorTest { test, negated } =
+                OperatorTest::lower(Operator::Exact, value, now, zone)
+                    .map_err(facts::Error::from)?;
+            let test = FilterExpr::Test(Field::EventProperty(name.clone()), test);
+            equal.push(if negated { FilterExpr::Not(Box::new(test)) } else { test });
         }
-        let filter = Filter {
+        let conditions = EventConditions {
             events: (!request.events.is_empty()).then_some(request.events),
             // The bound is exclusive, and midnight itself belongs to the day.
             after: zone
                 .midnight(now, DAYS)
                 .map(|at| model::Timestamp::from_micros(at.as_micros() - 1)),
             before: Some(now.plus_seconds(5)),
-            predicate: (!equal.is_empty()).then_some(Predicate::All(equal)),
-            ..Filter::default()
+            filters: FilterExpr::And(equal),
+            ..EventConditions::default()
         };
         let containing = request.containing.map(|text| text.to_lowercase());
-        let values = self.read_values(project, key, filter, containing.clone()).await?;
+        let context = QueryContext::new(project, zone.clone(), now);
+        let values = self.read_values(context, key, conditions, containing.clone()).await?;
         let mut listed = distinct_strings(&values, containing.as_deref());
         if containing.is_some() {
             listed.sort_by_key(|text| text.chars().count());
@@ -90,9 +95,9 @@ impl Events {
         containing: Option<String>,
     ) -> Result<Vec<String>> {
         let containing = containing.map(|text| text.to_lowercase());
-        let values = self
-            .read_values(project, ColumnKey::Event, Filter::default(), containing.clone())
-            .await?;
+        let context = QueryContext::new(project, Zone::named("UTC"), self.now());
+        let all = EventConditions::default();
+        let values = self.read_values(context, ColumnKey::Event, all, containing.clone()).await?;
         let mut names = distinct_strings(&values, containing.as_deref());
         names.retain(|name| !name.starts_with('$'));
         names.sort_unstable();
@@ -102,20 +107,14 @@ impl Events {
 
     async fn read_values(
         &self,
-        project: ProjectId,
+        context: QueryContext,
         key: ColumnKey,
-        filter: Filter,
+        conditions: EventConditions,
         containing: Option<String>,
     ) -> Result<Vec<Json>> {
-        let warehouse = self.warehouse.clone();
-        let read = move || {
-            let test = |value: Value<'_>| match (&containing, value) {
-                (_, Value::Null | Value::Text("")) => false,
-                (Some(part), value) => value.to_json().to_lowercase().contains(part.as_str()),
-                (None, _) => true,
-            };
-            Ok(warehouse.snapshot(project).values(&key, &filter, &test, CANDIDATES_MAX)?)
-        };
+        let store = self.store.clone();
+        let search = ValueSearch { key, conditions, containing, limit: CANDIDATES_MAX };
+        let read = move || store.events_view(context).values(search);
         let counted = self.reads.run(read).await?;
         let json = |json: String| serde_json::from_str(&json).unwrap_or(Json::String(json));
         Ok(counted.into_iter().map(|value| json(value.json)).collect())

@@ -1,27 +1,24 @@
 //! Calculates cohorts with behavioral filters: finds the matching persons in the events, then has
 //! the catalog evaluate the cohort for every person.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catalog::{CohortFilters, ProjectRow};
-use facts::{Needs, ReadView, Zone};
-use insights::{AdmissionControl, QueryLimits};
+use facts::{Needs, Zone};
+use insights::AdmissionControl;
 use model::person::PersonNo;
 use model::property::BehavioralFilter;
 use model::{ProjectId, Timestamp};
-use warehouse::DenseIdSet;
 
 use super::{Cancel, CancelOnDrop, Inner, QueryRunner, RunResources};
 use crate::person_scan::PersonScan;
 use crate::referenced_names::ReferencedNames;
+use crate::store::MatchingPersons;
 use crate::{Error, Result};
 
 /// Time for all behavioral filters of a stored cohort. No client waits for it.
 const TIME_MAX: Duration = Duration::from_secs(60);
-
-type MatchingPersons = HashMap<BehavioralFilter, DenseIdSet>;
 
 /// Whether a behavioral filter can be evaluated. Objects that it references may still be missing.
 pub fn check_behavioral_filter(
@@ -77,6 +74,7 @@ impl QueryRunner {
             memory: inner.pool.tracker(inner.limits.memory_bytes),
             cancel: &Cancel::default(),
             time_max: inner.limits.timeout,
+            memory_bytes: inner.limits.memory_bytes,
             admission: inner.admission.clone(),
         };
         let _guard = CancelOnDrop(resources.cancel.clone());
@@ -110,6 +108,7 @@ impl Inner {
             memory: self.pool.tracker(self.limits.memory_bytes),
             cancel: &Cancel::default(),
             time_max: TIME_MAX,
+            memory_bytes: self.limits.memory_bytes,
             admission: AdmissionControl::default(),
         };
         self.matching_persons(filters, &resources).await
@@ -141,14 +140,7 @@ impl Inner {
             .with_memory(resources.memory.clone());
         let names = ReferencedNames::default();
         let (view, _) = self.read_views.open(&project, &needs, names, &expressions).await?;
-        let scan = move |view: &ReadView, limits: &QueryLimits| {
-            let evaluate = |behaviour: BehavioralFilter| {
-                let persons = insights::matching_persons(&behaviour, view, limits)?;
-                Ok((behaviour, persons))
-            };
-            behaviours.into_iter().map(evaluate).collect::<insights::Result<MatchingPersons>>()
-        };
-        self.run_on_thread(&Arc::new(view), resources, scan).await
+        view.matching_persons(behaviours, resources).await
     }
 }
 
@@ -160,7 +152,7 @@ mod tests {
     use warehouse::Warehouse;
 
     use super::*;
-    use crate::{Events, Limits};
+    use crate::{Events, Limits, Store};
 
     #[tokio::test]
     async fn count_of_a_cohort_without_behavior_needs_a_permit_too() {
@@ -170,9 +162,10 @@ mod tests {
         let events = dir.path().join("events");
         let warehouse =
             Warehouse::open(&events, 1, warehouse::Settings::default(), clock.clone()).unwrap();
+        let store = Store::Embedded(warehouse);
         let limits =
             Limits { concurrent_max: 1, queue_timeout: Duration::ZERO, ..Limits::default() };
-        let queries = Events::new(catalog.clone(), warehouse, clock, None).queries(limits);
+        let queries = Events::new(catalog.clone(), store, clock, None).queries(limits);
         let pro = json!({ "type": "person", "key": "plan", "value": "pro" });
         let filters =
             Map::from_iter([("properties".to_owned(), json!({ "type": "AND", "values": [pro] }))]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use catalog::ProjectRow;
-use facts::ReadView;
+use facts::QueryContext;
 use hogql::plan::Plan;
 use model::Timestamp;
 use serde_json::{Map, Value as Json, json};
@@ -12,6 +12,7 @@ use warehouse::ScanStats;
 use super::PreparedQuery;
 use crate::actors_query::ActorsPlan;
 use crate::events_query::EventsPlan;
+use crate::store::View;
 
 /// How much longer a result counts as fresh for `lazy_async`.
 const LAZY_SECONDS: i64 = 3_600;
@@ -107,7 +108,7 @@ impl QueryResult {
     pub(super) fn of_events(
         plan: &EventsPlan,
         result_set: sql::ResultSet,
-        view: &ReadView,
+        context: &QueryContext,
     ) -> Self {
         let mut rows = result_set.rows;
         let has_more = rows.len() as u64 > plan.limit || result_set.has_more;
@@ -119,7 +120,7 @@ impl QueryResult {
         let width = plan.columns.len();
         for row in &mut rows {
             row.truncate(width);
-            plan.shape(row, view);
+            plan.shape(row, context);
         }
         let types = result_set.types.iter().take(width).map(|ty| ty.name(&plan.plan.zone));
         let types: Vec<String> = types.collect();
@@ -179,10 +180,10 @@ impl QueryResult {
         prepared: &PreparedQuery,
         project: &ProjectRow,
         took: Duration,
-        view: &ReadView,
+        view: &View,
     ) {
-        let now = view.now;
-        self.scan_stats = view.events.scan_stats();
+        let now = view.context().now;
+        self.scan_stats = view.scan_stats();
         self.key = prepared.key.clone();
         self.timezone = project.timezone.clone();
         self.took = took;

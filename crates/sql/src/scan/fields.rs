@@ -215,7 +215,7 @@ impl FieldReader {
                     Arc::new(StringArray::from_iter_values(&read.properties[range]))
                 }
                 (FieldSource::Project, _) => {
-                    Arc::new(Int64Array::from(vec![self.view.project.0; rows]))
+                    Arc::new(Int64Array::from(vec![self.view.context.project.0; rows]))
                 }
                 (FieldSource::Person(field), _) => field.rows(&self.view, &actors)?,
                 (FieldSource::PersonMode(key), _) => {
@@ -334,7 +334,7 @@ impl Lowering {
             }
             ([LazyJoin::Session], _, _) => {
                 let sessions = self.sessions()?;
-                let Some(column) = sessions.column(field.name, self.view.project) else {
+                let Some(column) = sessions.column(field.name, self.view.context.project) else {
                     return Err(unsupported(field));
                 };
                 FieldSource::Derived(

@@ -112,7 +112,7 @@ impl PersonField {
                 actors.iter().map(|actor| ids.get(actor).map_or(&[] as &[_], |ids| ids)),
             ),
             Self::Project => {
-                let project = view.project.0;
+                let project = view.context.project.0;
                 Arc::new(persons.map(|person| person.map(|_| project)).collect::<Int64Array>())
             }
             Self::Property(column, texts) => {

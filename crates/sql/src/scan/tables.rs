@@ -165,7 +165,9 @@ impl Lowering {
                     let times = all.map(|(_, group)| group.created_at().as_micros());
                     Arc::new(TimestampMicrosecondArray::from_iter_values(times))
                 }
-                ("team_id", _) => Arc::new(Int64Array::from(vec![self.view.project.0; all.len()])),
+                ("team_id", _) => {
+                    Arc::new(Int64Array::from(vec![self.view.context.project.0; all.len()]))
+                }
                 _ => return Err(unsupported(field)),
             };
             debug_assert!(field.name != "created_at" || *array.data_type() == TIMESTAMP);
@@ -177,7 +179,7 @@ impl Lowering {
     fn session_table(&self, fields: Vec<Field>) -> Result<Arc<dyn ExecutionPlan>> {
         let sessions = self.sessions()?;
         let columns = fields.iter().map(|field| -> Result<Box<dyn Column>> {
-            match sessions.column(field.name, self.view.project) {
+            match sessions.column(field.name, self.view.context.project) {
                 Some(array) if field.via.is_empty() => Ok(Box::new(ArrayColumn(array))),
                 _ => Err(unsupported(field)),
             }

@@ -214,7 +214,7 @@ fn insights_as_clients_write_them_are_answered() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = plant_shop(dir.path());
     let mut view = (*store.view()).clone();
-    view.now = time("2024-03-25T00:00:00Z");
+    Arc::make_mut(&mut view.context).now = time("2024-03-25T00:00:00Z");
     view.expressions = Arc::new(HogqlCompiler::new(store.project.clone()));
     let hogql = HogqlCompiler::new(store.project.clone());
     let limits = QueryLimits::new(None, Arc::default(), LIMITS.memory_bytes);

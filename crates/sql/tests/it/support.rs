@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use facts::{
     CohortFacts, Cohorts, ConditionCompiler, GroupFacts, Groups, PersonFacts, PersonIndex,
-    ReadView, Zone,
+    QueryContext, ReadView, Zone,
 };
 use hogql::{Filters, PlaceholderValues, Project};
 use model::definition::{PropertyOwner, PropertyType};
@@ -19,6 +19,7 @@ use uuid::Uuid;
 use warehouse::{EventRow, Predicate, Settings, Warehouse};
 
 pub const PROJECT: ProjectId = ProjectId(1);
+const START: &str = "2024-01-04T00:00:00Z";
 pub const LIMITS: Limits = Limits {
     timeout: Duration::from_secs(60),
     memory_bytes: 256 << 20,
@@ -54,7 +55,7 @@ impl Store {
 
     pub fn with(settings: Settings) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let clock = Clock::at(time("2024-01-04T00:00:00Z"));
+        let clock = Clock::at(time(START));
         let warehouse = Warehouse::open(dir.path(), 7, settings, clock).unwrap();
         let project = Project {
             id: PROJECT,
@@ -179,20 +180,21 @@ impl Store {
     }
 
     pub fn view_of(&self, project: ProjectId) -> Arc<ReadView> {
+        let events = self.warehouse.snapshot(project);
+        let context = QueryContext {
+            cohorts: self.cohorts.iter().map(|(id, facts)| (*id, facts.name.clone())).collect(),
+            earliest: events.time_range().map(|(from, _)| from),
+            ..QueryContext::new(project, Zone::named(&self.project.zone), time(START))
+        };
         Arc::new(ReadView {
-            project,
-            events: self.warehouse.snapshot(project),
+            context: Arc::new(context),
+            events,
             persons: Arc::new(self.persons.clone()),
             groups: Arc::new(self.groups.clone()),
             cohorts: Arc::new(self.cohorts.iter().cloned().collect::<Cohorts>()),
             sessions: Arc::default(),
-            path_cleaning: Arc::default(),
             event_filter: None,
             actions: Arc::default(),
-            zone: Zone::named(&self.project.zone),
-            now: time("2024-01-04T00:00:00Z"),
-            week_starts_monday: false,
-            test_account_filters: json!([]),
             expressions: Arc::new(NoExpressions),
         })
     }

@@ -3,9 +3,8 @@
 //! ratios follow from the counts.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use facts::{Needs, ReadView};
+use facts::{Needs, QueryContext};
 use hogql::ast::{Expr, ExprKind, Query};
 use hogql::build::{boolean, call, expr, field, int, literal, not};
 use hogql::filter::Value;
@@ -18,7 +17,6 @@ use super::{BreakdownBy, FunnelOutput, Plan};
 use crate::actors::DataPoint;
 use crate::funnels::FunnelsQuery;
 use crate::funnels::actors::steps;
-use crate::limits::QueryLimits;
 use crate::lower::rows::Row;
 use crate::lower::selection::{Actor, both, within};
 use crate::lower::{Statement, unsupported};
@@ -120,9 +118,8 @@ impl CorrelationQuery {
         Insight::Funnels(self.funnel.clone())
     }
 
-    pub(crate) fn to_hogql(&self, view: &ReadView) -> Result<Query> {
-        let limits = QueryLimits::new(None, Arc::default(), 0);
-        let mut plan = self.funnel.lowering(view, &limits)?;
+    pub(crate) fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
+        let mut plan = self.funnel.lowering(context)?;
         (plan.by, plan.output) = (BreakdownBy::Nothing, FunnelOutput::Steps);
         let mut statement = Statement::default();
         plan.conversions(&mut statement, "", None)?;
@@ -196,8 +193,8 @@ impl CorrelationQuery {
         for node in self.funnel.nodes() {
             match node.kind {
                 NodeKind::Actions => {
-                    let action = plan.lowering.context.view.actions.get(&action_id(node)?);
-                    let steps = action.into_iter().flat_map(|action| action.matcher.steps());
+                    let action = plan.lowering.scope.context.actions.get(&action_id(node)?);
+                    let steps = action.into_iter().flat_map(|action| &action.events.steps);
                     events.extend(steps.filter_map(|(step, _)| step.event.as_deref()));
                 }
                 NodeKind::Events | NodeKind::Group => events.extend(node.event.as_deref()),
@@ -287,7 +284,7 @@ impl CorrelationQuery {
 
     pub(crate) fn result_of_rows(
         &self,
-        view: &ReadView,
+        context: &QueryContext,
         rows: &[Vec<Json>],
     ) -> Result<StatementResult> {
         let mut counted = Vec::new();
@@ -309,9 +306,8 @@ impl CorrelationQuery {
             _ => (true, Vec::new()),
         };
         let mut result = StatementResult::new(json!({ "events": items, "skewed": skewed }));
-        let limits = QueryLimits::new(None, Arc::default(), 0);
-        let plan = self.funnel.lowering(view, &limits)?;
-        let calendar = &plan.lowering.context.dates.calendar;
+        let plan = self.funnel.lowering(context)?;
+        let calendar = &plan.lowering.scope.dates.calendar;
         result.resolved = Some((calendar.iso(plan.period.from)?, calendar.iso(plan.period.to)?));
         Ok(result)
     }

@@ -1,11 +1,10 @@
 //! Reads the result of trends from the rows of their statement.
 
-use facts::ReadView;
+use facts::QueryContext;
 use model::CohortId;
 use serde_json::Value as Json;
 
 use super::{ComparedPeriod, Plan, SeriesResult, TrendsQuery, Unit, side_text};
-use crate::limits::QueryLimits;
 use crate::lower::breakdown::{BreakdownBy, cohort_text};
 use crate::lower::rows::Row;
 use crate::query::date_range::Period;
@@ -19,11 +18,10 @@ use crate::{Error, Result};
 impl TrendsQuery {
     pub(crate) fn result_of_rows(
         &self,
-        view: &ReadView,
-        limits: &QueryLimits,
+        context: &QueryContext,
         rows: &[Vec<Json>],
     ) -> Result<InsightResult> {
-        let plan = self.lowering(view, limits)?;
+        let plan = self.lowering(context)?;
         let mut computed = Vec::new();
         for unit in plan.units()? {
             let lines = plan.lines(&unit, rows)?;
@@ -50,7 +48,7 @@ impl TrendsQuery {
             }
         }
         let shape = Shape {
-            context: &plan.lowering.context,
+            scope: &plan.lowering.scope,
             display_mode: plan.display_mode,
             several: self.spec.series.len() > 1,
         };
@@ -67,7 +65,7 @@ impl TrendsQuery {
         let Some((_, Period { from, to, .. })) = plan.periods.first() else {
             return Err(Error::invalid("The query has no period."));
         };
-        let calendar = &plan.lowering.context.dates.calendar;
+        let calendar = &plan.lowering.scope.dates.calendar;
         let mut result = InsightResult::new(results, calendar, *from, *to, self.spec.interval)?;
         result.has_more = Some(more);
         Ok(result)
@@ -87,8 +85,8 @@ impl Plan<'_> {
         let whole = match unit.cohort {
             None => BreakdownSegment::Whole,
             Some(id) => {
-                let cohort = id.and_then(|id| self.lowering.context.view.cohorts.get(id));
-                let name = cohort.map_or("all users", |cohort| cohort.name.as_str()).to_owned();
+                let cohort = id.and_then(|id| self.lowering.scope.context.cohorts.get(&id));
+                let name = cohort.map_or("all users", String::as_str).to_owned();
                 BreakdownSegment::Cohort(id.map(|id| id.0), name)
             }
         };

@@ -39,7 +39,7 @@ impl Reference for Everything {
 /// Why the statement's rows do not give the operators' result.
 fn disagreement(project: &MirroredProject, seed: u64, query: &Json) -> Option<String> {
     let insight = Insight::parse(query["kind"].as_str().unwrap(), query).unwrap().unwrap();
-    let text = match insight.hogql_text(&project.view) {
+    let text = match insight.hogql_text(&project.view.context) {
         Ok(text) => text,
         Err(why) => return Some(format!("not lowered: {why}")),
     };
@@ -50,7 +50,7 @@ fn disagreement(project: &MirroredProject, seed: u64, query: &Json) -> Option<St
         Err(why) => return Some(format!("{why:?}\n{text}")),
     };
     let expected = project.run_insight(query);
-    match insight.result_of_rows(&project.view, &rows) {
+    match insight.result_of_rows(&project.view.context, &rows) {
         Ok(result) => {
             let path = difference(&result.results, &expected)?;
             Some(format!("statement and operators{path}\n{text}"))

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use facts::{ActionFacts, ActionMatcher, ReadView, Zone};
+use facts::{ActionExpr, ActionMatcher, NamedAction, ReadView};
 use insights::{HogqlCompiler, Insight, QueryLimits};
 use jiff::tz::TimeZone;
 use model::definition::{PropertyOwner, PropertyType};
@@ -105,16 +105,19 @@ impl MirroredProject {
         let setup = generator.log.setup(zone, dir);
         let store = generator.store;
         let mut view = (*store.view()).clone();
-        view.now = time(NOW);
-        view.week_starts_monday = week_starts_monday;
-        view.test_account_filters = test_accounts();
-        view.expressions = Arc::new(HogqlCompiler::new(store.project.clone()));
+        let context = Arc::make_mut(&mut view.context);
+        context.now = time(NOW);
+        context.week_starts_monday = week_starts_monday;
+        context.test_account_filters = test_accounts();
         let steps = json!([{"event": "a"}, {"event": "b", "properties": [{"key": "browser",
             "type": "event", "operator": "exact", "value": "Chrome"}]}]);
         let steps: Vec<model::ActionStep> = serde_json::from_value(steps).unwrap();
-        let matcher = ActionMatcher::new(&steps, view.now, &Zone::named(zone)).unwrap();
-        let action = ActionFacts { name: "act".to_owned(), matcher };
-        view.actions = Arc::new([(ActionId(7), action)].into());
+        let events = ActionExpr::parse(&steps, context.now, &context.zone).unwrap();
+        let matcher = ActionMatcher::compile(&events, &context.zone).unwrap();
+        let action = NamedAction { name: "act".to_owned(), events };
+        context.actions = [(ActionId(7), action)].into();
+        view.actions = Arc::new([(ActionId(7), matcher)].into());
+        view.expressions = Arc::new(HogqlCompiler::new(store.project.clone()));
         let tz = TimeZone::get(zone).unwrap();
         Self { store, setup, zone, tz, week_starts_monday, has_unique_timestamps, view }
     }
