@@ -49,13 +49,16 @@ fn unparsable() -> Error {
     Error::Invalid("Properties are unparsable!".into())
 }
 
-/// Parses a JSON array of filters of events, which are combined with AND, or one filter group.
+/// Parses a JSON array of filters of events, which are combined with AND, or one filter group. Filters
+/// that cannot be compiled are an error already here, also if no event would be tested by them.
 pub fn parse_filters(text: &str, now: Timestamp, zone: &Zone) -> Result<FilterExpr> {
     let json: Json = serde_json::from_str(text).map_err(|_| unparsable())?;
-    match &json {
-        Json::Array(_) | Json::Object(_) => read_filters(&json, now, zone),
-        _ => Err(unparsable()),
-    }
+    let filters = match &json {
+        Json::Array(_) | Json::Object(_) => read_filters(&json, now, zone)?,
+        _ => return Err(unparsable()),
+    };
+    Filters::compile(&filters, zone)?;
+    Ok(filters)
 }
 
 /// As [`parse_filters`]; null matches all events.
@@ -284,8 +287,7 @@ mod tests {
 
     fn parse(text: &str) -> Result<FilterExpr> {
         let now = Timestamp::parse("2024-03-14T12:00:00Z").unwrap();
-        let (utc, parsed) = (Zone::named("UTC"), parse_filters(text, now, &Zone::named("UTC"))?);
-        Filters::compile(&parsed, &utc).map(|_| parsed)
+        parse_filters(text, now, &Zone::named("UTC"))
     }
 
     #[test]
