@@ -95,7 +95,7 @@ export function ActivityLogPage() {
           value={user ?? ""}
           onChange={(next) => void set({ user: next || undefined })}
           options={[
-            { value: "", label: "Anybody" },
+            { value: "", label: "Anyone" },
             ...(members.data?.results ?? []).map((member) => ({
               value: member.user.uuid,
               label: userName(member.user),

@@ -89,7 +89,7 @@ export const SCOPES: Readonly<Record<string, ScopeWords>> = {
 
 /// Fields whose own name says little.
 const FIELDS: Readonly<Record<string, string>> = {
-  access_controls: "who has access",
+  access_controls: "the access rules",
   access_control: "who may enter",
   access_token: "the public link",
   active: "the state",

@@ -25,7 +25,7 @@ export interface FunnelChartProps extends ChartProps {
   series: readonly FunnelSeries[];
   /// What is counted, as in "person".
   noun?: string;
-  /// Opens those who reached a step, or who left before it.
+  /// Opens those who reached a step, or who dropped off before it.
   onOpen?: (series: FunnelSeries, step: number, outcome: "converted" | "dropped") => void;
 }
 
@@ -196,7 +196,7 @@ function StepText({ color, label, step, before, first, people, onDropped }: Step
   const reached = step?.count ?? 0;
   const dropped = before ? before.count - reached : 0;
   const share = before && before.count > 0 ? percent(dropped / before.count) : "";
-  const left = `${exact(dropped)} left (${share})`;
+  const left = `${exact(dropped)} dropped off (${share})`;
   return (
     <div className={cx(color && "text-xs not-first-of-type:mt-1")}>
       <p className="flex flex-wrap items-center gap-x-1.5" title={label || undefined}>

@@ -78,7 +78,7 @@ const TEMPLATES: { value: string; label: string; hint: string; icon: LucideIcon;
     {
       value: "FLAG_USAGE",
       label: "Feature flag usage",
-      hint: "Which flags are asked for, and what they answer.",
+      hint: "Which flags are evaluated, and their values.",
       icon: Flag,
       name: "Feature flag usage",
     },

@@ -23,7 +23,7 @@ import { dashboardQuery } from "./api";
 type Sharing = Schemas["SharingConfiguration"];
 
 const THEMES = [
-  { value: "system", label: "Same as the reader’s system" },
+  { value: "system", label: "Viewer’s system" },
   { value: "light", label: "Light" },
   { value: "dark", label: "Dark" },
 ] as const;
@@ -124,7 +124,7 @@ export function ShareDialog({ shared, name, reason, onClose }: ShareDialogProps)
       {query.isError ? (
         <ErrorPanel error={query.error} onRetry={() => query.refetch()} />
       ) : !sharing ? (
-        <SkeletonRows rows={3} />
+        <SkeletonRows rows={5} />
       ) : (
         <div className="flex flex-col gap-4">
           {reason && <p className="rounded-md bg-sunken px-3 py-2 text-muted">{reason}</p>}
@@ -152,7 +152,7 @@ export function ShareDialog({ shared, name, reason, onClose }: ShareDialogProps)
                 <Field label="Embed code" hint={`Shows the ${shared.kind} on another page.`}>
                   <Textarea
                     readOnly
-                    rows={3}
+                    rows={5}
                     className="font-mono text-xs"
                     value={embedCode(sharing.access_token, name)}
                   />

@@ -40,7 +40,7 @@ export interface EventDrawerProps {
   onFilter?: (filter: PropertyFilter) => void;
   onColumn?: (column: string) => void;
   columns?: readonly string[];
-  /// Opens the row before or after.
+  /// Opens the previous or the next row.
   onStep?: { before?: () => void; after?: () => void };
 }
 
@@ -77,7 +77,7 @@ export function EventDrawer({ id, event, onClose, ...rest }: EventDrawerProps) {
           <div className="flex w-full flex-wrap items-center gap-2">
             {onStep && (
               <div className="mr-auto flex gap-1">
-                <IconButton label="Row before" disabled={!onStep.before} onClick={onStep.before}>
+                <IconButton label="Previous row" disabled={!onStep.before} onClick={onStep.before}>
                   <ChevronUp aria-hidden />
                 </IconButton>
                 <IconButton label="Next row" disabled={!onStep.after} onClick={onStep.after}>

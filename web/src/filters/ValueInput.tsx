@@ -87,7 +87,7 @@ export function ValueInput({ filter, kind, onChange, disabled, invalid }: ValueI
           onCommit={(text) => onChange(text === "" ? null : text)}
           disabled={disabled}
           invalid={invalid}
-          className="w-32"
+          className="w-auto max-w-60 min-w-32 field-sizing-content"
         />
       );
   }

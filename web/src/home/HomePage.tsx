@@ -195,7 +195,7 @@ function IngestionLight({ last }: { last: string | null | undefined }) {
 function TodayRow() {
   return (
     <section aria-label="Today beside last week" className="grid gap-4 sm:grid-cols-3">
-      <TodayTile title="People today" math="dau" event={null} />
+      <TodayTile title="Persons today" math="dau" event={null} />
       <TodayTile title="Events today" math="total" event={null} />
       <TodayTile title="Page views today" math="total" event="$pageview" />
     </section>

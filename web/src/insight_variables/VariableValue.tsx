@@ -41,7 +41,7 @@ export function VariableValue({ name, variable, text, fallback, onChange }: Vari
       className="w-44"
     >
       <Input
-        className="h-7! text-[0.8125rem]"
+        className="h-7! min-h-7! text-[0.8125rem]"
         value={text}
         placeholder={fallback}
         onChange={(event) => onChange(event.currentTarget.value)}

@@ -135,8 +135,8 @@ export function VariablesPage() {
         filtered={Boolean(search)}
         empty={
           <EmptyState icon={<Braces aria-hidden />} title="No variables yet" action={add}>
-            A variable is a value that SQL names, such as {placeholder("country")}. Every insight
-            that names it has its default, until it is given another value.
+            A variable is a value that SQL names, such as {placeholder("country")}. Insights use its
+            default until somebody sets another value.
           </EmptyState>
         }
         onOpen={setDialog}

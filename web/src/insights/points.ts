@@ -17,7 +17,7 @@ import { zonedTime } from "./zones";
 /// A point as the URL names it: the position of its item in the results, and its place there.
 export interface PointRef {
   item: number;
-  /// A day of trends, a step of funnels (negative for those who left), a number of periods, or the
+  /// A day of trends, a step of funnels (negative for those who dropped off), a number of periods, or the
   /// ends of an edge as `1_/a>2_/b`; empty for a total.
   at: string;
 }
@@ -232,7 +232,7 @@ function funnelPoint(
   const name = node ? seriesName(node) : step.name;
   return {
     title: segment(
-      dropped ? `Left before step ${number}: ${name}` : `Reached step ${number}: ${name}`,
+      dropped ? `Dropped off before step ${number}: ${name}` : `Reached step ${number}: ${name}`,
       step.breakdown_value ?? undefined,
     ),
     place: rangeOf(answer, timeZone),

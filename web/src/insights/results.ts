@@ -114,7 +114,7 @@ function timeSeries(
     positions.set(own, position);
     return {
       id: idOf(item, at, formula),
-      label: compare ? `${label(item, at)} (before)` : label(item, at),
+      label: compare ? `${label(item, at)}, previous` : label(item, at),
       values: item.data ?? [],
       compare,
       color: seriesColor(position),
@@ -286,9 +286,8 @@ export function resultModel(
           from: text(from).split(" ").slice(0, 2).join(" "),
           value,
         }));
-        const mean = `On average ${text(average)}`;
-        const middle =
-          median === null || median === undefined ? "" : `, in the median ${text(median)}`;
+        const mean = `Average ${text(average)}`;
+        const middle = median === null || median === undefined ? "" : `, median ${text(median)}`;
         return { type: "histogram", bins, note: `${mean}${middle}.` };
       }
       if (viz === "trends") {

@@ -53,7 +53,7 @@ export function Warnings() {
           search={{ tab: "refused" }}
           className={buttonClass("secondary", "sm")}
         >
-          All of them
+          All warnings
         </Link>
       }
     >

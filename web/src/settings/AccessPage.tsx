@@ -19,7 +19,7 @@ export function AccessPage() {
   return (
     <SettingsFrame
       title="Access"
-      description="Who enters this project, and what they see and change in it."
+      description="Who may enter this project, and what they may see and change."
     >
       <ReadOnlyNote reason={allowed ? "" : reason} />
       <ProjectAccess />
@@ -40,7 +40,7 @@ function ProjectAccess() {
     >
       <div className="flex flex-col gap-3">
         <Switch
-          label="Private: only people and roles with a rule enter"
+          label="Private: only members and roles with a rule may enter"
           checked={project.access_control}
           disabled={!allowed || change.isPending}
           onChange={(access_control) =>
@@ -80,7 +80,7 @@ function AccessByKind() {
   return (
     <Card
       title="By kind"
-      description="For all objects of a kind; rules of one object come first. A rule for a member or their roles counts instead of that for everybody, the highest of several."
+      description="Defaults for every object of a kind; a rule on one object overrides them. A rule for a member or role overrides the one for everybody. Of several, the highest counts."
     >
       {query.isPending ? (
         <SkeletonRows rows={4} label="Loading access rules" />

@@ -248,11 +248,7 @@ function Browser() {
         <Field label="Theme" className="w-full sm:max-w-60">
           <Select className="w-full" value={theme} options={THEMES} onChange={setTheme} />
         </Field>
-        <Switch
-          label="Single letters are shortcuts"
-          checked={singleKeys}
-          onChange={setSingleKeys}
-        />
+        <Switch label="Single-key shortcuts" checked={singleKeys} onChange={setSingleKeys} />
         <Button onClick={logOut}>Log out</Button>
       </div>
     </Card>

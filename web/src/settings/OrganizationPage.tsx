@@ -127,7 +127,7 @@ function General({ organization }: { organization: Organization }) {
           onChange={(on) => change.mutate({ allow_publicly_shared_resources: on })}
         />
         <Switch
-          label="Only authors, administrators and roles with the right edit flags"
+          label="Only authors, administrators and allowed roles may edit flags"
           checked={organization.feature_flags_access_level === FLAGS_RESTRICTED}
           disabled={disabled}
           onChange={(on) =>
@@ -183,7 +183,7 @@ function Projects({ organization }: { organization: Organization }) {
             >
               {one.name}
             </Link>
-            {String(one.id) === projectId && <Badge tone="accent">Open now</Badge>}
+            {String(one.id) === projectId && <Badge tone="accent">Current</Badge>}
             {one.is_demo && <Badge>Demo</Badge>}
             {one.access_control && <Badge>Private</Badge>}
             <span className="ml-auto hidden text-xs text-muted sm:inline">{one.timezone}</span>
@@ -354,7 +354,7 @@ function Others({ organization }: { organization: Organization }) {
   if (others.length === 0 && !me.is_staff) return null;
   return (
     <Card
-      title="Other organizations of yours"
+      title="Other organizations"
       actions={
         me.is_staff && (
           <Button icon={<Plus aria-hidden />} onClick={() => setAdding(true)}>

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { type ReactNode, useEffect, useRef } from "react";
+import type { ReactNode } from "react";
 import { useProject } from "@/shell/useProject";
 import { cx, Page, PageHeader } from "@/ui";
 
@@ -27,20 +27,12 @@ export interface SettingsFrameProps {
 /// The frame of all settings, with the list of their pages.
 export function SettingsFrame({ title, description, actions, children }: SettingsFrameProps) {
   const { projectId } = useProject();
-  const nav = useRef<HTMLElement>(null);
-  useEffect(() => {
-    const current = nav.current?.querySelector<HTMLElement>("[aria-current=page]");
-    // On a phone the list is wider than the screen.
-    if (nav.current && current)
-      nav.current.scrollLeft = current.offsetLeft - nav.current.offsetLeft;
-  }, []);
   return (
     <Page>
       <div className="flex flex-col gap-x-8 gap-y-3 lg:flex-row">
         <nav
-          ref={nav}
           aria-label="Settings"
-          className="scroll-thin flex shrink-0 gap-1 overflow-x-auto lg:w-44 lg:flex-col lg:pt-1"
+          className="flex shrink-0 flex-wrap gap-1 lg:w-44 lg:flex-col lg:pt-1"
         >
           {LINKS.map(({ to, label, begins }) => (
             <Link

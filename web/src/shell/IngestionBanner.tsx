@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useLocation } from "@tanstack/react-router";
 import { CircleAlert, TriangleAlert } from "lucide-react";
 import { api, call, type Schemas } from "@/api/client";
 import { cx } from "@/ui";
@@ -34,8 +34,12 @@ export function IngestionBanner({ projectId }: { projectId: string }) {
         }),
       ),
   });
+  // The page with the details lists the same problems.
+  const isOnStatus = useLocation({
+    select: ({ pathname }) => pathname.endsWith("/instance/status"),
+  });
   const banner = data && bannerOf(data);
-  if (!banner) return null;
+  if (!banner || isOnStatus) return null;
   const Icon = banner.critical ? CircleAlert : TriangleAlert;
   return (
     <section

@@ -31,7 +31,7 @@ const SECTIONS: { title: string; keys: [string, string][] }[] = [
     title: "Lists",
     keys: [
       ["j", "Next row"],
-      ["k", "Row before"],
+      ["k", "Previous row"],
       ["enter", "Open"],
     ],
   },
@@ -63,7 +63,7 @@ export function KeySheet({ onClose }: { onClose: () => void }) {
       </div>
       <Switch
         className="mt-4"
-        label="Single letters are shortcuts"
+        label="Single-key shortcuts"
         checked={singleKeys}
         onChange={setSingleKeys}
       />

@@ -47,7 +47,7 @@ export function SqlChartPanel({ finished, chart, timeZone, onChange }: SqlChartP
                   size="sm"
                   value={chart.x ?? FIRST}
                   onChange={(x) => onChange({ ...chart, x: x === FIRST ? null : x })}
-                  options={[{ value: FIRST, label: "The first that fits" }, ...choices]}
+                  options={[{ value: FIRST, label: "Automatic" }, ...choices]}
                 />
               </Labelled>
             )}

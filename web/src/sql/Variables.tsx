@@ -122,7 +122,7 @@ function OwnValue({ name, value: { type, text }, onChange }: OwnValueProps) {
             className="w-40"
           >
             <Input
-              className="h-7! text-[0.8125rem]"
+              className="h-7! min-h-7! text-[0.8125rem]"
               value={text}
               onChange={(event) => onChange({ type, text: event.currentTarget.value })}
             />

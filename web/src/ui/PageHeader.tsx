@@ -19,6 +19,7 @@ export function PageHeader(props: PageHeaderProps) {
   useEffect(() => {
     document.title = `${title} · Hedgerow`;
   }, [title]);
+  const text = description && <p className="mt-0.5 text-muted wrap-anywhere">{description}</p>;
   return (
     <header
       className={cx(
@@ -26,16 +27,18 @@ export function PageHeader(props: PageHeaderProps) {
         sticky && "md:sticky md:top-0 md:z-20 md:-mt-5 md:bg-bg md:pt-5",
       )}
     >
-      <div className="min-w-0 flex-1 basis-40">
+      <div className={cx("min-w-0 flex-1", eyebrow ? "basis-40" : "basis-24")}>
         {eyebrow && <div className="mb-0.5 text-xs text-muted">{eyebrow}</div>}
         {heading ?? (
           <h1 className="text-xl font-semibold tracking-tight text-balance wrap-anywhere">
             {title}
           </h1>
         )}
-        {description && <p className="mt-0.5 text-muted wrap-anywhere">{description}</p>}
+        {eyebrow && text}
       </div>
       {actions && <div className="flex flex-wrap items-center gap-2">{actions}</div>}
+      {/* Below both: a phone has no room for a sentence beside the actions. */}
+      {!eyebrow && description && <div className="-mt-2 w-full">{text}</div>}
     </header>
   );
 }

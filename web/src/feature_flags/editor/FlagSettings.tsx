@@ -44,7 +44,7 @@ export function FlagSettings({ draft, edit, disabled, problem }: FlagSettingsPro
       </Field>
       {!isRemote && (
         <>
-          <Field label="Shares go by">
+          <Field label="Bucket by">
             <Select
               value={draft.bucketing_identifier ?? "distinct_id"}
               disabled={disabled}

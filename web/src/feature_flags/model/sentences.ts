@@ -265,7 +265,7 @@ export function changeSentences(before: FlagDraft, after: FlagDraft, names: Name
   }
   const device = (draft: FlagDraft) => draft.bucketing_identifier === "device_id";
   if (device(before) !== device(after)) {
-    said.push(device(after) ? "Shares go by device." : "Shares go by person.");
+    said.push(device(after) ? "Buckets by device." : "Buckets by person.");
   }
   said.push(
     ...listChange("Context", before.evaluation_contexts, after.evaluation_contexts),

@@ -32,7 +32,7 @@ const DISPLAYS: readonly SelectOption<TrendsDisplay>[] = [
   { value: "ActionsBar", label: "Bars over time" },
   { value: "BoldNumber", label: "Number" },
   { value: "ActionsBarValue", label: "Bars by value" },
-  { value: "ActionsPie", label: "Ring" },
+  { value: "ActionsPie", label: "Pie" },
   { value: "ActionsTable", label: "Table of totals" },
   { value: "WorldMap", label: "Countries" },
 ];
