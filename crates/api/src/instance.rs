@@ -395,7 +395,7 @@ fn problems(
     let share = journal.disk_bytes as f64 / journal.disk_bytes_max.max(1) as f64;
     if share >= JOURNAL_FULL_SHARE {
         let detail = format!(
-            "The journal is at {:.0} % of journal_disk_bytes_max; at 100 % events are refused.",
+            "The journal is at {:.0}% of journal_disk_bytes_max; at 100% events are refused.",
             share * 100.0
         );
         add(ProblemCode::JournalFull, Severity::Warning, detail);
@@ -414,7 +414,7 @@ fn problems(
     if disk.total_bytes > 0 && free < DISK_LOW_SHARE {
         let severity =
             if free < DISK_CRITICAL_SHARE { Severity::Critical } else { Severity::Warning };
-        let detail = format!("{:.1} % of the data directory's disk is free.", free * 100.0);
+        let detail = format!("{:.1}% of the data directory's disk is free.", free * 100.0);
         add(ProblemCode::DiskLow, severity, detail);
     }
     if let Some(days) = disk.full_in_days.filter(|days| *days < DISK_DAYS_MIN) {

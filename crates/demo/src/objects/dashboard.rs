@@ -77,7 +77,7 @@ impl Demo {
                 place: [8, 2, 4, 3],
                 query: number(
                     json!([visitors, unique("order paid")]),
-                    json!({ "formula": "B / A * 100", "aggregationAxisPostfix": " %",
+                    json!({ "formula": "B / A * 100", "aggregationAxisPostfix": "%",
                         "decimalPlaces": 1 }),
                 ),
             },
@@ -137,7 +137,7 @@ impl Demo {
                     json!([total("added to cart"), total("order paid")]),
                     30,
                     json!({ "display": "ActionsLineGraph", "formula": "(A - B) / A * 100",
-                        "aggregationAxisPostfix": " %", "smoothingIntervals": 7 }),
+                        "aggregationAxisPostfix": "%", "smoothingIntervals": 7 }),
                 ),
             },
             Tile {
