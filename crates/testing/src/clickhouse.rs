@@ -1,4 +1,7 @@
-//! ClickHouse (chDB) as an oracle. It runs in a Python process of [`test_deps`].
+//! ClickHouse (chDB): as an oracle, in a Python process of [`test_deps`], and as a server that
+//! `tools/with-clickhouse` starts.
+
+mod database;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -7,6 +10,8 @@ use std::thread::JoinHandle;
 use serde_json::{Value as Json, json};
 
 use crate::test_deps;
+
+pub use database::{Database, clickhouse_available};
 
 /// Statements that create tables, and the queries to run on them.
 pub struct Batch {
