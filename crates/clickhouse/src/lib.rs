@@ -12,6 +12,7 @@
 //! - `values`: how a property's value is stored.
 //! - `write`: blocks of rows, the durable position of a lane, deletes, persons and groups.
 //! - `read`: events as they were appended.
+//! - `print`: a checked HogQL plan as a statement of ClickHouse.
 //!
 //! Every name in a statement is from a closed set, every value is a parameter.
 //!
@@ -25,6 +26,7 @@
 
 mod client;
 mod error;
+mod print;
 mod read;
 mod schema;
 mod settings;
@@ -33,6 +35,7 @@ mod write;
 
 pub use client::{Batches, Client, Deduplication, EncodedRows, Parameter, Parameters, Statement};
 pub use error::{Error, Password, Result};
+pub use print::{PrintContext, Printed, print};
 pub use read::{EventFilter, Reader};
 pub use schema::{PROMOTED_MAX, Schema};
 pub use settings::{Compression, Settings, Topology};
