@@ -26,8 +26,9 @@ pub(crate) struct HogqlQuery {
     variables: Option<BTreeMap<String, Variable>>,
     #[serde(default)]
     filters: Option<HogqlFilters>,
-    #[serde(default, rename = "explain")]
-    _explain: Option<bool>,
+    /// Whether the response has the physical plan.
+    #[serde(default)]
+    explain: Option<bool>,
     /// The limit of a statement that has none.
     #[serde(skip)]
     pub default_limit: Option<u64>,
@@ -122,6 +123,10 @@ impl HogqlQuery {
         let values = self.placeholders(overrides)?;
         let query = hogql::fill(hogql::parse(&self.query)?, &self.query, &values)?;
         Ok((query, self.filters(overrides, context)?))
+    }
+
+    pub fn explains(&self) -> bool {
+        self.explain == Some(true)
     }
 
     /// Checks the syntax of the statement and its filters; names are resolved when it runs.

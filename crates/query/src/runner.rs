@@ -426,6 +426,7 @@ impl Inner {
             time_max: self.limits.timeout,
             memory_bytes: self.limits.memory_bytes,
             admission: self.admission.clone(),
+            explains: matches!(&prepared.parsed, ParsedQuery::Hogql(query) if query.explains()),
         };
         let computed = self.compute_within(project, prepared, &resources).await;
         // Memory that other queries hold may be free on a retry; the query's own limit is not.
@@ -502,7 +503,8 @@ impl Inner {
             }
         };
         drop(guard);
-        result.finish(prepared, project, started.elapsed(), &view);
+        let peak = resources.memory.peak_bytes();
+        result.finish(prepared, project, started.elapsed(), &view, peak);
         let mut reserved = resources.memory.charge();
         if !reserved.set(RESULT_COPIES * result.bytes()) {
             return Err(Error::MemoryLimit);
@@ -523,6 +525,8 @@ pub(crate) struct RunResources<'a> {
     pub time_max: Duration,
     pub memory_bytes: usize,
     pub admission: AdmissionControl,
+    /// Whether the result shows the physical plan.
+    pub explains: bool,
 }
 
 /// Person properties that an actors query's `search` reads.

@@ -331,6 +331,8 @@ pub struct QueryResponse {
     /// The ClickHouse type of each column, for HogQL with its name.
     #[schemars(default)]
     pub types: Vec<ColumnType>,
+    /// The physical plan of a HogQL query that asks for it.
+    pub explain: Option<Vec<String>>,
     pub query: Option<String>,
     pub limit: Option<u64>,
     pub offset: Option<u64>,
@@ -414,6 +416,7 @@ pub struct QueryMetadata {
     pub rows_matched: Option<u64>,
     pub segments: Option<u64>,
     pub cached_columns: Option<u64>,
+    pub peak_memory_bytes: Option<u64>,
 }
 
 /// The state of a query that runs in the background.

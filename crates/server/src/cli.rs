@@ -9,7 +9,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::config::{self, EffectiveConfig};
 use crate::settings::{Setting, TABLE};
-use crate::{admin, backup, copy, demo, export, health, import, manual, repair, serve, verify};
+use crate::{
+    admin, backup, copy, demo, export, health, import, manual, repair, serve, statement, verify,
+};
 
 /// The settings that commands need to open the catalog.
 const CATALOG_SETTINGS: [&str; 3] = ["data_dir", "catalog_url", "secret_key"];
@@ -65,6 +67,7 @@ pub(crate) fn command() -> Command {
         .subcommands(store_commands().map(with_catalog_settings))
         .subcommands(event_commands().map(with_catalog_settings))
         .subcommand(with_settings(copy::command(), |setting| setting.key == "listen"))
+        .subcommand(with_settings(statement::command(), |setting| setting.key == "listen"))
 }
 
 /// Commands that work on the whole data directory.
@@ -319,6 +322,7 @@ fn run_to_end(args: &ArgMatches) -> Result<()> {
         Some(("files", flags)) => export::files(flags, &resolve(flags)?.settings()?),
         Some(("export", flags)) => export::export(flags, &resolve(flags)?.settings()?),
         Some(("demo", flags)) => demo::run(flags, &resolve(flags)?.settings()?),
+        Some(("query", flags)) => statement::run(flags, &resolve(flags)?.settings()?),
         Some(("import", flags)) => import::run(flags, &resolve(flags)?.settings()?),
         _ => bail!("there is no such command"),
     }

@@ -119,7 +119,8 @@ fn id(text: String) -> Result<String> {
     Ok(text)
 }
 
-fn key(file: &str) -> Result<String> {
+/// The key in a file.
+pub(crate) fn key(file: &str) -> Result<String> {
     Ok(read(Path::new(file), KEY_FILE_BYTES_MAX)?.trim().to_owned())
 }
 

@@ -19,7 +19,9 @@ pub(crate) fn run(args: &ArgMatches, settings: &Settings) -> Result<()> {
     let address = connectable(settings.listen);
     let part = args.get_one::<String>("for");
     let path = part.map_or("/_readyz".to_owned(), |part| format!("/_readyz?for={part}"));
-    let response = get(address, &path).with_context(|| format!("nothing answers at {address}"))?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let response = exchange(address, &request, TIMEOUT, RESPONSE_BYTES_MAX)
+        .with_context(|| format!("nothing answers at {address}"))?;
     let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
     match head.split(' ').nth(1) {
         Some("200") => print("ready\n"),
@@ -28,13 +30,19 @@ pub(crate) fn run(args: &ArgMatches, settings: &Settings) -> Result<()> {
     }
 }
 
-fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+/// Sends a request that asks to close the connection, and returns the response.
+pub(crate) fn exchange(
+    address: SocketAddr,
+    request: &str,
+    timeout: Duration,
+    bytes_max: u64,
+) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    stream.write_all(request.as_bytes())?;
     let mut response = Vec::new();
-    stream.take(RESPONSE_BYTES_MAX).read_to_end(&mut response)?;
+    stream.take(bytes_max).read_to_end(&mut response)?;
     Ok(String::from_utf8_lossy(&response).into_owned())
 }
 

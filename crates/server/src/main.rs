@@ -25,6 +25,7 @@ mod runtimes;
 mod scrub;
 mod serve;
 mod settings;
+mod statement;
 mod stores;
 mod values;
 mod verify;

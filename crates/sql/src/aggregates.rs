@@ -8,6 +8,7 @@ pub(crate) mod buffer;
 pub(crate) mod collect;
 pub(crate) mod combinators;
 pub(crate) mod custom;
+pub(crate) mod distinct_lists;
 pub(crate) mod funnel;
 pub(crate) mod group_function;
 pub(crate) mod moments;
@@ -18,7 +19,7 @@ pub(crate) mod uniq;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, StructArray};
+use arrow::array::{Array, ArrayRef, BooleanArray, StructArray, new_empty_array};
 use arrow::compute::{and, filter, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion_common::ScalarValue;
@@ -34,6 +35,7 @@ use hogql::types::{Kind, Type};
 
 use crate::closure_expr::ClosureExpr;
 use crate::error::{Error, Result, UNEXPECTED};
+use crate::lower::codes::Codes;
 use custom::{AggregateState, CustomAggregate};
 use group_function::GroupFunction;
 use pick::Pick;
@@ -117,6 +119,9 @@ impl LoweredAggregate {
                 same(),
                 Arc::new(collect::GroupArray { max: first_integer(call), ty: ty.clone() }),
             )?,
+            "groupUniqArray" if first_integer(call).is_none() => {
+                Self::distinct_list(same(), None, &ty)?
+            }
             "groupUniqArray" => group(
                 same(),
                 Arc::new(collect::GroupUniqArray { max: first_integer(call), ty: ty.clone() }),
@@ -212,13 +217,31 @@ impl LoweredAggregate {
         Self { udaf, args, strategy, empty: ScalarValue::UInt64(Some(0)), ty: ty.clone() }
     }
 
-    /// The number of distinct codes.
-    pub(crate) fn distinct_codes(ty: &Type) -> Self {
+    /// A list of distinct values.
+    fn distinct_list(args: Vec<DataType>, codes: Option<Codes>, ty: &DataType) -> Result<Self> {
+        let state = AggregateState::DistinctLists(codes);
+        let udaf = CustomAggregate::udaf("groupUniqArray", state, ty.clone());
+        let function = collect::GroupUniqArray { max: None, ty: ty.clone() };
+        let empty = collect::list(ty, new_empty_array(collect::element(ty)?.data_type()))?;
+        Ok(Self {
+            udaf,
+            args,
+            strategy: Strategy::Group(Arc::new(function)),
+            empty,
+            ty: ty.clone(),
+        })
+    }
+
+    /// The number of distinct codes, or the list of what they stand for.
+    pub(crate) fn of_codes(call: &plan::Aggregate, codes: &Codes, ty: &Type) -> Result<Self> {
         let ty = data_type(ty);
+        if call.function.0.name == "groupUniqArray" {
+            return Self::distinct_list(vec![DataType::UInt32], Some(codes.clone()), &ty);
+        }
         let udaf = CustomAggregate::udaf("uniq", AggregateState::DistinctCodes, ty.clone());
         let strategy = Strategy::Group(Arc::new(uniq::Uniq) as Arc<dyn GroupFunction>);
         let args = vec![DataType::UInt32];
-        Self { udaf, args, strategy, empty: ScalarValue::UInt64(Some(0)), ty }
+        Ok(Self { udaf, args, strategy, empty: ScalarValue::UInt64(Some(0)), ty })
     }
 
     /// The same aggregate over distinct arguments.
@@ -376,7 +399,7 @@ pub(crate) fn sorted_by_group<T: Copy + Default>(
 }
 
 fn empty_arrays(types: &[DataType]) -> Vec<ArrayRef> {
-    types.iter().map(arrow::array::new_empty_array).collect()
+    types.iter().map(new_empty_array).collect()
 }
 
 fn first_integer(call: &plan::Aggregate) -> Option<usize> {

@@ -10,7 +10,8 @@ use datafusion_execution::config::SessionConfig;
 use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion_execution::runtime_env::RuntimeEnvBuilder;
-use datafusion_physical_plan::execute_stream;
+use datafusion_physical_plan::display::DisplayableExecutionPlan;
+use datafusion_physical_plan::{ExecutionPlan, execute_stream};
 use eval::{MemoryTracker, QueryMemoryPool};
 use facts::ReadView;
 use futures_util::StreamExt;
@@ -34,6 +35,8 @@ pub struct Limits {
     /// Worker threads.
     pub threads: usize,
     pub paths: Paths,
+    /// Whether the result has the physical plan.
+    pub explain: bool,
 }
 
 /// Which rewrites a plan may use. They change no result; tests turn them off to compare.
@@ -45,10 +48,12 @@ pub struct Paths {
     pub late: bool,
     /// Conditions evaluated by the scan of events.
     pub conditions: bool,
+    /// Sessions of stored events cached between queries.
+    pub sessions: bool,
 }
 
 impl Paths {
-    pub const ALL: Self = Self { codes: true, late: true, conditions: true };
+    pub const ALL: Self = Self { codes: true, late: true, conditions: true, sessions: true };
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +64,8 @@ pub struct ResultSet {
     pub rows: Vec<Vec<Json>>,
     /// Whether there are more rows, if the statement has no limit of its own.
     pub has_more: bool,
+    /// The lines of the physical plan, with what its operators did, if the limits ask for it.
+    pub plan: Vec<String>,
 }
 
 /// Rows of one batch.
@@ -66,6 +73,10 @@ const BATCH_ROWS: usize = 8 * 1024;
 
 /// Stack of the query's threads: plans are traversed recursively.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
+
+/// Lines of a physical plan that are shown, and characters of each.
+const EXPLAINED_LINES_MAX: usize = 1_000;
+const EXPLAINED_CHARS_MAX: usize = 500;
 
 /// How much more memory JSON takes than the columns it is made from.
 const JSON_OVERHEAD: usize = 4;
@@ -204,17 +215,28 @@ async fn execute(
     let mut lowering = Lowering::new(plan, view, context, task.clone(), cancellation, limits);
     let fetch = plan.page.offset.saturating_add(page.left);
     let stage = lowering.relation(&plan.root, Demand::rows(fetch)).await?;
-    let mut stream = execute_stream(single_partition(stage.plan), task)?;
+    let root = single_partition(stage.plan);
+    let mut stream = execute_stream(root.clone(), task)?;
     while page.left > 0 {
         let Some(batch) = stream.next().await.transpose()? else { break };
         page.add(&batch)?;
     }
+    lowering.explain("result", &root);
+    let lines = lowering.explained.iter().flat_map(explained).take(EXPLAINED_LINES_MAX).collect();
     let Page { types, mut rows, .. } = page;
     let limit = usize::try_from(plan.page.limit).unwrap_or(usize::MAX);
     let has_more = rows.len() > limit;
     rows.truncate(limit);
     let columns = plan.root.columns.iter().map(|column| column.name.clone()).collect();
-    Ok(ResultSet { columns, types, rows, has_more })
+    Ok(ResultSet { columns, types, rows, has_more, plan: lines })
+}
+
+/// The lines of an executed plan.
+fn explained((title, plan): &(&'static str, Arc<dyn ExecutionPlan>)) -> Vec<String> {
+    let text = DisplayableExecutionPlan::with_metrics(&**plan).indent(false).to_string();
+    let line =
+        |line: &str| format!("  {}", line.chars().take(EXPLAINED_CHARS_MAX).collect::<String>());
+    std::iter::once(format!("{title}:")).chain(text.lines().map(line)).collect()
 }
 
 /// The page of rows, as it fills.

@@ -4,6 +4,7 @@
 //! dictionary-encoded from the scan to the first operator that computes something.
 
 pub(crate) mod codes;
+mod dependent_keys;
 pub(crate) mod expressions;
 pub(crate) mod global_codes;
 mod group;
@@ -85,14 +86,17 @@ pub(crate) struct Lowering {
     pub task: Arc<TaskContext>,
     pub cancellation: Cancellation,
     pub threads: usize,
-    paths: Paths,
+    pub paths: Paths,
     ctes: Vec<Cte>,
-    /// The names of all table columns that the plan reads.
-    columns: HashSet<&'static str>,
+    /// The names of all columns of sessions that the plan reads.
+    pub session_columns: HashSet<&'static str>,
     /// Results of subqueries that ran, by the address of their relation in the plan, which does not
     /// move.
     subquery_results: HashMap<usize, SubqueryResult>,
     sessions: Option<Arc<Sessions>>,
+    /// Plans that have run, in their order; empty unless they are to be shown.
+    pub explained: Vec<(&'static str, Arc<dyn ExecutionPlan>)>,
+    explains: bool,
     /// Memory that stays in use until the query ends.
     retained: MemoryReservation,
 }
@@ -147,9 +151,11 @@ impl Lowering {
             threads: limits.threads.max(1),
             paths: limits.paths,
             ctes: reads.cte_uses.into_iter().enumerate().map(cte).collect(),
-            columns: reads.columns,
+            session_columns: reads.session_columns,
             subquery_results: HashMap::new(),
             sessions: None,
+            explained: Vec::new(),
+            explains: limits.explain,
             retained,
         }
     }
@@ -226,12 +232,13 @@ impl Lowering {
 
     /// Materializes all rows until the query ends.
     async fn collect(&mut self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>> {
-        let mut stream = execute_stream(plan, self.task.clone())?;
+        let mut stream = execute_stream(plan.clone(), self.task.clone())?;
         let mut batches = Vec::new();
         while let Some(batch) = stream.next().await.transpose()? {
             self.retained.try_grow(batch.get_array_memory_size())?;
             batches.push(batch);
         }
+        self.explain("common table expression", &plan);
         Ok(batches)
     }
 
@@ -257,9 +264,11 @@ impl Lowering {
         Ok(row_sources::in_memory(schema, batches))
     }
 
-    /// Whether the plan reads a column of this name, of whatever table.
-    pub(crate) fn reads_column(&self, is: impl Fn(&str) -> bool) -> bool {
-        self.columns.iter().any(|name| is(name))
+    /// Keeps a plan that has run, if it is to be shown.
+    pub(crate) fn explain(&mut self, title: &'static str, plan: &Arc<dyn ExecutionPlan>) {
+        if self.explains {
+            self.explained.push((title, plan.clone()));
+        }
     }
 
     pub(crate) fn loaded_sessions(&self) -> Option<Arc<Sessions>> {
@@ -273,6 +282,14 @@ impl Lowering {
     /// Reserves memory until the query ends.
     pub(crate) fn retain(&self, bytes: usize) -> Result<()> {
         Ok(self.retained.try_grow(bytes)?)
+    }
+
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.retained.size()
+    }
+
+    pub(crate) fn release(&self, bytes: usize) {
+        self.retained.shrink(bytes);
     }
 
     /// The person uuids of a cohort's members.

@@ -12,6 +12,7 @@ pub(crate) mod window;
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use datafusion_common::Result;
@@ -30,6 +31,11 @@ use crate::cancellation::Cancellation;
 /// Computes one partition of its output from the same partition of its inputs.
 pub(crate) trait Operator: Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
+
+    /// What it reads, for who reads the plan.
+    fn details(&self) -> String {
+        String::new()
+    }
 
     fn start(
         &self,
@@ -87,6 +93,8 @@ pub(crate) struct OperatorExec {
     operator: Arc<dyn Operator>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     properties: Arc<PlanProperties>,
+    /// Rows that all partitions have emitted.
+    rows: Arc<AtomicU64>,
 }
 
 impl OperatorExec {
@@ -103,13 +111,19 @@ impl OperatorExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Arc::new(Self { operator: Arc::new(operator), inputs, properties: Arc::new(properties) })
+        let (operator, properties) = (Arc::new(operator), Arc::new(properties));
+        Arc::new(Self { operator, inputs, properties, rows: Arc::default() })
     }
 }
 
 impl DisplayAs for OperatorExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(self.operator.name())
+        let rows = self.rows.load(Ordering::Relaxed);
+        write!(f, "{}: {rows} rows", self.operator.name())?;
+        match self.operator.details() {
+            details if details.is_empty() => Ok(()),
+            details => write!(f, ", {details}"),
+        }
     }
 }
 
@@ -138,7 +152,7 @@ impl ExecutionPlan for OperatorExec {
         inputs: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (operator, properties) = (self.operator.clone(), self.properties.clone());
-        Ok(Arc::new(Self { operator, inputs, properties }))
+        Ok(Arc::new(Self { operator, inputs, properties, rows: self.rows.clone() }))
     }
 
     fn execute(
@@ -152,6 +166,11 @@ impl ExecutionPlan for OperatorExec {
             Ok(with_yields(input.execute(partition, context.clone())?, cancellation.clone()))
         });
         let out = self.operator.start(partition, inputs.collect::<Result<_>>()?, &context)?;
-        Ok(with_yields(out, cancellation))
+        let (schema, rows) = (out.schema(), self.rows.clone());
+        let out = with_yields(out, cancellation).inspect(move |batch| {
+            let emitted = batch.as_ref().map_or(0, |batch| batch.num_rows());
+            rows.fetch_add(emitted as u64, Ordering::Relaxed);
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, out)))
     }
 }

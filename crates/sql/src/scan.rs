@@ -12,7 +12,7 @@ mod fields;
 mod late;
 mod persons;
 mod pushdown;
-mod session;
+mod session_parts;
 pub(crate) mod sessions;
 mod tables;
 

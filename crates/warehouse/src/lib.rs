@@ -117,7 +117,7 @@ pub use read::filter::{ColumnKey, Filter, Predicate, ValueTest};
 pub use read::list::{Cursor, EventSelection, Listing, Order, SelectedBatch, Window};
 pub use read::memoized_predicate::{MemoizedPredicate, SubstringSearch};
 pub use read::scan::{Batch, Projection, RowPredicate, ScanRange, SelectedRows};
-pub use read::snapshot::{Snapshot, Totals, ValueCount};
+pub use read::snapshot::{SegmentSet, Snapshot, Totals, ValueCount};
 pub use read::stats::ScanStats;
 /// A set of dense ids, of distinct ids or of persons.
 pub use roaring::RoaringBitmap as DenseIdSet;

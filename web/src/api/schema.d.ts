@@ -4935,6 +4935,7 @@ export interface components {
             start?: number | null;
         };
         HogQLQuery: {
+            /** @description Whether the response has the physical plan. */
             explain?: boolean | null;
             filters?: components["schemas"]["HogQLFilters"] | null;
             /** @constant */
@@ -6082,6 +6083,8 @@ export interface components {
             /** Format: uint64 */
             cached_columns?: number | null;
             /** Format: uint64 */
+            peak_memory_bytes?: number | null;
+            /** Format: uint64 */
             rows_matched?: number | null;
             /** Format: uint64 */
             rows_scanned?: number | null;
@@ -6109,6 +6112,8 @@ export interface components {
             dateTo?: string | null;
             error?: string | null;
             errors?: components["schemas"]["HogQLNotice"][] | null;
+            /** @description The physical plan of a HogQL query that asks for it. */
+            explain?: string[] | null;
             functions?: components["schemas"]["FunctionSignature"][] | null;
             hasMore?: boolean | null;
             /** @description The statement in HogQL. */

@@ -258,7 +258,8 @@ impl<'a> Scope<'a> {
         if self.nested.is_some() || node.fallible || !node.params.is_empty() {
             return None;
         }
-        if matches!(node.kind, NodeKind::Input(..)) {
+        // An input that need not be parsed is only looked up.
+        if matches!(node.kind, NodeKind::Input(_, None)) {
             return None;
         }
         self.dictionary(input)

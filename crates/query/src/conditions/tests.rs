@@ -373,6 +373,7 @@ impl Store {
             memory_bytes: 64 << 20,
             threads: 1,
             paths: sql::Paths::ALL,
+            explain: false,
         };
         let result = self.runtime.block_on(sql::run(&plan, &Arc::new(view.clone()), &limits));
         let rows = result.map_err(|error| format!("{error:?}"))?.rows;

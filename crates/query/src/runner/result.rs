@@ -36,6 +36,7 @@ pub struct QueryResult {
     more: Map<String, Json>,
     took: Duration,
     scan_stats: ScanStats,
+    peak_memory_bytes: usize,
     bytes: usize,
 }
 
@@ -57,6 +58,7 @@ impl QueryResult {
             more: Map::new(),
             took: Duration::ZERO,
             scan_stats: ScanStats::default(),
+            peak_memory_bytes: 0,
             bytes: 0,
         }
     }
@@ -100,6 +102,9 @@ impl QueryResult {
             result.has_more = Some(result_set.has_more);
             result.more.insert("limit".into(), plan.page.limit.into());
             result.more.insert("offset".into(), plan.page.offset.into());
+        }
+        if !result_set.plan.is_empty() {
+            result.more.insert("explain".into(), result_set.plan.into());
         }
         result.fill(&["limit", "offset", "clickhouse", "explain", "metadata"]);
         result
@@ -181,8 +186,10 @@ impl QueryResult {
         project: &ProjectRow,
         took: Duration,
         view: &View,
+        peak_memory_bytes: usize,
     ) {
         let now = view.context().now;
+        self.peak_memory_bytes = peak_memory_bytes;
         self.scan_stats = view.scan_stats();
         self.key = prepared.key.clone();
         self.timezone = project.timezone.clone();
@@ -239,6 +246,7 @@ impl QueryResult {
             "rows_matched": rows_matched,
             "segments": segments,
             "cached_columns": cached_columns,
+            "peak_memory_bytes": self.peak_memory_bytes,
         });
         set("query_metadata", scanned);
         envelope

@@ -98,6 +98,7 @@ pub(super) async fn statement(
         memory_bytes: run.memory_bytes,
         threads: THREADS,
         paths: sql::Paths::ALL,
+        explain: run.explains,
     };
     let (memory, permit) = (run.memory.clone(), run.permit.clone());
     tokio::select! {

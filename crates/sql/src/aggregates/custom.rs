@@ -14,11 +14,13 @@ use datafusion_expr::{
 };
 
 use super::buffer::RowBuffer;
+use super::distinct_lists::DistinctLists;
 use super::funnel::{Funnel, FunnelHits};
 use super::group_function::GroupFunction;
 use super::pick::{Pick, PickAccumulator};
 use super::quantile::QuantileNumbers;
 use super::uniq::DistinctCounts;
+use crate::lower::codes::Codes;
 
 /// The state that an aggregate keeps for each group.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub(crate) enum AggregateState {
     Distinct,
     /// The same of values that are dense codes.
     DistinctCodes,
+    /// The same as a list, and what the arguments stand for if they are codes.
+    DistinctLists(Option<Codes>),
     /// One row.
     Picked(Pick),
     /// The times at which conditions hold.
@@ -62,6 +66,9 @@ impl CustomAggregate {
             }
             AggregateState::Distinct => Box::new(DistinctCounts::new(types)?),
             AggregateState::DistinctCodes => Box::new(DistinctCounts::of_codes()),
+            AggregateState::DistinctLists(codes) => {
+                Box::new(DistinctLists::new(types, codes.clone(), self.ty.clone())?)
+            }
             AggregateState::Picked(pick) => Box::new(PickAccumulator::new(*pick, types)?),
             AggregateState::Quantile(level) => Box::new(QuantileNumbers::new(*level)),
             AggregateState::Funnel(funnel) => Box::new(FunnelHits::new(*funnel, types.len())),

@@ -3,7 +3,9 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, UInt32Array, UInt64Array,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use arrow::row::{RowConverter, SortField};
@@ -73,6 +75,14 @@ impl GroupSets {
         self.sets.get_mut(set as usize)
     }
 
+    fn for_each(&self, first: u32, mut each: impl FnMut(u32)) {
+        match first.checked_sub(SETS) {
+            None => each(first),
+            Some(_) if first == EMPTY => {}
+            Some(set) => self.sets[set as usize].for_each(each),
+        }
+    }
+
     fn count(&self, first: u32) -> u64 {
         match first.checked_sub(SETS) {
             None => 1,
@@ -100,6 +110,7 @@ impl GroupSets {
 enum ValueCodes {
     /// Values of at most 64 bits.
     Words {
+        ty: DataType,
         as_type: DataType,
         codes: HashMap<u64, u32>,
     },
@@ -138,6 +149,7 @@ impl DistinctCounts {
     pub(crate) fn new(types: Vec<DataType>) -> Result<Self> {
         let codes = match &types[..] {
             [ty] if word_type(ty).is_some() => ValueCodes::Words {
+                ty: ty.clone(),
                 as_type: word_type(ty).unwrap_or(DataType::UInt64),
                 codes: HashMap::new(),
             },
@@ -155,9 +167,48 @@ impl DistinctCounts {
     pub(crate) fn of_codes() -> Self {
         Self { codes: ValueCodes::Codes, groups: GroupSets::default() }
     }
+
+    /// The codes of the values of groups, one group after the other, and how many each group has.
+    pub(crate) fn take_codes(&mut self, emit_to: EmitTo) -> (Vec<u32>, Vec<usize>) {
+        let firsts = emit_to.take_needed(&mut self.groups.firsts);
+        let (mut codes, mut lengths) = (Vec::new(), Vec::with_capacity(firsts.len()));
+        for first in firsts {
+            let before = codes.len();
+            self.groups.for_each(first, |code| codes.push(code));
+            lengths.push(codes.len() - before);
+        }
+        (codes, lengths)
+    }
+
+    /// The values with these codes.
+    pub(crate) fn values(&self, codes: &UInt32Array) -> Result<ArrayRef> {
+        match &self.codes {
+            ValueCodes::Words { ty, as_type, codes: known } => {
+                let mut words = vec![0; known.len()];
+                known.iter().for_each(|(word, code)| words[*code as usize] = *word);
+                let words = codes.values().iter().map(|code| words[*code as usize]);
+                let words = UInt64Array::from_iter_values(words);
+                match ty {
+                    DataType::Timestamp(..) => reinterpreted(&words, ty),
+                    DataType::Date32 => {
+                        let days = cast(&reinterpreted(&words, as_type)?, &DataType::Int32)?;
+                        Ok(cast(&days, ty)?)
+                    }
+                    ty => Ok(cast(&reinterpreted(&words, as_type)?, ty)?),
+                }
+            }
+            ValueCodes::Uuids(known) => {
+                let uuids = codes.values().iter();
+                let uuids = uuids.map(|code| Some(known.uuids[*code as usize].to_ne_bytes()));
+                Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(uuids, 16)?))
+            }
+            ValueCodes::Rows(rows) => rows.values(codes.values()),
+            ValueCodes::Codes => Ok(Arc::new(codes.clone())),
+        }
+    }
 }
 
-/// The 64-bit integer type that values of this type are cast to.
+/// The 64-bit type that values of this type are cast to, and told apart by their bits.
 fn word_type(ty: &DataType) -> Option<DataType> {
     match ty {
         DataType::Boolean
@@ -171,6 +222,7 @@ fn word_type(ty: &DataType) -> Option<DataType> {
         | DataType::Int64
         | DataType::Date32
         | DataType::Timestamp(..) => Some(DataType::Int64),
+        DataType::Float64 => Some(DataType::Float64),
         _ => None,
     }
 }
@@ -304,11 +356,8 @@ impl GroupsAccumulator for DistinctCounts {
         let counts = |row: usize| rows.as_ref().is_none_or(|rows| rows.value(row));
         let counted = groups.iter().enumerate().filter(|(row, _)| counts(*row));
         match codes {
-            ValueCodes::Words { as_type, codes } => {
-                let words = match as_type {
-                    DataType::Int64 => reinterpreted(&cast(&values[0], &DataType::Int64)?)?,
-                    _ => cast(&values[0], &DataType::UInt64)?,
-                };
+            ValueCodes::Words { as_type, codes, .. } => {
+                let words = reinterpreted(&cast(&values[0], as_type)?, &DataType::UInt64)?;
                 let words = words.as_primitive::<UInt64Type>();
                 for (row, group) in counted {
                     let new = codes.len() as u32;
@@ -365,8 +414,9 @@ impl GroupsAccumulator for DistinctCounts {
     no_partial_aggregation!();
 }
 
-fn reinterpreted(array: &ArrayRef) -> Result<ArrayRef> {
-    let data = array.to_data().into_builder().data_type(DataType::UInt64).build()?;
+/// The same bits as another type of 64 bits.
+fn reinterpreted(array: &dyn Array, ty: &DataType) -> Result<ArrayRef> {
+    let data = array.to_data().into_builder().data_type(ty.clone()).build()?;
     Ok(arrow::array::make_array(data))
 }
 

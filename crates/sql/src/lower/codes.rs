@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, FixedSizeBinaryArray, UInt32Array};
 use arrow::datatypes::DataType;
 use datafusion_execution::memory_pool::MemoryConsumer;
 use eval::data_type;
@@ -31,6 +32,19 @@ pub(crate) enum Codes {
     Persons(Arc<ReadView>),
 }
 
+impl Codes {
+    /// The values that codes stand for.
+    pub(crate) fn decode(&self, codes: &UInt32Array) -> datafusion_common::Result<ArrayRef> {
+        Ok(match self {
+            Self::Strings(strings) => Arc::new(strings.decode(codes)),
+            Self::Persons(view) => {
+                let uuids = codes.iter().map(|actor| Some(view.persons.uuid(actor?).into_bytes()));
+                Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(uuids, 16)?)
+            }
+        })
+    }
+}
+
 /// The only field that an expression reads, and its source. None if it reads anything else, such as a
 /// subquery.
 pub(crate) fn only_field(expr: &Expr) -> Option<(usize, Field)> {
@@ -54,12 +68,15 @@ pub(crate) fn only_field(expr: &Expr) -> Option<(usize, Field)> {
     (fields.is_empty() && !others).then_some(only)
 }
 
-/// Whether an aggregate only tells whether its argument's values are equal.
+/// Whether an aggregate only tells which of its argument's values are equal.
 pub(super) fn compares_only(call: &Aggregate) -> bool {
-    call.combinators == Combinators::default()
-        && matches!(call.function.0.name, "uniq" | "uniqExact" | "count")
-        && (call.distinct || call.function.0.name != "count")
-        && call.args.len() == 1
+    let compares = match call.function.0.name {
+        "uniq" | "uniqExact" => true,
+        "count" => call.distinct,
+        "groupUniqArray" => call.parameters.is_empty(),
+        _ => false,
+    };
+    compares && call.combinators == Combinators::default() && call.args.len() == 1
 }
 
 impl Lowering {

@@ -12,7 +12,7 @@ use eval::data_type;
 use hogql::plan::{self, Aggregate};
 use hogql::types::{Kind, Type};
 
-use super::codes::{CodeOf, compares_only};
+use super::codes::{CodeOf, Codes, compares_only};
 use super::global_codes::{GlobalCodes, NULL_CODE};
 use super::leaves::{Layout, Leaf};
 use super::{Lowering, Stage, input, project, schema_of};
@@ -45,7 +45,9 @@ impl Lowering {
         let (mut aggregates, mut calls) = (Vec::new(), Vec::new());
         for (no, call) in grouping.aggregates.iter().enumerate() {
             let (aggregate, args) = match self.codes(call, no, &stage)? {
-                Some((codes, ty)) => (LoweredAggregate::distinct_codes(&ty), vec![codes]),
+                Some((value, codes, ty)) => {
+                    (LoweredAggregate::of_codes(call, &codes, &ty)?, vec![value])
+                }
                 None => self.aggregate(call, &stage)?,
             };
             let filter = call.filter.as_ref().map(|filter| self.condition(filter, &stage));
@@ -73,26 +75,28 @@ impl Lowering {
         Ok(Stage { plan: project(grouped, exprs)?, layout, outer: false })
     }
 
-    /// The codes of the only argument of an aggregate that compares its values, and its type.
+    /// The codes of the only argument of an aggregate that compares its values, what they stand for,
+    /// and the aggregate's type.
     fn codes(
         &self,
         call: &Aggregate,
         no: usize,
         stage: &Stage,
-    ) -> Result<Option<(Arc<dyn PhysicalExpr>, Type)>> {
+    ) -> Result<Option<(Arc<dyn PhysicalExpr>, Codes, Type)>> {
         let Some(ty) = call.ty().filter(|_| compares_only(call)) else { return Ok(None) };
-        if let Some((column, _)) = stage.layout.code(CodeOf::Argument(no)) {
-            return Ok(Some((input(&stage.plan, column), ty)));
+        if let Some((column, codes)) = stage.layout.code(CodeOf::Argument(no)) {
+            return Ok(Some((input(&stage.plan, column), codes.clone(), ty)));
         }
         let Some(column) = self.encoded_column(&call.args[0], stage) else { return Ok(None) };
         let consumer = MemoryConsumer::new("string codes");
         let codes = GlobalCodes::new(consumer.register(self.task.memory_pool()));
-        let codes = ClosureExpr::expr("code", vec![column], DataType::UInt32, move |arrays, _| {
-            let codes = codes.encode(&arrays[0])?;
+        let strings = codes.clone();
+        let value = ClosureExpr::expr("code", vec![column], DataType::UInt32, move |arrays, _| {
+            let codes = strings.encode(&arrays[0])?;
             let code = |code: u32| (code != NULL_CODE).then_some(code);
             Ok(Arc::new(codes.into_iter().map(code).collect::<UInt32Array>()))
         });
-        Ok(Some((codes, ty)))
+        Ok(Some((value, Codes::Strings(codes), ty)))
     }
 
     /// An aggregate and its arguments, cast to the types that it takes.

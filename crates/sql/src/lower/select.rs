@@ -14,6 +14,7 @@ use hogql::tables::Table;
 use hogql::types::Type;
 
 use super::codes::CodeOf;
+use super::dependent_keys::without_dependent_keys;
 use super::expressions::sortable;
 use super::leaves::{Field, Layout, Leaf, conjuncts, leaves, other_exprs, sources};
 use super::{
@@ -34,6 +35,11 @@ impl Lowering {
     pub(super) async fn select(&mut self, select: &Select, demand: &Demand) -> Result<Stage> {
         if let Some(grouped) = self.grouped(select) {
             return Box::pin(self.select(&grouped, demand)).await;
+        }
+        if self.paths.codes
+            && let Some(select) = without_dependent_keys(select)
+        {
+            return Box::pin(self.select(&select, demand)).await;
         }
         self.run_subqueries(select).await?;
         let all: Vec<&Expr> = select.filter.iter().flat_map(conjuncts).collect();
@@ -132,7 +138,8 @@ impl Lowering {
             let (codes, others) = coded.into_iter().partition(|coded| coded.source == no);
             coded = others;
             let reads = SourceReads { no, leaves: &read.leaves[no], codes, conditions: &pushed };
-            let plain = select.sources.len() > 1;
+            // Windows sort rows of many batches, too.
+            let plain = select.sources.len() > 1 || !select.windows.is_empty();
             let stage = self.source(&joined_source.source, reads, plain).await?;
             joined = Some(match joined {
                 None => stage,
@@ -146,7 +153,7 @@ impl Lowering {
     }
 
     /// The rows of a source that pass the conditions. With `plain`, columns are not
-    /// dictionary-encoded: joins mix rows of many batches.
+    /// dictionary-encoded: joins mix rows of many batches, and count a dictionary's memory for each.
     async fn source(
         &mut self,
         source: &Source,

@@ -9,6 +9,7 @@ use eval::data_type;
 use futures_util::StreamExt;
 use hashbrown::HashSet;
 use hogql::plan::{Body, Expr, ExprKind, Plan, Relation, Select, Set, Source};
+use hogql::tables::{LazyJoin, Table};
 use hogql::types::{Kind, Type};
 
 use super::expressions::address;
@@ -54,7 +55,8 @@ impl Lowering {
 
     async fn scalar_result(&mut self, relation: &Relation, expr: &Expr) -> Result<ScalarValue> {
         let stage = self.relation(relation, Demand::rows(2)).await?;
-        let mut stream = execute_stream(single_partition(stage.plan), self.task.clone())?;
+        let plan = single_partition(stage.plan);
+        let mut stream = execute_stream(plan.clone(), self.task.clone())?;
         let mut value = None;
         while let Some(batch) = stream.next().await.transpose()? {
             if batch.num_rows() > usize::from(value.is_none()) {
@@ -65,6 +67,7 @@ impl Lowering {
                 value = Some(ScalarValue::try_from_array(batch.column(0), 0)?);
             }
         }
+        self.explain("scalar subquery", &plan);
         match value {
             Some(value) if value.size() > SCALAR_BYTES_MAX => {
                 let message = format!(
@@ -110,7 +113,8 @@ impl Lowering {
             _ => targets.iter().map(data_type).collect(),
         };
         let mut counts = RowCounts::new(types, self.task.memory_pool())?;
-        let mut stream = execute_stream(single_partition(plan), self.task.clone())?;
+        let plan = single_partition(plan);
+        let mut stream = execute_stream(plan.clone(), self.task.clone())?;
         while let Some(batch) = stream.next().await.transpose()? {
             let columns: Vec<ArrayRef> = match (split, batch.columns()) {
                 (true, [only]) if column_types.len() == 1 => {
@@ -121,6 +125,7 @@ impl Lowering {
             debug_assert!(columns.iter().all(|column| column.len() == batch.num_rows()));
             counts.add(&columns, |_| ())?;
         }
+        self.explain("subquery of IN", &plan);
         Ok(SetMembers { ty, counts })
     }
 }
@@ -130,8 +135,8 @@ impl Lowering {
 pub(super) struct PlanReads {
     /// How often each common table expression is read.
     pub cte_uses: Vec<usize>,
-    /// The names of the columns of all tables.
-    pub columns: HashSet<&'static str>,
+    /// The names of the columns of sessions.
+    pub session_columns: HashSet<&'static str>,
 }
 
 impl PlanReads {
@@ -156,21 +161,25 @@ impl PlanReads {
                     }
                 }
                 for expr in exprs(select) {
-                    walk(expr, &mut |part| self.expr(part));
+                    walk(expr, &mut |part| self.expr(part, select));
                 }
             }
         }
     }
 
-    fn expr(&mut self, part: &Expr) {
+    fn expr(&mut self, part: &Expr, select: &Select) {
         match &part.kind {
             ExprKind::Query(relation) | ExprKind::In { set: Set::Query(relation), .. } => {
                 self.relation(relation);
             }
-            ExprKind::Column { name, .. } => {
-                self.columns.insert(name);
+            ExprKind::Column { source, via, name } => {
+                let source = select.sources.get(*source).map(|joined| &joined.source);
+                let is_table = matches!(source, Some(Source::Table(Table::Sessions, _)));
+                if is_table || via.contains(&LazyJoin::Session) {
+                    self.session_columns.insert(name);
+                }
             }
-            ExprKind::Property { of, .. } => self.expr(of),
+            ExprKind::Property { of, .. } => self.expr(of, select),
             _ => {}
         }
     }

@@ -171,7 +171,7 @@ impl Groups {
         Ok(Self {
             grouping: grouping.clone(),
             table: GroupTable::new(&grouping.keys),
-            states: GroupStates::new(&grouping.calls)?,
+            states: GroupStates::new(&grouping.calls, grouping.keys.is_empty())?,
             has_rows: false,
             indexes: Vec::new(),
             reservation: MemoryConsumer::new("groups").register(context.memory_pool()),

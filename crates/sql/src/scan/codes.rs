@@ -149,6 +149,11 @@ pub(crate) fn is_dictionary(field: &Field) -> bool {
         || matches!(of_person, ([LazyJoin::Person], "properties", [PathStep::Key(_), ..]))
 }
 
+/// Whether a field of events depends on nothing but its person.
+pub(super) fn is_of_person(field: &Field) -> bool {
+    is_person_id(field) || links(field).is_ok_and(|via| via == [LazyJoin::Person])
+}
+
 /// Whether a field of events is the id of its person.
 pub(crate) fn is_person_id(field: &Field) -> bool {
     let Ok(via) = links(field) else { return false };

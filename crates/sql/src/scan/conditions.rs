@@ -1,15 +1,16 @@
 //! Conditions on events that the scan evaluates before it reads the columns of the result.
 
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, AsArray, BooleanArray};
 use datafusion_physical_expr::PhysicalExpr;
-use eval::Program;
+use eval::{MemoryCharge, Program};
 use facts::ReadView;
 use hogql::plan::Expr;
 use warehouse::{Batch, Projection, RowPredicate, ScanRange, SelectedRows};
 
-use super::codes::DictionaryColumn;
+use super::codes::{DictionaryColumn, is_of_person};
 use super::entry_expr::{EntryCondition, EntryText, program};
 use super::entry_memo::EntryMemo;
 use super::events::WIDE_ROWS_MAX;
@@ -27,6 +28,8 @@ const CONDITION_ROWS_MAX: usize = 8 * 1024;
 pub(super) enum Condition {
     /// Of one dictionary column: evaluated once for each of its entries.
     Entries(Box<EntriesCondition>),
+    /// Of persons: evaluated once for each of them.
+    Persons(Box<PersonsCondition>),
     Rows(Box<RowsCondition>),
 }
 
@@ -45,6 +48,17 @@ pub(super) struct EntriesCondition {
     memo: EntryMemo,
     view: Arc<ReadView>,
 }
+
+pub(super) struct PersonsCondition {
+    of_events: RowsCondition,
+    /// By dense id; [`UNKNOWN`] for persons that were not met yet.
+    known: Vec<AtomicU8>,
+    view: Arc<ReadView>,
+    _charge: MemoryCharge,
+}
+
+/// Not 0 or 1, which tell whether a condition holds.
+const UNKNOWN: u8 = 2;
 
 pub(super) struct RowsCondition {
     reader: FieldReader,
@@ -66,6 +80,7 @@ impl Condition {
     fn columns(&self) -> &Projection {
         match self {
             Self::Entries(condition) => &condition.columns,
+            Self::Persons(condition) => &condition.of_events.reader.columns,
             Self::Rows(condition) => &condition.reader.columns,
         }
     }
@@ -73,6 +88,7 @@ impl Condition {
     fn holds(&self, read: Batch) -> Result<Vec<bool>> {
         match self {
             Self::Entries(condition) => condition.holds(&read),
+            Self::Persons(condition) => condition.holds(&read),
             Self::Rows(condition) => condition.holds(read),
         }
     }
@@ -84,6 +100,25 @@ impl EntriesCondition {
         let holds =
             self.column.read(read, &self.view, |column| self.memo.rows(column, &function))?;
         Ok(holds.into_iter().map(|holds| holds == 1).collect())
+    }
+}
+
+impl PersonsCondition {
+    fn holds(&self, read: &Batch) -> Result<Vec<bool>> {
+        let actor = |distinct_no: &u32| self.view.persons.actor(*distinct_no) as usize;
+        let actors: Vec<usize> = read.distinct_nos.iter().map(actor).collect();
+        let is_new = |actor: usize| self.known[actor].load(Ordering::Relaxed) == UNKNOWN;
+        let each = actors.iter().zip(&read.distinct_nos);
+        let mut new: Vec<(usize, u32)> =
+            each.filter(|(actor, _)| is_new(**actor)).map(|(actor, no)| (*actor, *no)).collect();
+        new.sort_unstable();
+        new.dedup_by_key(|(actor, _)| *actor);
+        let distinct_nos: Vec<u32> = new.iter().map(|(_, distinct_no)| *distinct_no).collect();
+        let one_each = Batch { rows: new.len(), distinct_nos, ..Batch::default() };
+        for ((actor, _), holds) in new.iter().zip(self.of_events.holds(one_each)?) {
+            self.known[*actor].store(u8::from(holds), Ordering::Relaxed);
+        }
+        Ok(actors.iter().map(|actor| self.known[*actor].load(Ordering::Relaxed) == 1).collect())
     }
 }
 
@@ -165,6 +200,18 @@ impl Lowering {
         let plan = row_sources::in_memory(reader.schema.clone(), Arc::default());
         let stage = Stage { plan, layout, outer: false };
         let condition = self.condition(condition, &stage)?;
-        Ok(Condition::Rows(Box::new(RowsCondition { reader, condition })))
+        let of_events = RowsCondition { reader, condition };
+        if fields.is_empty() || !fields.iter().all(is_of_person) {
+            return Ok(Condition::Rows(Box::new(of_events)));
+        }
+        let view = self.view.clone();
+        let persons = view.persons.actors_max();
+        let mut charge = self.cancellation.memory().charge();
+        if !charge.set(persons) {
+            return Err(Error::MemoryLimit);
+        }
+        let known = (0..persons).map(|_| AtomicU8::new(UNKNOWN)).collect();
+        let condition = PersonsCondition { of_events, known, view, _charge: charge };
+        Ok(Condition::Persons(Box::new(condition)))
     }
 }

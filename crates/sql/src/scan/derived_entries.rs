@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray, UInt32Array,
+    Array, ArrayRef, AsArray, DictionaryArray, Int64Array, StringArray, TimestampMicrosecondArray,
+    UInt32Array,
 };
+use arrow::compute::take;
+use arrow::datatypes::UInt32Type;
 use eval::{MemoryCharge, MemoryTracker};
 use facts::ReadView;
 use warehouse::{ABSENT, Dictionary, Value};
 
 use super::dictionary_strings::{DictionaryStrings, Missing, property};
 use super::persons::string_lists;
+use super::session_parts::NONE;
 use super::sessions::Sessions;
 use super::tables::object;
 use super::unsupported;
@@ -33,8 +37,8 @@ pub(super) enum DerivedEntries {
     Strings(DictionaryStrings),
     /// Values by code; the last is that of rows without a code.
     Values(ArrayRef),
-    /// Row indexes in a column, by code.
-    Indexes(Arc<Vec<Option<u32>>>, ArrayRef),
+    /// Row indexes in a column, by code; [`NONE`] for none.
+    Indexes(Arc<[u32]>, ArrayRef),
 }
 
 /// Entries, and the charge of their memory while a partition or the scan references them.
@@ -47,7 +51,7 @@ pub(super) struct TrackedEntries {
 impl DerivedField {
     pub(super) fn entries(
         &self,
-        dictionary: &Dictionary,
+        dictionary: &Arc<Dictionary>,
         view: &ReadView,
     ) -> Result<DerivedEntries> {
         let chains = || {
@@ -85,9 +89,7 @@ impl DerivedField {
                 DerivedEntries::Values(group_values(*index, field, dictionary, view)?)
             }
             Self::Session(sessions, column) => {
-                let ids = DictionaryStrings::of(dictionary, &[], Missing::Null);
-                let indexes = ids.entries().map(|id| sessions.row(id?));
-                DerivedEntries::Indexes(Arc::new(indexes.collect()), column.clone())
+                DerivedEntries::Indexes(sessions.rows_of(dictionary), column.clone())
             }
         })
     }
@@ -144,8 +146,19 @@ impl DerivedEntries {
                 Ok(take_tracked(values, &UInt32Array::from_iter_values(indexes), memory)?)
             }
             Self::Indexes(indexes, column) => {
-                let index = |code: &u32| indexes.get(*code as usize).copied().flatten();
-                Ok(take_tracked(column, &codes.iter().map(index).collect(), memory)?)
+                let index = |code: &u32| {
+                    indexes.get(*code as usize).copied().filter(|index| *index != NONE)
+                };
+                let at: UInt32Array = codes.iter().map(index).collect();
+                match column.as_dictionary_opt::<UInt32Type>() {
+                    // All rows share the strings.
+                    Some(coded) => {
+                        let keys = take(coded.keys(), &at, None)?;
+                        let keys = keys.as_primitive::<UInt32Type>().clone();
+                        Ok(Arc::new(DictionaryArray::try_new(keys, coded.values().clone())?))
+                    }
+                    None => Ok(take_tracked(column, &at, memory)?),
+                }
             }
         }
     }

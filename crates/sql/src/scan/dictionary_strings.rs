@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, DictionaryArray, StringArray, StringBuilder, UInt32Array};
+use arrow::array::{Array, ArrayRef, DictionaryArray, StringBuilder, UInt32Array};
 use arrow::datatypes::{DataType, UInt32Type};
 use serde_json::Value as Json;
 use warehouse::{ABSENT, Dictionary, Value};
@@ -78,15 +78,6 @@ impl DictionaryStrings {
         };
         let values = self.values.clone();
         Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, values)?))
-    }
-
-    /// The string of each entry.
-    pub(super) fn entries(&self) -> impl Iterator<Item = Option<&str>> {
-        let values = self.values.as_any().downcast_ref::<StringArray>();
-        (0..self.entries as usize).map(move |entry| {
-            let is_none = self.absent.get(entry).is_some_and(|absent| *absent);
-            values.filter(|_| !is_none).map(|values| values.value(entry))
-        })
     }
 }
 

@@ -154,6 +154,24 @@ impl Operator for Arc<Events> {
         "events"
     }
 
+    fn details(&self) -> String {
+        let Events { parts, filter, conditions, fields, .. } = &**self;
+        let rows: usize = parts.iter().map(ScanRange::rows_max).sum();
+        let mut details = format!("{rows} rows in {} ranges to scan", parts.len());
+        if let Some(events) = &filter.events {
+            details.push_str(&format!(", of events {events:?}"));
+        }
+        if !filter.excluded_events.is_empty() {
+            details.push_str(&format!(", without events {:?}", filter.excluded_events));
+        }
+        if filter.after.is_some() || filter.before.is_some() {
+            details.push_str(&format!(", after {:?}, before {:?}", filter.after, filter.before));
+        }
+        let columns = fields.columns.keys.len();
+        details.push_str(&format!(", {} conditions, {columns} columns", conditions.len()));
+        details
+    }
+
     fn start(
         &self,
         _: usize,

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::compute::interleave_record_batch;
-use arrow::datatypes::{SchemaRef, UInt64Type};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, UInt32Array};
+use arrow::compute::{interleave_record_batch, take};
+use arrow::datatypes::{SchemaRef, UInt32Type, UInt64Type};
 use datafusion_common::Result as EngineResult;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::ExecutionPlan;
@@ -106,6 +106,26 @@ impl Lowering {
 /// The scan that ids of rows refer to.
 pub(crate) struct EventRows(Arc<Events>);
 
+/// The same rows, with dictionaries of no more strings than there are rows: sessions have one for all
+/// rows.
+fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
+    let compact = |column: &ArrayRef| -> Result<ArrayRef> {
+        let rows = column.len();
+        let Some(coded) = column.as_dictionary_opt::<UInt32Type>() else {
+            return Ok(column.clone());
+        };
+        if coded.values().len() <= rows {
+            return Ok(column.clone());
+        }
+        let strings = take(coded.values(), coded.keys(), None)?;
+        let nulls = coded.keys().nulls().cloned();
+        let keys = UInt32Array::new((0..rows as u32).collect(), nulls);
+        Ok(Arc::new(DictionaryArray::try_new(keys, strings)?))
+    };
+    let columns = batch.columns().iter().map(compact).collect::<Result<_>>()?;
+    Ok(RecordBatch::try_new(batch.schema(), columns)?)
+}
+
 /// Reads batches, each with the places of its rows, in the order of the places.
 fn assemble(
     fields: &FieldReader,
@@ -117,7 +137,7 @@ fn assemble(
     for (part, (events, read)) in parts.into_iter().enumerate() {
         events.iter().enumerate().for_each(|(row, place)| places[*place] = (part, row));
         let prepared = fields.prepare(read)?;
-        batches.push(fields.slice(&prepared, 0..prepared.rows(), &Vec::new())?);
+        batches.push(compacted(fields.slice(&prepared, 0..prepared.rows(), &Vec::new())?)?);
     }
     let batches: Vec<&RecordBatch> = batches.iter().collect();
     let mut copies = fields.memory().charge();

@@ -21,12 +21,16 @@ impl Lowering {
                     self.push_comparison(*comparison, left, right, &mut filter)
                         || self.push_comparison(flipped(*comparison), right, left, &mut filter)
                 }
-                ExprKind::In { expr, set: Set::List(items), negated: false }
+                ExprKind::In { expr, set: Set::List(items), negated }
                     if is_column(expr, "event") =>
                 {
                     let names = items.iter().map(|item| self.constant_string(item));
                     let names = names.collect::<Option<BTreeSet<String>>>();
-                    names.map(|names| intersect_events(&mut filter, names)).is_some()
+                    let push = |names| match negated {
+                        true => filter.excluded_events.extend(names),
+                        false => intersect_events(&mut filter, names),
+                    };
+                    names.map(push).is_some()
                 }
                 _ => false,
             };
@@ -46,10 +50,13 @@ impl Lowering {
         filter: &mut Filter,
     ) -> bool {
         if is_column(left, "event")
-            && comparison == Comparison::Equal
             && let Some(name) = self.constant_string(right)
         {
-            intersect_events(filter, BTreeSet::from([name]));
+            match comparison {
+                Comparison::Equal => intersect_events(filter, BTreeSet::from([name])),
+                Comparison::NotEqual => drop(filter.excluded_events.insert(name)),
+                _ => return false,
+            }
             return true;
         }
         if !is_column(left, "timestamp") {

@@ -1,95 +1,86 @@
 //! The `sessions` table, computed from events with a `$session_id` (contract, 5.4).
 //!
-//! A session is computed from all its events, whatever the query filters.
+//! A session is computed from all its events, whatever the query filters. The sessions of stored
+//! events are cached with the segments that they are computed from ([`StoredSessions`]): a statement
+//! adds the parts of sessions that it is the first to read, the rows of new segments, and for itself
+//! the rows in memory.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray,
-    UInt64Array,
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, StringArray,
+    TimestampMicrosecondArray, UInt32Array, UInt64Array,
 };
+use arrow::datatypes::UInt32Type;
 use facts::{channel_type, url_host, url_path};
 use model::ProjectId;
-use warehouse::{
-    ABSENT, Batch, Column, ColumnKey, Dictionary, Filter, Interner, Predicate, Projection, Value,
-};
+use warehouse::{ColumnKey, Dictionary, Filter, Interner, Projection, SegmentSet, Snapshot, Value};
 
-use super::dictionary_strings::{DictionaryStrings, Missing, text};
+use super::dictionary_strings::text;
+use super::fields::column_index;
 use super::persons::string_lists;
-use super::session::{ENTRY_PROPERTIES, EXIT_PROPERTIES, Event, NONE, Session};
+use super::session_parts::{EntryCodes, NONE, Part, Strings, Values, string};
 use crate::error::{Error, Result, UNEXPECTED};
 use crate::lower::Lowering;
 
+const MICROS: i64 = 1_000_000;
+/// Sessions shorter than this, without a second pageview or an autocapture, are bounces
+/// (contract, 5.4).
+const BOUNCE_SECONDS: u64 = 10;
+/// The sessions of smaller dictionaries are looked up again for each query.
+const CACHED_ENTRIES_MIN: usize = 4_096;
+
+/// Sessions of the rows of some segments, as far as they were read. Rows are numbered from 0 on.
 #[derive(Default)]
+pub(super) struct StoredSessions {
+    segments: SegmentSet,
+    ids: Interner,
+    parts: Mutex<BTreeMap<Part, Arc<Values>>>,
+    rows: Mutex<Vec<DictionaryRows>>,
+    /// How many bytes the cache counts for it.
+    cached_bytes: AtomicUsize,
+}
+
+/// The sessions' rows of a dictionary's entries; [`NONE`] for an entry without a session.
+struct DictionaryRows {
+    /// Its address identifies the dictionary, and is not used again while this exists.
+    dictionary: Weak<Dictionary>,
+    rows: Arc<[u32]>,
+}
+
+/// The sessions of a query.
 pub(crate) struct Sessions {
-    ids: HashMap<Box<str>, u32>,
-    names: Vec<Box<str>>,
-    rows: Vec<Session>,
-    texts: Interner,
+    stored: Arc<StoredSessions>,
+    /// Ids of sessions that only rows in memory have; their rows follow the stored ones.
+    new_ids: Interner,
+    parts: BTreeMap<Part, Arc<Values>>,
 }
 
-/// Memory of a session on top of its strings: its row, its id, and its hash table entry.
-const SESSION_BYTES: usize = size_of::<Session>() + 128;
-
-/// A string column of events, by its index in the projection.
-struct TextColumn {
-    at: usize,
-    memo: TextMemo,
+/// Numbers sessions: those of `stored` first, then new ones.
+struct Numbering<'a> {
+    stored: Option<&'a StoredSessions>,
+    new: Interner,
 }
 
-/// The interned strings of a dictionary, of the entries that rows use: parts of one row group follow each
-/// other and share it.
-#[derive(Default)]
-struct TextMemo {
-    dictionary: Option<Arc<Dictionary>>,
-    texts: Vec<u32>,
-}
-
-/// An entry whose string is not interned yet. No query has the memory for this many strings.
-const UNKNOWN: u32 = NONE - 1;
-
-impl TextMemo {
-    fn intern(&mut self, column: &Column, texts: &mut Interner) {
-        let dictionary = &column.dictionary;
-        if !self.dictionary.as_ref().is_some_and(|known| Arc::ptr_eq(known, dictionary)) {
-            self.texts = vec![UNKNOWN; dictionary.len()];
-            self.dictionary = Some(dictionary.clone());
-        }
-        let known = &mut self.texts;
-        let mut new = Vec::new();
-        let is_known = |code: u32| known[code as usize] != UNKNOWN;
-        dictionary.for_each_used(&column.codes, is_known, |code| new.push(code));
-        for code in new {
-            let text = text(dictionary.get(code), &[]);
-            known[code as usize] = text.map_or(NONE, |text| texts.intern(Value::Text(&text)));
-        }
+impl Numbering<'_> {
+    fn row(&mut self, id: &str) -> u32 {
+        let known = self.stored.and_then(|stored| stored.ids.find(Value::Text(id)));
+        known.unwrap_or_else(|| self.first_new() + self.new.intern(Value::Text(id)))
     }
 
-    fn text(&self, code: u32) -> u32 {
-        if code == ABSENT { NONE } else { self.texts[code as usize] }
+    fn first_new(&self) -> u32 {
+        self.stored.map_or(0, |stored| stored.ids.dictionary.len() as u32)
+    }
+
+    fn sessions(&self) -> usize {
+        self.first_new() as usize + self.new.dictionary.len()
     }
 }
 
-/// Whether a column of sessions shows the first value of a property.
-fn shows_entry(column: &str, property: &str) -> bool {
-    let of_url = matches!(
-        column,
-        "$entry_current_url" | "$entry_pathname" | "$entry_hostname" | "$urls" | "$num_uniq_urls"
-    );
-    let is_own = column.strip_prefix("$entry_") == Some(property.trim_start_matches('$'));
-    column == "$channel_type"
-        || is_own
-        || property == "$current_url" && of_url
-        || property == "$web_vitals_LCP_value" && column == "$vitals_lcp"
-}
-
-/// Whether a column of sessions shows the last value of a property.
-fn shows_exit(column: &str, property: &str) -> bool {
-    match property {
-        "$current_url" => column.starts_with("$end_") || column.starts_with("$exit_"),
-        _ => column == "$last_external_click_url",
-    }
+fn interner_bytes(interner: &Interner) -> usize {
+    interner.dictionary.memory_bytes() + interner.table_bytes()
 }
 
 impl Lowering {
@@ -102,170 +93,349 @@ impl Lowering {
         if self.loaded_sessions().is_some() {
             return Ok(());
         }
-        let mut columns = Projection { created_at: true, ..Projection::default() };
-        let property = |name: &str| ColumnKey::Property(name.to_owned());
-        columns.distinct_nos = false;
-        columns.keys.extend([property("$session_id"), ColumnKey::Event]);
-        // Properties that no column of the query shows are not read.
-        let mut texts = Vec::new();
-        let mut add = |key: ColumnKey, is_read: bool| {
-            texts.push(is_read.then(|| {
-                columns.keys.push(key);
-                TextColumn { at: columns.keys.len() - 1, memo: TextMemo::default() }
-            }));
+        let columns = self.session_columns.iter();
+        let wanted: BTreeSet<Part> =
+            columns.filter_map(|column| Part::of_column(column)).flatten().collect();
+        let stored = self.stored_sessions(&wanted).await?;
+        let mut parts = stored.parts(&wanted);
+        let in_memory = self.view.events.in_memory();
+        let mut numbering = Numbering { stored: Some(&stored), new: Interner::default() };
+        self.scan_sessions(&in_memory, &mut parts, &mut numbering).await?;
+        let new_ids = numbering.new;
+        self.set_sessions(Arc::new(Sessions { stored, new_ids, parts }));
+        Ok(())
+    }
+
+    /// The sessions of all stored events, with at least these parts.
+    async fn stored_sessions(&self, wanted: &BTreeSet<Part>) -> Result<Arc<StoredSessions>> {
+        let events = &self.view.events;
+        let segments = events.segment_set();
+        let known = events.cached_derived::<StoredSessions>();
+        let known =
+            known.filter(|known| self.paths.sessions && known.segments.is_within(&segments));
+        let before = self.retained_bytes();
+        let stored = match known {
+            Some(known) if known.segments == segments => known,
+            known => Arc::new(self.grown_sessions(known.as_deref(), segments, wanted).await?),
         };
-        add(ColumnKey::DistinctId, self.reads_column(|name| name == "distinct_id"));
-        for name in ENTRY_PROPERTIES {
-            add(property(name), self.reads_column(|column| shows_entry(column, name)));
+        let has = stored.parts(wanted);
+        let mut missing: BTreeMap<Part, Arc<Values>> = wanted
+            .iter()
+            .filter(|part| !has.contains_key(part))
+            .map(|part| (*part, Arc::new(part.empty())))
+            .collect();
+        if !missing.is_empty() {
+            let stored_events = events.segments_besides(&SegmentSet::default());
+            let mut numbering = Numbering { stored: Some(&stored), new: Interner::default() };
+            self.scan_sessions(&stored_events, &mut missing, &mut numbering).await?;
+            stored.lock_parts().append(&mut missing);
         }
-        for name in EXIT_PROPERTIES {
-            add(property(name), self.reads_column(|column| shows_exit(column, name)));
+        let bytes = stored.memory_bytes();
+        let is_cached = self.paths.sessions
+            && (stored.cached_bytes.swap(bytes, Ordering::Relaxed) == bytes
+                || events.cache_derived(&stored, bytes));
+        if is_cached {
+            // The cache counts it instead.
+            self.release(self.retained_bytes().saturating_sub(before));
         }
-        let has_session = Predicate::test(property("$session_id"), |value| value.is_some());
-        let filter = Filter { predicate: Some(has_session), ..Filter::default() };
-        let parts = self.view.events.scan_ranges(&filter)?;
-        let mut sessions = Sessions::default();
-        for part in parts {
+        Ok(stored)
+    }
+
+    /// The sessions of these segments: known ones with the rows of the segments that they lack, or all
+    /// anew.
+    async fn grown_sessions(
+        &self,
+        known: Option<&StoredSessions>,
+        segments: SegmentSet,
+        wanted: &BTreeSet<Part>,
+    ) -> Result<StoredSessions> {
+        let mut parts = match known {
+            Some(known) => known.lock_parts().clone(),
+            None => wanted.iter().map(|part| (*part, Arc::new(part.empty()))).collect(),
+        };
+        let none = SegmentSet::default();
+        let read = known.map_or(&none, |known| &known.segments);
+        let mut numbering = Numbering { stored: known, new: Interner::default() };
+        let new = self.view.events.segments_besides(read);
+        let mut rows = self.scan_sessions(&new, &mut parts, &mut numbering).await?;
+        let ids = match known {
+            None => numbering.new,
+            Some(known) => {
+                rows.extend(known.take_rows());
+                self.retain(interner_bytes(&known.ids))?;
+                let mut ids = known.ids.clone();
+                for id in numbering.new.dictionary.iter() {
+                    ids.intern(id);
+                }
+                ids
+            }
+        };
+        let (parts, rows) = (Mutex::new(parts), Mutex::new(rows));
+        Ok(StoredSessions { segments, ids, parts, rows, cached_bytes: AtomicUsize::new(0) })
+    }
+
+    /// Adds events to parts of sessions, and returns the sessions' rows of their dictionaries.
+    async fn scan_sessions(
+        &self,
+        events: &Snapshot,
+        parts: &mut BTreeMap<Part, Arc<Values>>,
+        numbering: &mut Numbering<'_>,
+    ) -> Result<Vec<DictionaryRows>> {
+        let mut columns = Projection {
+            keys: vec![ColumnKey::Property("$session_id".to_owned())],
+            timestamps: parts.keys().any(|part| part.reads_time()),
+            distinct_nos: false,
+            created_at: parts.contains_key(&Part::InsertedAt),
+            ..Projection::default()
+        };
+        let mut read = Vec::with_capacity(parts.len());
+        for part in parts.keys() {
+            let column = part.key().map(|key| column_index(key, &mut columns));
+            read.push((column, EntryCodes::default()));
+        }
+        let (mut ids, mut known) = (EntryCodes::default(), Vec::new());
+        let filter = Filter::default();
+        let mut charged = 0;
+        for range in events.scan_ranges(&filter)? {
             tokio::task::yield_now().await;
             self.cancellation.check()?;
-            let before = sessions.bytes();
-            sessions.add(&part.read(&filter, &columns)?, &mut texts);
-            self.retain(sessions.bytes() - before)?;
+            let batch = range.read(&filter, &columns)?;
+            if batch.rows == 0 {
+                continue;
+            }
+            known.extend(
+                ids.fill(&batch.columns[0], &mut |id| numbering.row(id))
+                    .map(|(dictionary, rows)| DictionaryRows::new(&dictionary, rows)),
+            );
+            let codes = batch.columns[0].codes.iter();
+            let rows: Vec<u32> = codes.map(|code| ids.get(*code)).collect();
+            let sessions = numbering.sessions();
+            for ((column, entries), values) in read.iter_mut().zip(parts.values_mut()) {
+                let column = column.map(|column| &batch.columns[column]);
+                // Clones what others share.
+                Arc::make_mut(values).add(&rows, sessions, &batch, column, entries);
+            }
+            let values = parts.values().map(|values| values.memory_bytes()).sum::<usize>();
+            let bytes = values + interner_bytes(&numbering.new);
+            self.retain(bytes.saturating_sub(charged))?;
+            charged = charged.max(bytes);
         }
-        self.set_sessions(Arc::new(sessions));
-        Ok(())
+        known.extend(ids.take().map(|(dictionary, rows)| DictionaryRows::new(&dictionary, rows)));
+        known.retain(DictionaryRows::is_worthwhile);
+        Ok(known)
+    }
+}
+
+impl DictionaryRows {
+    fn new(dictionary: &Arc<Dictionary>, rows: Vec<u32>) -> Self {
+        Self { dictionary: Arc::downgrade(dictionary), rows: rows.into() }
+    }
+
+    /// Whether it is large, and the cache has not evicted its dictionary.
+    fn is_worthwhile(&self) -> bool {
+        self.rows.len() >= CACHED_ENTRIES_MIN && self.dictionary.strong_count() > 0
+    }
+
+    fn is_of(&self, dictionary: &Arc<Dictionary>) -> bool {
+        std::ptr::eq(self.dictionary.as_ptr(), Arc::as_ptr(dictionary))
+    }
+}
+
+impl StoredSessions {
+    fn lock_parts(&self) -> std::sync::MutexGuard<'_, BTreeMap<Part, Arc<Values>>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those of the wanted parts that it has.
+    fn parts(&self, wanted: &BTreeSet<Part>) -> BTreeMap<Part, Arc<Values>> {
+        let parts = self.lock_parts();
+        wanted.iter().filter_map(|part| Some((*part, parts.get(part)?.clone()))).collect()
+    }
+
+    fn take_rows(&self) -> Vec<DictionaryRows> {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let clone = |known: &DictionaryRows| DictionaryRows {
+            dictionary: known.dictionary.clone(),
+            rows: known.rows.clone(),
+        };
+        rows.iter().map(clone).collect()
+    }
+
+    /// The stored sessions' rows of a dictionary's entries.
+    fn rows_of(&self, dictionary: &Arc<Dictionary>) -> Arc<[u32]> {
+        let lock = || self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().iter().find(|known| known.is_of(dictionary)) {
+            return known.rows.clone();
+        }
+        let row = |value: Value<'_>| {
+            let id = text(value, &[]);
+            id.and_then(|id| self.ids.find(Value::Text(&id))).unwrap_or(NONE)
+        };
+        let new = DictionaryRows::new(dictionary, dictionary.iter().map(row).collect());
+        let rows = new.rows.clone();
+        if rows.len() >= CACHED_ENTRIES_MIN {
+            let mut known = lock();
+            known.retain(DictionaryRows::is_worthwhile);
+            known.push(new);
+        }
+        rows
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let parts = self.lock_parts().values().map(|values| values.memory_bytes()).sum::<usize>();
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = rows.iter().map(|known| size_of_val(&*known.rows)).sum::<usize>();
+        interner_bytes(&self.ids) + parts + rows
     }
 }
 
 impl Sessions {
-    fn bytes(&self) -> usize {
-        // Each string is in the dictionary and in the interner's table of codes.
-        self.rows.len() * SESSION_BYTES + self.texts.dictionary.memory_bytes() * 2
-    }
-
-    fn add(&mut self, batch: &Batch, columns: &mut [Option<TextColumn>]) {
-        let ids = DictionaryStrings::of(&batch.columns[0].dictionary, &[], Missing::Null);
-        let mut session_rows: Vec<Option<u32>> = vec![None; batch.columns[0].dictionary.len()];
-        let ids: Vec<Option<&str>> = ids.entries().collect();
-        for column in columns.iter_mut().flatten() {
-            column.memo.intern(&batch.columns[column.at], &mut self.texts);
-        }
-        let text = |no: usize, row: usize| match &columns[no] {
-            Some(column) => column.memo.text(batch.columns[column.at].codes[row]),
-            None => NONE,
-        };
-        for row in 0..batch.rows {
-            let code = batch.columns[0].codes[row];
-            let Some(id) = ids.get(code as usize).copied().flatten() else { continue };
-            let row_no =
-                *session_rows[code as usize].get_or_insert_with(|| match self.ids.get(id) {
-                    Some(row_no) => *row_no,
-                    None => {
-                        let row_no = self.rows.len() as u32;
-                        self.ids.insert(id.into(), row_no);
-                        self.names.push(id.into());
-                        self.rows.push(Session::new());
-                        row_no
-                    }
-                });
-            let name = match batch.columns[1].value(row) {
-                Some(Value::Text(name)) => name,
-                _ => "",
-            };
-            let event = Event {
-                name,
-                at: batch.timestamps[row],
-                inserted: batch.created_at[row],
-                distinct_id: text(0, row),
-                entries: std::array::from_fn(|at| text(1 + at, row)),
-                exits: std::array::from_fn(|at| text(1 + ENTRY_PROPERTIES.len() + at, row)),
-            };
-            self.rows[row_no as usize].add(&event);
-        }
-    }
-
     pub(super) fn rows(&self) -> usize {
-        self.rows.len()
+        self.stored.ids.dictionary.len() + self.new_ids.dictionary.len()
     }
 
-    /// The row of a session.
-    pub(super) fn row(&self, id: &str) -> Option<u32> {
-        self.ids.get(id).copied()
+    /// The rows of a dictionary's entries; [`NONE`] for an entry without a session.
+    pub(super) fn rows_of(&self, dictionary: &Arc<Dictionary>) -> Arc<[u32]> {
+        let stored = self.stored.rows_of(dictionary);
+        if self.new_ids.dictionary.is_empty() {
+            return stored;
+        }
+        let first = self.stored.ids.dictionary.len() as u32;
+        let mut rows = stored.to_vec();
+        for (code, row) in rows.iter_mut().enumerate().filter(|(_, row)| **row == NONE) {
+            let id = text(dictionary.get(code as u32), &[]);
+            let new = id.and_then(|id| self.new_ids.find(Value::Text(&id)));
+            *row = new.map_or(NONE, |new| first + new);
+        }
+        rows.into()
     }
 
-    fn text(&self, code: u32) -> Option<&str> {
-        match code {
-            NONE => None,
-            code => match self.texts.dictionary.get(code) {
-                Value::Text(text) => Some(text),
-                _ => None,
-            },
+    fn strings(&self, part: Part) -> Option<&Strings> {
+        match &**self.parts.get(&part)? {
+            Values::Strings(strings) => Some(strings),
+            _ => None,
         }
     }
 
+    /// A column of strings, each a function of the part's.
+    fn text_column(&self, part: Part, of: fn(&str) -> &str) -> Option<ArrayRef> {
+        let Strings { codes, strings, .. } = self.strings(part)?;
+        let entries = 0..strings.dictionary.len() as u32;
+        let entries = entries.map(|code| string(strings, code).map(of).unwrap_or_default());
+        let codes = codes.iter().map(|code| (*code != NONE).then_some(*code));
+        encoded(codes.collect(), StringArray::from_iter_values(entries))
+    }
+
+    fn span(&self) -> Option<impl Iterator<Item = (i64, i64)>> {
+        let Values::Span { first, last } = &**self.parts.get(&Part::Span)? else { return None };
+        Some(first.iter().copied().zip(last.iter().copied()))
+    }
+
+    /// Durations: the difference of the two timestamps' whole seconds.
+    fn seconds(&self) -> Option<impl Iterator<Item = u64>> {
+        let whole = |micros: i64| micros.div_euclid(MICROS);
+        Some(self.span()?.map(move |(first, last)| (whole(last) - whole(first)).max(0) as u64))
+    }
+
+    fn counts(&self) -> Option<&[[u32; 3]]> {
+        match &**self.parts.get(&Part::Counts)? {
+            Values::Counts(counts) => Some(counts),
+            _ => None,
+        }
+    }
+
+    /// A column; strings are dictionary-encoded.
     pub(super) fn column(&self, name: &str, project: ProjectId) -> Option<ArrayRef> {
-        let rows = self.rows.iter();
-        let coded = |code: &dyn Fn(&Session) -> u32| -> ArrayRef {
-            Arc::new(self.rows.iter().map(|row| self.text(code(row))).collect::<StringArray>())
+        let whole: fn(&str) -> &str = |text| text;
+        let counts = |no: usize| -> Option<ArrayRef> {
+            let counts = self.counts()?.iter().map(|counts| u64::from(counts[no]));
+            Some(Arc::new(UInt64Array::from_iter_values(counts)))
         };
-        let url = |code: &dyn Fn(&Session) -> u32, part: fn(&str) -> &str| -> ArrayRef {
-            let parts = self.rows.iter().map(|row| self.text(code(row)).map(part));
-            Arc::new(parts.collect::<StringArray>())
-        };
-        let times = |time: fn(&Session) -> i64| -> ArrayRef {
-            Arc::new(TimestampMicrosecondArray::from_iter_values(self.rows.iter().map(time)))
-        };
-        let counts = |count: fn(&Session) -> u64| -> ArrayRef {
-            Arc::new(UInt64Array::from_iter_values(self.rows.iter().map(count)))
-        };
-        let first_url = |row: &Session| row.entry("$current_url");
-        let last_url = |row: &Session| row.exit("$current_url");
         Some(match name {
-            "session_id" => Arc::new(StringArray::from_iter_values(&self.names)),
+            "session_id" => {
+                let ids = [&self.stored.ids, &self.new_ids].into_iter();
+                let ids = ids.flat_map(|ids| ids.dictionary.iter()).map(|id| match id {
+                    Value::Text(id) => id,
+                    _ => "",
+                });
+                Arc::new(StringArray::from_iter_values(ids.collect::<Vec<&str>>()))
+            }
             "distinct_id" => {
-                let ids = rows.map(|row| self.text(row.distinct_id).unwrap_or_default());
+                let Strings { codes, strings, .. } = self.strings(Part::DistinctId)?;
+                let ids = codes.iter().map(|code| string(strings, *code).unwrap_or_default());
                 Arc::new(StringArray::from_iter_values(ids))
             }
-            "$start_timestamp" => times(|row| row.start),
-            "$end_timestamp" => times(|row| row.end),
-            "max_inserted_at" => times(|row| row.inserted),
-            "$num_uniq_urls" => counts(|row| row.urls.len() as u64),
-            "$urls" => {
-                let urls: Vec<Vec<&str>> = rows
-                    .map(|row| row.urls.iter().filter_map(|url| self.text(*url)).collect())
-                    .collect();
-                string_lists(urls.iter().map(Vec::as_slice))
+            "$start_timestamp" => {
+                let times = self.span()?.map(|(first, _)| first);
+                Arc::new(TimestampMicrosecondArray::from_iter_values(times))
             }
-            "$entry_current_url" => coded(&first_url),
-            "$entry_pathname" => url(&first_url, url_path),
-            "$entry_hostname" => url(&first_url, url_host),
-            "$end_current_url" | "$exit_current_url" => coded(&last_url),
-            "$end_pathname" | "$exit_pathname" => url(&last_url, url_path),
-            "$pageview_count" => counts(|row| row.pageviews),
-            "$autocapture_count" => counts(|row| row.autocaptures),
-            "$screen_count" => counts(|row| row.screens),
-            "$session_duration" => counts(Session::seconds),
+            "$end_timestamp" => {
+                let times = self.span()?.map(|(_, last)| last);
+                Arc::new(TimestampMicrosecondArray::from_iter_values(times))
+            }
+            "max_inserted_at" => match &**self.parts.get(&Part::InsertedAt)? {
+                Values::InsertedAt(times) => {
+                    Arc::new(TimestampMicrosecondArray::from_iter_values(times.iter().copied()))
+                }
+                _ => return None,
+            },
+            "$num_uniq_urls" | "$urls" => {
+                let Values::Urls { lists, strings } = &**self.parts.get(&Part::Urls)? else {
+                    return None;
+                };
+                if name == "$num_uniq_urls" {
+                    let counts = lists.iter().map(|urls| urls.len() as u64);
+                    return Some(Arc::new(UInt64Array::from_iter_values(counts)));
+                }
+                let urls = |list: &Vec<u32>| -> Vec<&str> {
+                    list.iter().filter_map(|url| string(strings, *url)).collect()
+                };
+                let lists: Vec<Vec<&str>> = lists.iter().map(urls).collect();
+                string_lists(lists.iter().map(Vec::as_slice))
+            }
+            "$entry_current_url" => self.text_column(Part::FIRST_URL, whole)?,
+            "$entry_pathname" => self.text_column(Part::FIRST_URL, url_path)?,
+            "$entry_hostname" => self.text_column(Part::FIRST_URL, url_host)?,
+            "$end_current_url" | "$exit_current_url" => self.text_column(Part::LAST_URL, whole)?,
+            "$end_pathname" | "$exit_pathname" => self.text_column(Part::LAST_URL, url_path)?,
+            "$last_external_click_url" => self.text_column(Part::LAST_CLICK, whole)?,
+            "$pageview_count" => counts(0)?,
+            "$autocapture_count" => counts(1)?,
+            "$screen_count" => counts(2)?,
+            "$session_duration" => Arc::new(UInt64Array::from_iter_values(self.seconds()?)),
             "$is_bounce" => {
-                Arc::new(rows.map(|row| Some(row.is_bounce())).collect::<BooleanArray>())
+                let each = self.seconds()?.zip(self.counts()?);
+                let is_bounce = each.map(|(seconds, [pageviews, autocaptures, _])| {
+                    *pageviews <= 1 && *autocaptures == 0 && seconds < BOUNCE_SECONDS
+                });
+                Arc::new(is_bounce.map(Some).collect::<BooleanArray>())
             }
             "$channel_type" => {
-                let channels = rows
-                    .map(|row| channel_type(|name| self.text(row.entry(name)).map(str::to_owned)));
-                Arc::new(StringArray::from_iter_values(channels))
+                let mut channels = Interner::default();
+                let codes = (0..self.rows()).map(|row| {
+                    let origin = |name: &str| {
+                        let strings = self.strings(Part::origin(name)?)?;
+                        strings.get(strings.codes[row]).map(str::to_owned)
+                    };
+                    Some(channels.intern(Value::Text(channel_type(origin))))
+                });
+                let codes: UInt32Array = codes.collect();
+                let entries = 0..channels.dictionary.len() as u32;
+                let entries = entries.map(|code| string(&channels, code).unwrap_or_default());
+                encoded(codes, StringArray::from_iter_values(entries))?
             }
-            "$last_external_click_url" => coded(&|row| row.exit("$external_click_url")),
             "$vitals_lcp" => {
-                let numbers = rows
-                    .map(|row| self.text(row.entry("$web_vitals_LCP_value"))?.parse::<f64>().ok());
+                let strings = self.strings(Part::FIRST_LCP)?;
+                let numbers = strings.codes.iter().map(|code| strings.get(*code)?.parse().ok());
                 Arc::new(numbers.collect::<Float64Array>())
             }
-            "team_id" => Arc::new(Int64Array::from(vec![project.0; self.rows.len()])),
-            other => {
-                let entry = other.strip_prefix("$entry_")?;
-                let property =
-                    ENTRY_PROPERTIES.iter().find(|name| name.trim_start_matches('$') == entry)?;
-                coded(&|row| row.entry(property))
-            }
+            "team_id" => Arc::new(Int64Array::from(vec![project.0; self.rows()])),
+            other => self.text_column(Part::entry(other)?, whole)?,
         })
     }
+}
+
+fn encoded(codes: UInt32Array, strings: StringArray) -> Option<ArrayRef> {
+    let column = DictionaryArray::<UInt32Type>::try_new(codes, Arc::new(strings)).ok()?;
+    Some(Arc::new(column))
 }

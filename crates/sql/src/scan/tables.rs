@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray, TimestampMicrosecondArray};
 use arrow::datatypes::DataType;
 use datafusion_physical_plan::ExecutionPlan;
 use facts::ReadView;
@@ -35,14 +35,22 @@ impl Column for PersonColumn {
     }
 }
 
+/// Dictionary-encoded strings are decoded: operators count a dictionary's memory for each batch.
 struct ArrayColumn(ArrayRef);
 
 impl Column for ArrayColumn {
     fn ty(&self) -> DataType {
-        self.0.data_type().clone()
+        match self.0.data_type() {
+            DataType::Dictionary(_, values) => (**values).clone(),
+            ty => ty.clone(),
+        }
     }
 
     fn rows(&self, range: Range<usize>) -> Result<ArrayRef> {
+        if let Some(coded) = self.0.as_any_dictionary_opt() {
+            let keys = coded.keys().slice(range.start, range.len());
+            return Ok(arrow::compute::take(coded.values(), &keys, None)?);
+        }
         // A copy: the memory of a slice is measured as that of the whole array.
         let rows = range.start as u64..range.end as u64;
         let rows = arrow::array::UInt64Array::from_iter_values(rows);

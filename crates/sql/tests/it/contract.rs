@@ -320,6 +320,24 @@ fn common_table_expressions_and_unions_evaluate() {
     store.check("select number from numbers(3) except select 1", json!([[0], [2]]));
 }
 
+#[test]
+fn keys_that_follow_from_others_group_as_these_do() {
+    let store = f1();
+    store.check(
+        "select 1 as one, properties.$browser as b, upper(b) as c, concat(c, b) as d, count() \
+         from events group by one, d, c, b having b is not null order by c desc, one",
+        json!([
+            [1, "Safari", "SAFARI", "SAFARISafari", 1],
+            [1, "Chrome", "CHROME", "CHROMEChrome", 2],
+        ]),
+    );
+    store.check("select 1 as one, count() from events where event = 'c' group by one", json!([]));
+    store.check(
+        "select event as x, event as y, 2 as two from events group by x, y, two order by y",
+        json!([["a", "a", 2], ["b", "b", 2]]),
+    );
+}
+
 // contract: query 33
 #[test]
 fn session_columns_follow_from_its_events() {

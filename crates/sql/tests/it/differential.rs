@@ -84,7 +84,7 @@ fn rows(outcome: &Json) -> Vec<Json> {
 /// Each combination of the number of threads and of the rewrites that a plan may use.
 fn limits_of(seed: u64) -> Limits {
     let is_on = |bit: u64| seed >> bit & 1 == 0;
-    let paths = Paths { codes: is_on(1), late: is_on(2), conditions: is_on(3) };
+    let paths = Paths { codes: is_on(1), late: is_on(2), conditions: is_on(3), sessions: is_on(4) };
     Limits { threads: 1 + (seed % 2) as usize, paths, ..LIMITS }
 }
 

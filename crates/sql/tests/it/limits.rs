@@ -13,6 +13,7 @@ const TIGHT: Limits = Limits {
     memory_bytes: 32 << 20,
     threads: 2,
     paths: Paths::ALL,
+    explain: false,
 };
 
 fn error_of(store: &Store, text: &str) -> Error {
@@ -154,6 +155,7 @@ fn timed_out_query_releases_its_read_view() {
             memory_bytes: 1 << 30,
             threads: 2,
             paths: Paths::ALL,
+            explain: false,
         };
         let result = runtime.block_on(sql::run(&plan, &view, &limits));
         assert!(matches!(result, Err(Error::Timeout | Error::MemoryLimit)), "{text}: {result:?}");

@@ -6,4 +6,5 @@ mod corpus;
 mod differential;
 mod limits;
 mod memory;
+mod sessions;
 mod support;

@@ -49,6 +49,7 @@ fn wide_projection_fails_at_its_memory_limit() {
         memory_bytes: 24 * MEBI,
         threads: 2,
         paths: Paths::ALL,
+        explain: false,
     };
     for text in [
         format!(
@@ -81,6 +82,7 @@ fn timed_out_statements_release_their_memory_and_guard() {
         memory_bytes: 512 * MEBI,
         threads: 2,
         paths: Paths::ALL,
+        explain: false,
     };
     for text in [
         "select sum(indexOf(range(1000000), number + 2000000)) from numbers(1000000)",
@@ -102,6 +104,7 @@ fn concurrent_queries_share_the_pool_and_report_its_exhaustion() {
         memory_bytes: 24 * MEBI,
         threads: 2,
         paths: Paths::ALL,
+        explain: false,
     };
     let pool = QueryMemoryPool::new(32 * MEBI);
     let other = pool.tracker(usize::MAX);

@@ -25,6 +25,7 @@ pub const LIMITS: Limits = Limits {
     memory_bytes: 256 << 20,
     threads: 2,
     paths: Paths::ALL,
+    explain: false,
 };
 
 /// These tests have no HogQL filters.

@@ -19,6 +19,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub events: Option<BTreeSet<String>>,
+    pub excluded_events: BTreeSet<String>,
     /// Dense ids of distinct ids.
     pub distinct_nos: Option<RoaringBitmap>,
     /// Timestamps after this, exclusive.
@@ -157,6 +158,11 @@ impl ColumnKey {
 impl Filter {
     pub(crate) fn matches_event(&self, event: &str) -> bool {
         self.events.as_ref().is_none_or(|events| events.contains(event))
+            && !self.excluded_events.contains(event)
+    }
+
+    fn filters_events(&self) -> bool {
+        self.events.is_some() || !self.excluded_events.is_empty()
     }
 
     pub(crate) fn matches_time(&self, time: i64) -> bool {
@@ -184,19 +190,18 @@ impl Filter {
         self.distinct_nos.is_none() && self.predicate.is_none()
     }
 
-    /// Whether all rows pass, as the first and the last timestamp of a run without dead rows tell.
+    /// Whether all rows of a range pass, if their timestamps are within these bounds.
     pub(crate) fn keeps_every_row(
         &self,
         row_set: &RowSet,
-        times: &[i64],
-        event: Option<&str>,
+        events_match: bool,
+        (from, to): (i64, i64),
     ) -> bool {
-        let (Some(first), Some(last)) = (times.first(), times.last()) else { return false };
-        event.is_some()
+        events_match
             && self.is_event_and_time_only()
             && !row_set.any_dead()
-            && self.matches_time(*first)
-            && self.matches_time(*last)
+            && self.matches_time(from)
+            && self.matches_time(to)
     }
 
     /// The selection mask of some rows: live rows that pass the filter.
@@ -205,14 +210,14 @@ impl Filter {
         row_set: &RowSet,
         rows: Range<usize>,
         times: &[i64],
-        event: Option<&str>,
+        events_match: bool,
     ) -> Result<Vec<bool>> {
         let any_dead = row_set.any_dead();
         let alive = rows.clone().zip(times);
         let mut mask: Vec<bool> = alive
             .map(|(row, time)| self.matches_time(*time) && !(any_dead && row_set.is_dead(row)))
             .collect();
-        if event.is_none() && self.events.is_some() && mask.contains(&true) {
+        if !events_match && mask.contains(&true) {
             let events = row_set.column_or_absent(&Field::Event, rows.clone())?;
             let passes: Vec<bool> =
                 events.dictionary.iter().map(|event| self.matches_event(event.text())).collect();
@@ -246,19 +251,26 @@ pub(crate) struct RowRange {
     pub to: i64,
     /// Set if all rows have this event and are sorted by timestamp.
     pub event: Option<Arc<str>>,
+    /// Whether the events of all rows pass the filter.
+    pub events_match: bool,
 }
 
-/// As [`sorted_ranges`], for readers that need no order: without a filter on events, a row group is
-/// one range instead of one per run.
+/// As [`sorted_ranges`], for readers that need no order: runs that follow each other are one range, and
+/// without a filter on events a row group is.
 pub(crate) fn unordered_ranges(row_sets: &[RowSet], filter: &Filter) -> Result<Vec<RowRange>> {
     let runs = sorted_ranges(row_sets, filter)?;
-    if filter.events.is_some() {
-        return Ok(runs);
-    }
+    let merges_gaps = !filter.filters_events();
     let mut unordered_ranges: Vec<RowRange> = Vec::new();
     for run in runs {
         match unordered_ranges.last_mut() {
-            Some(range) if range.row_set == run.row_set => {
+            Some(range)
+                if range.row_set == run.row_set
+                    && (merges_gaps || range.rows.end == run.rows.start) =>
+            {
+                if range.rows.end < run.rows.start {
+                    // The runs in between have other times.
+                    (range.from, range.to) = (i64::MIN, i64::MAX);
+                }
                 range.rows.end = run.rows.end;
                 range.from = range.from.min(run.from);
                 range.to = range.to.max(run.to);
@@ -283,7 +295,8 @@ pub(crate) fn sorted_ranges(row_sets: &[RowSet], filter: &Filter) -> Result<Vec<
                     if filter.matches_event(&run.event) && filter.overlaps(run.from, run.to) {
                         let (from, to) = (run.from, run.to);
                         let event = Some(Arc::from(&*run.event));
-                        ranges.push(RowRange { row_set: at, rows, from, to, event });
+                        let events_match = true;
+                        ranges.push(RowRange { row_set: at, rows, from, to, event, events_match });
                     }
                 }
             }
@@ -293,7 +306,8 @@ pub(crate) fn sorted_ranges(row_sets: &[RowSet], filter: &Filter) -> Result<Vec<
                 let bounds = times.iter().min().zip(times.iter().max());
                 let Some((&from, &to)) = bounds else { continue };
                 if filter.overlaps(from, to) {
-                    ranges.push(RowRange { row_set: at, rows, from, to, event: None });
+                    let (event, events_match) = (None, !filter.filters_events());
+                    ranges.push(RowRange { row_set: at, rows, from, to, event, events_match });
                 }
             }
         }

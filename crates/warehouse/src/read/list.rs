@@ -331,8 +331,8 @@ impl<'a> RangeSlice<'a> {
     }
 
     fn collect(&self, filter: &Filter, window: &Window, top: &mut TopEvents) -> Result<()> {
-        let event = self.range.event.as_deref();
-        let mask = filter.mask(self.row_set, self.rows.clone(), self.times, event)?;
+        let events_match = self.range.events_match;
+        let mask = filter.mask(self.row_set, self.rows.clone(), self.times, events_match)?;
         if !mask.contains(&true) {
             return Ok(());
         }

@@ -47,7 +47,10 @@ impl Default for Projection {
 pub struct ScanRange {
     row_set: RowSet,
     rows: Range<usize>,
+    /// Bounds of the timestamps.
+    times: (i64, i64),
     event: Option<Arc<str>>,
+    events_match: bool,
     counters: Arc<ScanCounters>,
 }
 
@@ -98,9 +101,14 @@ impl Snapshot {
             while start < range.rows.end {
                 let rows = start..range.rows.end.min(start + SCAN_ROWS_MAX);
                 start = rows.end;
-                let (row_set, event) = (row_sets[range.row_set].clone(), range.event.clone());
-                let counters = self.counters.clone();
-                scan_ranges.push(ScanRange { row_set, rows, event, counters });
+                scan_ranges.push(ScanRange {
+                    row_set: row_sets[range.row_set].clone(),
+                    rows,
+                    times: (range.from, range.to),
+                    event: range.event.clone(),
+                    events_match: range.events_match,
+                    counters: self.counters.clone(),
+                });
             }
         }
         let segment = |range: &ScanRange| range.row_set.segment_id();
@@ -129,15 +137,22 @@ impl ScanRange {
     /// The rows that pass the filter. The caller may drop some before it reads columns, and reports
     /// with [`ScanRange::count_matched`] how many are left.
     pub fn select(&self, filter: &Filter) -> Result<SelectedRows> {
-        let ScanRange { row_set, rows, event, counters } = self;
+        let ScanRange { row_set, rows, event, events_match, counters, .. } = self;
         let hits = cache::thread_hits();
-        let times = row_set.ints(IntColumn::Timestamp, rows.clone())?;
-        let selection = if filter.keeps_every_row(row_set, &times, event.as_deref()) {
+        let keeps_all = |times| filter.keeps_every_row(row_set, *events_match, times);
+        let selection = if keeps_all(self.times) {
             RowSelection::All
         } else {
-            let mask = filter.mask(row_set, rows.clone(), &times, event.as_deref())?;
-            let selected = mask.iter().enumerate().filter(|(_, passes)| **passes);
-            RowSelection::Some(selected.map(|(at, _)| at).collect())
+            let times = row_set.ints(IntColumn::Timestamp, rows.clone())?;
+            let bounds = times.first().copied().zip(times.last().copied());
+            match bounds.filter(|_| event.is_some()) {
+                Some(bounds) if keeps_all(bounds) => RowSelection::All,
+                _ => {
+                    let mask = filter.mask(row_set, rows.clone(), &times, *events_match)?;
+                    let selected = mask.iter().enumerate().filter(|(_, passes)| **passes);
+                    RowSelection::Some(selected.map(|(at, _)| at).collect())
+                }
+            }
         };
         counters.add_scanned(rows.len(), cache::thread_hits().saturating_sub(hits));
         Ok(SelectedRows { selection, range: rows.len() })

@@ -1,6 +1,7 @@
 //! Snapshots: a consistent view of a project's events.
 
-use std::collections::HashMap;
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use model::{ProjectId, Timestamp};
@@ -23,6 +24,18 @@ pub struct Snapshot {
     segments: Arc<Vec<LiveSegment>>,
     blocks: Vec<LiveBlock>,
     pub(crate) counters: Arc<ScanCounters>,
+}
+
+/// The segments of a snapshot, each with its number of dead rows, which only grows. Equal sets have
+/// the same rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentSet(BTreeMap<u64, u64>);
+
+impl SegmentSet {
+    /// Whether `other` has all these segments with the same rows.
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.0.iter().all(|(id, dead)| other.0.get(id) == Some(dead))
+    }
 }
 
 /// A value and the number of events that have it.
@@ -73,6 +86,39 @@ impl Snapshot {
     /// What scans of this snapshot and its clones have read so far.
     pub fn scan_stats(&self) -> ScanStats {
         self.counters.stats()
+    }
+
+    pub fn segment_set(&self) -> SegmentSet {
+        let dead = |live: &LiveSegment| (live.segment.entry.id, live.dead.len());
+        SegmentSet(self.segments.iter().map(dead).collect())
+    }
+
+    /// Of this snapshot only the segments that are not in `known`, without rows in memory.
+    pub fn segments_besides(&self, known: &SegmentSet) -> Self {
+        let is_new = |live: &&LiveSegment| !known.0.contains_key(&live.segment.entry.id);
+        let segments = self.segments.iter().filter(is_new).cloned().collect();
+        Self { segments: Arc::new(segments), blocks: Vec::new(), ..self.clone() }
+    }
+
+    /// Of this snapshot only the rows in memory.
+    pub fn in_memory(&self) -> Self {
+        Self { segments: Arc::default(), ..self.clone() }
+    }
+
+    /// What [`Snapshot::cache_derived`] cached last for the project, from whatever segments.
+    pub fn cached_derived<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        let cache = &self.segments.first()?.segment.cache;
+        cache.derived(self.project.0)?.downcast().ok()
+    }
+
+    /// Caches what a reader derived from the segments in the column cache, where it counts as so
+    /// many bytes and is evicted as columns are. The reader keeps the [`SegmentSet`] in it, and
+    /// caches it again when it grows. Returns whether it is cached now.
+    pub fn cache_derived<T: Send + Sync + 'static>(&self, value: &Arc<T>, bytes: usize) -> bool {
+        let Some(live) = self.segments.first() else { return false };
+        let (cache, value) = (&live.segment.cache, value.clone() as Arc<dyn Any + Send + Sync>);
+        cache.put_derived(self.project.0, value.clone(), bytes);
+        cache.derived(self.project.0).is_some_and(|cached| Arc::ptr_eq(&cached, &value))
     }
 
     /// A reservation of cache capacity, for a query that needs much memory of its own.
@@ -136,7 +182,7 @@ impl Snapshot {
                 continue;
             }
             let times = row_set.ints(IntColumn::Timestamp, range.rows.clone())?;
-            let mask = filter.mask(row_set, range.rows.clone(), &times, range.event.as_deref())?;
+            let mask = filter.mask(row_set, range.rows.clone(), &times, range.events_match)?;
             count += mask.into_iter().filter(|mask| *mask).count();
         }
         Ok(count as u64)
@@ -157,7 +203,7 @@ impl Snapshot {
             let row_set = &row_sets[range.row_set];
             let rows = range.rows.clone();
             let times = row_set.ints(IntColumn::Timestamp, rows.clone())?;
-            let mask = filter.mask(row_set, rows.clone(), &times, range.event.as_deref())?;
+            let mask = filter.mask(row_set, rows.clone(), &times, range.events_match)?;
             if !mask.contains(&true) {
                 continue;
             }

@@ -1,5 +1,6 @@
 //! The cache of decoded columns, dictionaries, bloom filters, pages and open files of all segments.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -41,6 +42,8 @@ pub(crate) enum CacheItem {
     DistinctNos,
     /// The bloom filter over `uuid`.
     Filter,
+    /// What a reader derived from all segments of a project, by the project's id.
+    Derived(i64),
 }
 
 /// The value of an entry.
@@ -52,10 +55,17 @@ pub(crate) enum Cached {
     PlainColumn(Arc<(PackedInts, Arc<Dictionary>)>),
     Filter(Arc<Sbbf>),
     Page(Arc<CachedPage>),
+    /// With its size in bytes.
+    Derived(Arc<dyn Any + Send + Sync>, usize),
 }
 
 /// Segment id, row group and item.
 type CacheKey = (u64, usize, CacheItem);
+
+/// Derived values belong to no segment.
+const fn derived_key(project: i64) -> CacheKey {
+    (0, 0, CacheItem::Derived(project))
+}
 
 /// Memory that an entry takes in the cache's own tables.
 const ENTRY_OVERHEAD_BYTES: u64 = 64;
@@ -74,6 +84,7 @@ impl Weighter<CacheKey, Cached> for ByteWeighter {
             Cached::PlainColumn(column) => column.0.memory_bytes() + column.1.memory_bytes(),
             Cached::Filter(filter) => filter.num_blocks() * FILTER_BLOCK_BYTES,
             Cached::Page(page) => page.bytes.len(),
+            Cached::Derived(_, bytes) => *bytes,
         };
         ENTRY_OVERHEAD_BYTES + bytes as u64
     }
@@ -196,6 +207,18 @@ impl Cache {
         let cached = self.entries.get_or_insert_with(&(segment, group, part), load)?;
         HITS.set(HITS.get() + u64::from(is_hit));
         Ok(cached)
+    }
+
+    pub fn derived(&self, project: i64) -> Option<Arc<dyn Any + Send + Sync>> {
+        match self.entries.get(&derived_key(project))? {
+            Cached::Derived(value, _) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Replaces what was derived before; does nothing if it is larger than the cache.
+    pub fn put_derived(&self, project: i64, value: Arc<dyn Any + Send + Sync>, bytes: usize) {
+        self.entries.insert(derived_key(project), Cached::Derived(value, bytes));
     }
 
     /// The open file of a segment.

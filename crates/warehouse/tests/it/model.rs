@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use ::model::{ProjectId, Timestamp};
 use proptest::prelude::*;
 use uuid::Uuid;
-use warehouse::{ColumnKey, CompactionKind, DeleteSelection, EventRow, Filter, Predicate, Value};
+use warehouse::{
+    ColumnKey, CompactionKind, DeleteSelection, EventRow, Filter, Predicate, Projection, Value,
+};
 
 use crate::support::{NOON, Store, all, row};
 
@@ -173,13 +175,14 @@ fn check_filter(snapshot: &warehouse::Snapshot, expected: &[EventRow]) {
         Predicate::test(ColumnKey::Property("p1".into()), |value| value == Some(Value::Null));
     let full = Filter {
         events: Some(["event 1".to_owned()].into()),
+        excluded_events: ["event 0".to_owned(), "none".to_owned()].into(),
         distinct_nos: Some([0, 2].into_iter().collect()),
         after: Some(Timestamp::from_micros(NOON - 15 * 86_400_000_000)),
         before: Some(Timestamp::from_micros(NOON + 12 * 86_400_000_000)),
         predicate: Some(Predicate::All(vec![value_is_one, null])),
     };
     // Every combination of conditions, since each may take another code path.
-    for parts in 0..16 {
+    for parts in 0..32 {
         let has = |part: u32| parts & 1 << part != 0;
         let filter = Filter {
             events: full.events.clone().filter(|_| has(0)),
@@ -187,9 +190,11 @@ fn check_filter(snapshot: &warehouse::Snapshot, expected: &[EventRow]) {
             after: full.after.filter(|_| has(2)),
             before: full.before.filter(|_| has(2)),
             predicate: full.predicate.clone().filter(|_| has(3)),
+            excluded_events: full.excluded_events.iter().filter(|_| has(4)).cloned().collect(),
         };
         let wanted = |row: &&EventRow| {
             filter.events.as_ref().is_none_or(|_| *row.event == *"event 1")
+                && !filter.excluded_events.contains(&*row.event)
                 && filter.distinct_nos.as_ref().is_none_or(|_| row.distinct_no != 1)
                 && filter.after.is_none_or(|after| row.timestamp > after)
                 && filter.before.is_none_or(|before| row.timestamp < before)
@@ -197,6 +202,13 @@ fn check_filter(snapshot: &warehouse::Snapshot, expected: &[EventRow]) {
         };
         let wanted: Vec<_> = expected.iter().filter(wanted).collect();
         assert_eq!(snapshot.count(&filter).unwrap(), wanted.len() as u64, "{filter:?}");
+        let ranges = snapshot.scan_ranges(&filter).unwrap().into_iter();
+        let mut scanned: Vec<i64> = ranges
+            .flat_map(|range| range.read(&filter, &Projection::default()).unwrap().timestamps)
+            .collect();
+        scanned.sort_unstable();
+        let wanted: Vec<i64> = wanted.iter().map(|row| row.timestamp.as_micros()).collect();
+        assert_eq!(scanned, wanted, "{filter:?}");
     }
     for row in expected.iter().step_by(expected.len() / 3 + 1) {
         let event = snapshot.get(row.uuid).unwrap().expect("a listed event is found by its uuid");

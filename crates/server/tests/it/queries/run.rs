@@ -76,6 +76,33 @@ fn insights_answer_the_statement_that_computes_them() {
     assert_eq!(metadata["rows_matched"], 3, "{metadata}");
 }
 
+#[test]
+fn query_command_prints_rows_or_the_plan() {
+    let server = f1();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), server.key(&["query:read"])).unwrap();
+    let (address, file) = (server.address().to_string(), file.path().to_str().unwrap());
+    let run = |more: &[&str]| {
+        let args = ["query", "--listen", &address, "--personal-api-key-file", file];
+        server.instance().run(&[&args[..], more].concat())
+    };
+    let by_event = "select event, count() from events group by event order by event";
+    let (ok, printed, stderr) = run(&[by_event]);
+    assert!(ok, "{stderr}");
+    assert_eq!(printed, "[\"event\",\"count()\"]\n[\"a\",3]\n[\"b\",2]");
+    let statement = "select count() from events where event = 'a' and person_id in \
+        (select person_id from events where event = 'b')";
+    let (ok, plan, stderr) = run(&[statement, "--explain"]);
+    assert!(ok, "{stderr}");
+    for part in ["subquery of IN:", "result:", "events: 1 rows", "rows_matched: 3"] {
+        assert!(plan.contains(part), "{part}: {plan}");
+    }
+    let peak = plan.lines().find_map(|line| line.strip_prefix("peak_memory_bytes: ")).unwrap();
+    assert!(peak.parse::<u64>().unwrap() > 0, "{plan}");
+    let (ok, _, stderr) = run(&["select nope from events"]);
+    assert!(!ok && stderr.contains("nope"), "{stderr}");
+}
+
 // contract: query 1-3, 12, 13
 #[test]
 fn invalid_queries_are_rejected() {

@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, RecordBatch,
-    UInt32Array, UInt64Array,
+    Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, RecordBatch, UInt32Array, UInt64Array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
@@ -157,14 +156,8 @@ impl GroupKey {
     /// The values that the keys stand for.
     pub(super) fn values(&self, words: &Words) -> Result<ArrayRef> {
         Ok(match (&self.encoding, words) {
-            (Encoding::Codes(Codes::Strings(codes)) | Encoding::Strings(codes), words) => {
-                Arc::new(codes.decode(&words.codes()))
-            }
-            (Encoding::Codes(Codes::Persons(view)), words) => {
-                let codes = words.codes();
-                let uuids = codes.iter().map(|actor| Some(view.persons.uuid(actor?).into_bytes()));
-                Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(uuids, 16)?)
-            }
+            (Encoding::Codes(codes), words) => codes.decode(&words.codes())?,
+            (Encoding::Strings(codes), words) => Arc::new(codes.decode(&words.codes())),
             (Encoding::Small(DataType::Boolean), words) => {
                 let codes = words.codes();
                 Arc::new(codes.iter().map(|code| Some(code? == 1)).collect::<BooleanArray>())
