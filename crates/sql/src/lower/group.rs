@@ -21,6 +21,9 @@ use crate::closure_expr::ClosureExpr;
 use crate::error::{Error, Result};
 use crate::operators::group_by::{GroupCall, GroupKey, Grouping, TopGroups, group_by};
 
+/// The codes of an aggregate's argument, what they stand for, and the aggregate's type.
+type CodedArgument = (Arc<dyn PhysicalExpr>, Codes, Type);
+
 impl Lowering {
     pub(super) fn group(
         &self,
@@ -75,14 +78,8 @@ impl Lowering {
         Ok(Stage { plan: project(grouped, exprs)?, layout, outer: false })
     }
 
-    /// The codes of the only argument of an aggregate that compares its values, what they stand for,
-    /// and the aggregate's type.
-    fn codes(
-        &self,
-        call: &Aggregate,
-        no: usize,
-        stage: &Stage,
-    ) -> Result<Option<(Arc<dyn PhysicalExpr>, Codes, Type)>> {
+    /// The codes of the only argument of an aggregate that compares its values.
+    fn codes(&self, call: &Aggregate, no: usize, stage: &Stage) -> Result<Option<CodedArgument>> {
         let Some(ty) = call.ty().filter(|_| compares_only(call)) else { return Ok(None) };
         if let Some((column, codes)) = stage.layout.code(CodeOf::Argument(no)) {
             return Ok(Some((input(&stage.plan, column), codes.clone(), ty)));
