@@ -76,6 +76,7 @@ impl QueryRunner {
             time_max: inner.limits.timeout,
             memory_bytes: inner.limits.memory_bytes,
             admission: inner.admission.clone(),
+            explains: false,
         };
         let _guard = CancelOnDrop(resources.cancel.clone());
         let deadline = Instant::now() + resources.time_max;
@@ -110,6 +111,7 @@ impl Inner {
             time_max: TIME_MAX,
             memory_bytes: self.limits.memory_bytes,
             admission: AdmissionControl::default(),
+            explains: false,
         };
         self.matching_persons(filters, &resources).await
     }
