@@ -85,7 +85,7 @@ fn compile(view: &ReadView, conditions: EventConditions) -> Result<Filter> {
         (Some(filters), Some(action)) => Some(Predicate::All(vec![filters, action])),
         (filters, action) => filters.or(action),
     };
-    Ok(Filter { events, distinct_nos, after, before, predicate })
+    Ok(Filter { events, distinct_nos, after, before, predicate, ..Filter::default() })
 }
 
 pub(super) async fn statement(
