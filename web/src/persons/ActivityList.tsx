@@ -25,7 +25,7 @@ export function ActivityList({ query, noun }: ActivityListProps) {
   }
   if (query.data.results.length === 0) {
     return (
-      <EmptyState icon={<History aria-hidden />} title="Nobody changed it here">
+      <EmptyState icon={<History aria-hidden />} title="No changes yet">
         Changes that people make through the interface or the API appear here; what apps send does
         not.
       </EmptyState>
