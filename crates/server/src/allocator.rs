@@ -5,6 +5,8 @@
 use std::ffi::{c_int, c_long};
 use std::time::Duration;
 
+use crate::process;
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -30,6 +32,7 @@ pub(crate) fn init() {
 pub(crate) async fn purge_periodically() {
     tokio::time::sleep(STARTUP).await;
     set_purge_delay(PURGE_DELAY_MS);
+    process::unmap_code();
     loop {
         tokio::time::sleep(PURGE_INTERVAL).await;
         purge();

@@ -3,12 +3,15 @@
 
 use std::fmt;
 use std::fs;
+use std::path::Path;
+use std::ptr;
 
 use model::Timestamp;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use rustix::mm::{Advice, madvise};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 #[derive(Debug)]
@@ -56,6 +59,34 @@ pub(crate) fn raise_descriptor_limit() -> (Option<u64>, Option<u64>) {
         Ok(()) => (before.current, raised.current),
         Err(_) => (before.current, before.current),
     }
+}
+
+/// Unmaps the program's code: most of what a start runs (migrations, passwords, routes) is not run
+/// again. The page cache still has the pages, and maps those that are.
+#[allow(unsafe_code, reason = "no safe API unmaps the pages of a running program")]
+pub(crate) fn unmap_code() {
+    let Ok(program) = fs::read_link("/proc/self/exe") else { return };
+    let Ok(mappings) = fs::read_to_string("/proc/self/maps") else { return };
+    for (start, end) in mappings.lines().filter_map(|line| code_range(line, &program)) {
+        // SAFETY: the range is a private mapping of a file that can be read and executed, but not
+        // written: each page has the file's bytes, and the next access reads them again.
+        let unmapped = unsafe {
+            madvise(ptr::without_provenance_mut(start), end - start, Advice::LinuxDontNeed)
+        };
+        if let Err(error) = unmapped {
+            tracing::debug!(%error, "cannot unmap the program's code");
+        }
+    }
+}
+
+/// The addresses of a line of `/proc/self/maps` that maps the program's code.
+fn code_range(line: &str, program: &Path) -> Option<(usize, usize)> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    if fields.next()? != "r-xp" || Path::new(fields.nth(3)?) != program {
+        return None;
+    }
+    Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
 }
 
 pub(crate) fn resident_bytes() -> Option<u64> {

@@ -55,7 +55,8 @@ pub fn list_selects_by_event_and_distinct_id<A: Adapter>() {
         distinct_nos: distinct_nos.map(|all| all.iter().copied().collect()),
         ..Filter::default()
     };
-    let cases: [(Filter, fn(u128) -> bool); 6] = [
+    type IsSelected = fn(u128) -> bool;
+    let cases: [(Filter, IsSelected); 6] = [
         (of(Some(&["b' or 1"]), None), |number| number % 3 == 2),
         (of(Some(&["a", "none"]), None), |number| number % 3 == 0),
         (of(None, Some(&[1, 3])), |number| number % 2 == 1),
