@@ -13,6 +13,7 @@ mod distances;
 mod elements;
 mod hashes;
 mod json;
+mod json_path;
 mod languages;
 mod math;
 pub(crate) mod properties;
@@ -154,6 +155,7 @@ pub(crate) fn build(site: &mut CallSite) -> Result<CompiledCall> {
         regexes::build,
         dates::build,
         json::build,
+        json_path::build,
         arrays::build,
         elements::build,
         vectors::build,

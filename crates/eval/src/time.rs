@@ -2,6 +2,7 @@
 
 pub(crate) mod format;
 pub(crate) mod parse;
+pub(crate) mod strptime;
 pub(crate) mod units;
 
 use hogql::types::DateTimeType;

@@ -3,6 +3,7 @@
 mod absent;
 mod aggregates;
 mod arrays;
+mod bitmaps;
 mod bits;
 mod combinators;
 mod conversions;
@@ -300,6 +301,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         scalars::ARITHMETIC,
         math::MATH,
         bits::BITS,
+        bitmaps::BITMAPS,
         strings::STRINGS,
         search::SEARCH,
         dates::DATES,

@@ -94,6 +94,18 @@ impl Table {
         }
     }
 
+    /// The columns that tell rows apart.
+    pub const fn key(self) -> &'static [&'static str] {
+        match self {
+            Self::Events => &["uuid"],
+            Self::Persons => &["id"],
+            Self::PersonDistinctIds => &["distinct_id"],
+            Self::Groups => &["index", "key"],
+            Self::CohortPeople | Self::StaticCohortPeople => &["person_id", "cohort_id"],
+            Self::Sessions => &["session_id"],
+        }
+    }
+
     pub fn column(self, name: &str) -> Option<(&'static str, Type)> {
         if name == PROJECT_COLUMN {
             return Some((PROJECT_COLUMN, Kind::Int(64).into()));
@@ -293,6 +305,7 @@ const COHORT_PEOPLE: &[(&str, ColumnType)] =
 const SESSIONS: &[(&str, ColumnType)] = &[
     ("session_id", ColumnType::String),
     ("distinct_id", ColumnType::String),
+    ("person_id", ColumnType::Uuid),
     ("$start_timestamp", ColumnType::Timestamp),
     ("$end_timestamp", ColumnType::Timestamp),
     ("max_inserted_at", ColumnType::Timestamp),

@@ -4,6 +4,7 @@
 //! state ([`uniq`], [`pick`]). All skip rows with a null argument. All return null for no rows, which
 //! [`LoweredAggregate::finish`] replaces with ClickHouse's value.
 
+pub(crate) mod bitmaps;
 pub(crate) mod buffer;
 pub(crate) mod collect;
 pub(crate) mod combinators;
@@ -11,7 +12,9 @@ pub(crate) mod custom;
 pub(crate) mod distinct_lists;
 pub(crate) mod funnel;
 pub(crate) mod group_function;
+pub(crate) mod intersections;
 pub(crate) mod moments;
+pub(crate) mod moving;
 pub(crate) mod pick;
 pub(crate) mod quantile;
 pub(crate) mod sum_map;
@@ -104,7 +107,7 @@ impl LoweredAggregate {
             "count" if args.is_empty() => {
                 engine(builtin::count::count_udaf(), vec![DataType::Int64])?
             }
-            "uniq" | "uniqExact" => Self::uniq(name, same(), &ty),
+            "uniq" | "uniqExact" | "groupBitmap" => Self::uniq(name, same(), &ty),
             "count" if call.distinct => Self::uniq(name, same(), &ty),
             "count" => engine(builtin::count::count_udaf(), same())?,
             "sum" => engine(builtin::sum::sum_udaf(), vec![ty.clone()])?,
@@ -177,6 +180,35 @@ impl LoweredAggregate {
                 Self { empty: all_bits(&ty)?, ..engine(and, vec![ty.clone()])? }
             }
             "groupBitXor" => engine(builtin::bit_and_or_xor::bit_xor_udaf(), vec![ty.clone()])?,
+            "groupBitmapState" => group(same(), Arc::new(bitmaps::Members { ty: ty.clone() }))?,
+            "groupBitmapAnd"
+            | "groupBitmapOr"
+            | "groupBitmapXor"
+            | "groupBitmapAndState"
+            | "groupBitmapOrState"
+            | "groupBitmapXorState" => {
+                group(same(), Arc::new(bitmaps::Combine::named(name, ty.clone())))?
+            }
+            "groupArrayMovingSum" => {
+                let window = first_integer(call);
+                let element = collect::element(&ty)?.data_type().clone();
+                group(vec![element], Arc::new(moving::MovingSum { window, ty: ty.clone() }))?
+            }
+            "groupArrayMovingAvg" => {
+                let window = first_integer(call);
+                group(floats(), Arc::new(moving::MovingAverage { window, ty: ty.clone() }))?
+            }
+            "maxIntersections" => {
+                let both = vec![args[0].clone(); 2];
+                group(both, Arc::new(intersections::MaxIntersections))?
+            }
+            "maxIntersectionsPosition" => {
+                let both = vec![args[0].clone(); 2];
+                group(both, Arc::new(intersections::MaxIntersectionsPosition))?
+            }
+            "simpleLinearRegression" => {
+                group(floats(), Arc::new(moments::LinearRegression { ty: ty.clone() }))?
+            }
             "sumMap" => group(same(), Arc::new(sum_map::SumMap { ty: ty.clone() }))?,
             "windowFunnel" => {
                 let mut args = vec![DataType::Boolean; args.len()];

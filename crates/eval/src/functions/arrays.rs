@@ -147,6 +147,7 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
         }
         "arrayDifference" => differences(site),
         "arrayIntersect" => intersect(site)?,
+        "arrayExcept" => except(site)?,
         _ => return Ok(None),
     }))
 }
@@ -598,6 +599,36 @@ fn intersect(site: &mut CallSite) -> Result<CompiledCall> {
                     out.push(at as u32);
                 }
             }
+            Ok(())
+        })
+    }))
+}
+
+/// The elements of the first array that the second does not have.
+fn except(site: &mut CallSite) -> Result<CompiledCall> {
+    let (element, span) = (site.element(), site.span);
+    let Some(common) = site.args[0].ty.common(&site.args[1].ty) else {
+        return Err(site.invalid("The arrays are of different types"));
+    };
+    let element_of = |ty: &Type| ty.element().map_or(Kind::Null, |element| element.kind.clone());
+    let mut kinds = [0, 1].map(|no: usize| element_of(&site.args[no].ty));
+    if !kinds.iter().all(Kind::is_integer) {
+        let kind = element_of(&common);
+        if kinds[0] != kind {
+            return Err(site.invalid("The arrays are of different types"));
+        }
+        site.cast(1, &common.kind)?;
+        kinds = [kind.clone(), kind];
+    }
+    Ok(call(move |args| {
+        let (lists, others) = (args.lists(0), args.lists(1));
+        let (keys, other_keys) =
+            (Keys::new(&kinds[0], lists.values), Keys::new(&kinds[1], others.values));
+        args.pick_lists(&element, lists.values, span, |row, out| {
+            let _charge = meter::charge_large(others.at(row).len() * KEY_BYTES)?;
+            let without: AHashSet<Key> = others.at(row).map(|at| other_keys.at(at)).collect();
+            let kept = lists.at(row).filter(|at| !without.contains(&keys.at(*at)));
+            out.extend(kept.map(|at| at as u32));
             Ok(())
         })
     }))

@@ -11,7 +11,7 @@ use crate::Context;
 use crate::error::{Error, Result};
 use crate::time::{
     DAY, HOUR, INSTANT_MAX, MINUTE, SECOND, ZoneClock, civil, days_of, days_of_month, floor_to,
-    format, iso_week, units, weekday, zone_named, zone_of,
+    format, iso_week, strptime, units, weekday, zone_named, zone_of,
 };
 
 pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
@@ -112,6 +112,7 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
             shift(site, unit, site.name == "dateSub")
         }
         "formatDateTime" => format_date_time(site)?,
+        "parseDateTime" | "parseDateTimeOrZero" => parse_date_time(site)?,
         "toTimeZone" => {
             let from = site.args[0].ty.clone();
             site.as_cast(from, false)?
@@ -560,6 +561,37 @@ fn format_date_time(site: &mut CallSite) -> Result<CompiledCall> {
         args.map_strings(span, |row, out| {
             let at = reader.instant(values.at(row), &mut clock);
             format::formatted(&pieces, at, precision, &mut clock, out);
+        })
+    }))
+}
+
+/// The format of `parseDateTime` without one, as in ClickHouse.
+const PARSED_FORMAT: &str = "%Y-%m-%d %H:%i:%s";
+
+fn parse_date_time(site: &mut CallSite) -> Result<CompiledCall> {
+    let name = site.name;
+    let format = site.string(1).unwrap_or_else(|| PARSED_FORMAT.to_owned());
+    let unknown = |letter: char| site.invalid(format!("Unknown letter '%{letter}' of {name}"));
+    let pieces = format::pieces(&format).map_err(unknown)?;
+    let unread = pieces.iter().find_map(|piece| match piece {
+        format::Piece::Field(field) if !strptime::is_readable(*field) => Some(*field),
+        _ => None,
+    });
+    if let Some(letter) = unread {
+        return Err(unknown(letter));
+    }
+    let zone = match &site.ty.kind {
+        Kind::DateTime(moment) => zone_of(moment, site.context),
+        _ => site.context.zone.clone(),
+    };
+    site.cast(0, &Kind::String)?;
+    site.args.truncate(1);
+    let or_zero = name == "parseDateTimeOrZero";
+    Ok(call(move |args| {
+        let (texts, mut clock) = (args.strings(0), ZoneClock::new(&zone));
+        args.try_ints(|row| {
+            let read = strptime::instant(&pieces, texts.at(row), &mut clock);
+            Ok(if or_zero { Some(read.unwrap_or(0)) } else { read })
         })
     }))
 }

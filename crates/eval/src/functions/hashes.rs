@@ -60,8 +60,26 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
                 Ok(args.map_ints(|row| hashes[row].unwrap_or_default() as i64))
             })
         }
+        "rand" | "rand64" => chance(site),
         _ => return Ok(None),
     }))
+}
+
+/// A number by chance: a hash of the arguments, which tell rows apart, and of the statement's time.
+fn chance(site: &CallSite) -> CompiledCall {
+    let types: Vec<Type> = site.args.iter().map(|arg| arg.ty.clone()).collect();
+    let seed = hash_number(site.context.now as u64);
+    let bits = if site.name == "rand" { 32 } else { 64 };
+    call(move |args| {
+        let mut hashes = vec![seed; args.rows];
+        for (no, ty) in types.iter().enumerate() {
+            let column_hashes = hashes_of(&ty.kind, &args.columns[no].array);
+            for (row, hash) in hashes.iter_mut().enumerate() {
+                *hash = combine(*hash, column_hashes[args.row_of(no, row)]);
+            }
+        }
+        Ok(args.map_ints(|row| (hashes[row] >> (64 - bits)) as i64))
+    })
 }
 
 fn not_base64(span: hogql::Span) -> Error {

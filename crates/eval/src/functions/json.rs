@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, UInt32Array};
 use hogql::Span;
 use hogql::types::{Kind, Type};
 use serde_json::value::RawValue;
@@ -18,6 +18,7 @@ use crate::time::{ZoneClock, parse as time_parse, zone_of};
 use crate::values::json::json_type;
 use crate::values::{cast, parse};
 use crate::vector::column::{Args, Slice, StringWriter, Strings, check_elements, uuid_array};
+use crate::vector::gather::take;
 use crate::vector::types::{null_or_default, wide_list, wide_struct, without_nulls};
 
 pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
@@ -103,6 +104,52 @@ pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
                 let Kind::Tuple(items) = &element.kind else { return null_or_default(&element, 0) };
                 let rows = names.len();
                 let pairs = wide_struct(items, vec![names.finish(), values.finish()], rows)?;
+                wide_list(&element, offsets, pairs)
+            })
+        }
+        "JSONExtractKeysAndValues" => {
+            // The last argument is the name of the values' type.
+            site.args.pop();
+            if site.kind(0) == &Kind::Null {
+                let ty = site.ty.clone();
+                return Ok(Some(call(move |args| null_or_default(&ty, args.rows))));
+            }
+            let path = Path::of(site);
+            let context = Arc::clone(site.context);
+            let Kind::Tuple(items) = element.kind.clone() else {
+                return Err(site.invalid("JSONExtractKeysAndValues gives pairs"));
+            };
+            call(move |args| {
+                let strings = args.strings(0);
+                let path = path.bind(args);
+                let any_null = |row: usize| (0..args.columns.len()).any(|no| args.is_null(no, row));
+                let (mut raws, mut names, mut ends) = (Vec::new(), Vec::new(), vec![0]);
+                for row in 0..args.rows {
+                    if !any_null(row) {
+                        let raw = path.find(strings.at(row), row).unwrap_or_default();
+                        let _charge = charge_parts(raw.len())?;
+                        for (name, value) in members(raw) {
+                            names.push(name);
+                            raws.push(Some(value));
+                        }
+                    }
+                    ends.push(check_elements(raws.len(), span)?);
+                }
+                // Members that cannot be read as the type are left out.
+                let read = values(&items[1].clone().or_null(true), &raws, &context, span)?;
+                let kept: Vec<u32> =
+                    (0..raws.len() as u32).filter(|at| read.is_valid(*at as usize)).collect();
+                let mut kept_names = StringWriter::new(kept.len(), span);
+                for at in &kept {
+                    kept_names.push(&names[*at as usize])?;
+                }
+                let offsets = ends
+                    .iter()
+                    .map(|end| kept.partition_point(|at| i64::from(*at) < i64::from(*end)) as i32);
+                let offsets = offsets.collect();
+                let kept_values = take(&read, &UInt32Array::from(kept))?;
+                let rows = kept_values.len();
+                let pairs = wide_struct(&items, vec![kept_names.finish(), kept_values], rows)?;
                 wide_list(&element, offsets, pairs)
             })
         }
@@ -303,11 +350,11 @@ fn length(raw: &str) -> i64 {
 
 /// Charges the parsed parts of a value: the shortest take a few bytes of JSON and about ten times as
 /// much memory.
-fn charge_parts(bytes: usize) -> Result<Option<MemoryCharge>> {
+pub(super) fn charge_parts(bytes: usize) -> Result<Option<MemoryCharge>> {
     meter::charge_large(bytes.saturating_mul(16))
 }
 
-fn elements(raw: &str) -> Vec<&str> {
+pub(super) fn elements(raw: &str) -> Vec<&str> {
     if !raw.starts_with('[') {
         return Vec::new();
     }
@@ -348,7 +395,7 @@ fn members(raw: &str) -> Vec<(Cow<'_, str>, &str)> {
 }
 
 /// Removes insignificant whitespace.
-fn minify(raw: &str, out: &mut String) {
+pub(super) fn minify(raw: &str, out: &mut String) {
     let (mut quoted, mut escaped) = (false, false);
     for one in raw.chars() {
         if !quoted && one.is_ascii_whitespace() {

@@ -34,11 +34,18 @@ pub(crate) fn month_named(name: &str) -> Option<i64> {
     MONTHS.iter().position(|month| fits(month)).map(|at| at as i64 + 1)
 }
 
-pub(crate) fn is_weekday(name: &str) -> bool {
-    WEEKDAYS.iter().any(|day| {
+/// The weekday (Monday is 1) by its English name or an abbreviation of it.
+pub(crate) fn weekday_named(name: &str) -> Option<i64> {
+    let fits = |day: &str| {
         name.len() >= 3
             && day.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
-    })
+    };
+    WEEKDAYS.iter().position(|day| fits(day)).map(|at| at as i64 + 1)
+}
+
+/// Whether this is a weekday's whole English name.
+pub(crate) fn is_weekday_named(name: &str) -> bool {
+    WEEKDAYS.iter().any(|day| day.eq_ignore_ascii_case(name))
 }
 
 /// `2024-03-01`

@@ -1,6 +1,6 @@
 //! Parses instants and days in the many spellings that events contain.
 
-use super::format::{is_weekday, month_named};
+use super::format::{month_named, weekday_named};
 use super::{DAY, HOUR, MINUTE, SECOND, ZoneClock, civil, days_of, days_of_month};
 
 /// Longer strings are not a time.
@@ -229,7 +229,7 @@ impl Parts {
             _ if self.month.is_none() && month_named(word).is_some() => {
                 self.month = month_named(word);
             }
-            _ if is_weekday(word) => {}
+            _ if weekday_named(word).is_some() => {}
             _ => return None,
         }
         Some(length)

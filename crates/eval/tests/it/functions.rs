@@ -13,7 +13,8 @@ fn sample(function: &Function, no: usize) -> &'static str {
     match (function.name, function.arg(no)) {
         ("length" | "empty" | "notEmpty" | "reverse", _) => "'abc'",
         ("arrayElement", _) if no == 0 => "[1]",
-        ("JSONExtract", _) if no > 0 => "'Float64'",
+        ("JSONExtract" | "JSONExtractKeysAndValues", _) if no > 0 => "'Float64'",
+        ("JSON_VALUE" | "JSON_QUERY" | "JSON_EXISTS", _) if no > 0 => "'$.a'",
         ("accurateCastOrNull", _) if no > 0 => "'Float64'",
         ("dateName", _) if no == 0 => "'month'",
         ("matchesElements", _) if no > 0 => "'{}'",
@@ -64,8 +65,8 @@ fn is_on_tuples(name: &str) -> bool {
 fn calls() -> Vec<String> {
     let mut calls = Vec::new();
     for function in functions().filter(|function| function.kind == FunctionKind::Scalar) {
-        // The resolver turns `arrayJoin` into an unnest.
-        if matches!(function.name, "arrayJoin" | "arrayReduce")
+        // The resolver turns these into an unnest, an expression and a window.
+        if matches!(function.name, "arrayJoin" | "arrayReduce" | "rowNumberInAllBlocks")
             || READ_EVENTS.contains(&function.name)
         {
             continue;

@@ -3,7 +3,7 @@
 use super::{Arg, Fixed, Function, FunctionKind, Nulls, Returns, function, not_null, widest};
 use crate::types::{Kind, Type};
 
-use Arg::{Any, Condition, ConstInt, ConstString, Int, Number, Time};
+use Arg::{Any, Array, Condition, ConstInt, ConstString, Int, Number, Time};
 
 const fn zero_if_empty(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
     function(name, args, returns).kind(FunctionKind::Aggregate).nulls(Nulls::SkipToZero)
@@ -79,10 +79,29 @@ pub(super) const AGGREGATES: &[Function] = &[
     default_if_empty("groupArrayLast", &[Any], ARRAY).parameters(1, 1),
     default_if_empty("groupArraySorted", &[Any], ARRAY).parameters(1, 1),
     default_if_empty("topK", &[Any], ARRAY).parameters(1, 1),
-    default_if_empty("sumMap", &[Any], Returns::By(sum_map)),
+    // Of a map, of a pair of arrays, or of two arrays, which the resolver makes a pair.
+    default_if_empty("sumMap", &[Any, Any], Returns::By(sum_map)).optional(1),
     default_if_empty("groupBitOr", &[Int], Returns::Arg(0)),
     default_if_empty("groupBitAnd", &[Int], Returns::Arg(0)),
     default_if_empty("groupBitXor", &[Int], Returns::Arg(0)),
+    zero_if_empty("groupBitmap", &[Int], COUNT),
+    default_if_empty("groupBitmapState", &[Int], ARRAY),
+    // Of bitmaps, which are arrays.
+    zero_if_empty("groupBitmapAnd", &[Array], COUNT),
+    zero_if_empty("groupBitmapOr", &[Array], COUNT).also(&["groupBitmapMerge"]),
+    zero_if_empty("groupBitmapXor", &[Array], COUNT),
+    default_if_empty("groupBitmapAndState", &[Array], Returns::Arg(0)),
+    default_if_empty("groupBitmapOrState", &[Array], Returns::Arg(0))
+        .also(&["groupBitmapMergeState"]),
+    default_if_empty("groupBitmapXorState", &[Array], Returns::Arg(0)),
+    // The sum or the average of so many rows up to each; of all before it without a number.
+    default_if_empty("groupArrayMovingSum", &[Number], Returns::By(sums)).parameters(0, 1),
+    default_if_empty("groupArrayMovingAvg", &[Number], Returns::Kind(Fixed::Floats))
+        .parameters(0, 1),
+    // The most intervals, from one number or time to another, that overlap, and where they begin to.
+    zero_if_empty("maxIntersections", &[Any, Any], COUNT),
+    default_if_empty("maxIntersectionsPosition", &[Any, Any], Returns::Arg(0)),
+    default_if_empty("simpleLinearRegression", &[Number, Number], Returns::By(line)),
     default_if_empty("string_agg", &[Any, ConstString], Returns::Kind(Fixed::String)),
     default_if_empty("windowFunnel", &[Time, Condition], Returns::Kind(Fixed::UInt8))
         .parameters(1, 1)
@@ -101,6 +120,15 @@ pub(super) const WINDOWS: &[Function] = &[
     window("last_value", &[Any], Returns::Arg(0)),
     window("nth_value", &[Any, ConstInt], Returns::Arg(0)),
 ];
+
+fn sums(types: &[Type]) -> Option<Type> {
+    Some(Type::array(widest(types)?))
+}
+
+/// Slope and intercept.
+fn line(_: &[Type]) -> Option<Type> {
+    Some(Kind::Tuple(vec![Kind::Float.into(), Kind::Float.into()]).into())
+}
 
 fn sum_map(types: &[Type]) -> Option<Type> {
     let sum = |value: &Type| widest(std::slice::from_ref(value));

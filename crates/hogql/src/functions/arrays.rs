@@ -100,6 +100,7 @@ pub(super) const ARRAYS: &[Function] = &[
     ),
     function("arrayIntersect", &[Array], Returns::Common(0)).repeats(),
     same_array("arrayCompact", &[Array]),
+    same_array("arrayExcept", &[Array, Array]),
     function("range", &[Int, Int, Int], Returns::By(range)).optional(2),
 ];
 

@@ -93,6 +93,8 @@ impl Combined {
         let state = match self.function.name {
             "count" => "count",
             "uniq" | "uniqExact" => "groupUniqArray",
+            // Two arrays are one pair.
+            "sumMap" => "groupArray",
             _ if self.function.arity() == (1, Some(1)) && self.function.parameters == (0, 0) => {
                 "groupArray"
             }

@@ -135,6 +135,12 @@ pub(super) const CONVERSIONS: &[Function] = &[
     or_null("parseDateTimeBestEffort", &[Any, Zone], Returns::Kind(Fixed::DateTime))
         .optional(1)
         .also(&["parseDateTimeBestEffortOrNull"]),
+    // In MySQL's format. As in PostHog, a string that does not fit it is null.
+    or_null("parseDateTime", &[String, ConstString, Zone], Returns::Kind(Fixed::DateTime))
+        .optional(2)
+        .also(&["parseDateTimeOrNull", "str_to_date"]),
+    function("parseDateTimeOrZero", &[String, ConstString, Zone], Returns::Kind(Fixed::DateTime))
+        .optional(2),
     // The type that the last argument names; the resolver reads it.
     function("accurateCastOrNull", &[Any, ConstString], Returns::Arg(0))
         .nulls(Nulls::Custom)

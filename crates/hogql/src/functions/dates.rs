@@ -163,6 +163,13 @@ pub(super) const DATES: &[Function] = &[
     // The zone is part of the result type, which the resolver sets.
     function("toTimeZone", &[Time, Zone], Returns::Arg(0)),
     start_of("timeSlot"),
+    // The half hours, or slots of so many seconds, that a duration touches.
+    function("timeSlots", &[Time, Int, Int], Returns::By(|_| Some(Type::array(Kind::DATE_TIME.into()))))
+        .optional(1)
+        .means(&[
+            "arrayMap(_slot -> fromUnixTimestamp(_slot * 1800), range(intDiv(toUnixTimestamp(_1), 1800), intDiv(toUnixTimestamp(_1) + _2, 1800) + 1))",
+            "arrayMap(_slot -> fromUnixTimestamp(_slot * _3), range(intDiv(toUnixTimestamp(_1), _3), intDiv(toUnixTimestamp(_1) + _2, _3) + 1))",
+        ]),
     part("monthName", Fixed::String),
     function("dateName", &[ConstString, Time, Zone], Returns::Kind(Fixed::String)).optional(1),
 ];

@@ -42,6 +42,15 @@ pub(super) const MATH: &[Function] = &[
     function("intExp2", &[Number], UINT64),
     function("intExp10", &[Number], UINT64),
     function("factorial", &[Int], UINT64),
+    // A number for each row. The resolver adds the columns that tell rows apart.
+    function("rand", &[Any], Returns::Kind(Fixed::UInt32))
+        .optional(1)
+        .nulls(Nulls::Custom)
+        .also(&["rand32"]),
+    function("rand64", &[Any], UINT64).optional(1).nulls(Nulls::Custom),
+    function("rowNumberInAllBlocks", &[], UINT64)
+        .also(&["rowNumberInBlock"])
+        .means(&["toUInt64(row_number() over () - 1)"]),
     function("width_bucket", FOUR, UINT64).also(&["widthBucket"]),
     function(
         "roundToExp2",

@@ -58,6 +58,8 @@ pub(super) const STRINGS: &[Function] = &[
     function("ascii", &[String], Returns::Kind(Fixed::Int32)),
 ];
 
+const PATH: &[Arg] = &[String, ConstString];
+
 /// A missing value becomes the type's default, so that only a null string returns null.
 pub(super) const JSON: &[Function] = &[
     function("JSONExtractString", &[String, Key], STRING).optional(1).repeats(),
@@ -71,6 +73,14 @@ pub(super) const JSON: &[Function] = &[
     function("JSONExtractKeysAndValuesRaw", &[String, Key], Returns::By(keys_and_values))
         .optional(1)
         .repeats(),
+    // The last argument names the type of the values, which the resolver parses.
+    function("JSONExtractKeysAndValues", &[String, Key], Returns::By(keys_and_values))
+        .repeats()
+        .nulls(Nulls::Custom),
+    // A path of SQL/JSON: `$.a[0]["b"]`, with `[*]` and `[0 to 2]` for several values.
+    function("JSON_VALUE", PATH, STRING),
+    function("JSON_QUERY", PATH, STRING),
+    function("JSON_EXISTS", PATH, UINT8),
     // The last argument names the result type, which the resolver parses.
     function("JSONExtract", &[String, Key], STRING).repeats().nulls(Nulls::Custom),
     function("JSONHas", &[String, Key], UINT8).optional(1).repeats(),

@@ -9,6 +9,7 @@ use super::scope::{Columns, ScopeSource};
 use super::suggest::suggest;
 use crate::ast::{self, ExprKind as Ast, Literal, LogicOp, UnaryOp};
 use crate::error::{Checked, Fault, Reason, Span};
+use crate::functions::Arg;
 use crate::placeholders::{DateBound, date_bound};
 use crate::plan::{Comparison, Expr, ExprKind, Step, Value};
 use crate::tables::Table;
@@ -72,13 +73,28 @@ impl<'a> Resolver<'a> {
                     Ok(self.property(base, Step::Index(*index), span))
                 }
                 Ast::Unary(UnaryOp::Negate, _) => self.indexed_from_end(base, index, span),
-                _ => {
-                    Err(Fault::invalid("The name of a property is a text or a number", index.span))
-                }
+                _ => self.indexed_by_expression(base, index, span),
             };
         }
         let index = self.expr(index)?;
         self.apply("arrayElement", vec![base, index], span)
+    }
+
+    /// `[length(x)]` of a property that holds an array, or a property whose name is computed.
+    fn indexed_by_expression(
+        &mut self,
+        base: Expr,
+        index: &'a ast::Expr,
+        span: Span,
+    ) -> Checked<Expr> {
+        let index = self.expr(index)?;
+        if index.ty.kind.is_string() {
+            let value = self.apply("JSONExtractString", vec![base, index], span)?;
+            let missing = literal_expr(&Literal::String(String::new()), span);
+            return self.apply("nullIf", vec![value, missing], span);
+        }
+        let array = self.coerce(base, Arg::Array)?;
+        self.apply("arrayElement", vec![array, index], span)
     }
 
     /// `[-1]` of a property that holds an array: its last element, as a string without its quotes.

@@ -7,8 +7,8 @@ use crate::ast::{self, ExprKind as Ast, Literal, Unit};
 use crate::error::{Checked, Fault, Reason, Span};
 use crate::functions::scalars::time_plus_interval;
 use crate::functions::{
-    Arg, Combined, Function, FunctionKind, Lambda, Operator, REDUCERS, definition, functions,
-    operator, reducer,
+    Arg, Combined, Function, FunctionKind, Lambda, Nulls, Operator, REDUCERS, definition,
+    functions, operator, reducer,
 };
 use crate::parse::parse_type;
 use crate::plan::{Expr, ExprKind, FunctionRef, Step, Value};
@@ -69,6 +69,9 @@ impl<'a> Resolver<'a> {
         if let ("matchesAction", [action]) = (function.name, &call.args[..]) {
             return self.matches_action(action, span);
         }
+        if is_chance(function) {
+            return self.chance(function, &call.args, span);
+        }
         if function.name == "arrayReduce" {
             return self.reduce(function, &call.args, span);
         }
@@ -87,6 +90,21 @@ impl<'a> Resolver<'a> {
             (Operator::Not, [operand]) => self.not(operand, span),
             _ => Err(Fault::invalid("An operator with other arguments than its own", span)),
         }
+    }
+
+    /// `rand()`: of the columns that tell rows apart, so that a row has one number wherever the
+    /// statement asks for it.
+    fn chance(
+        &mut self,
+        function: &'static Function,
+        args: &'a [ast::Expr],
+        span: Span,
+    ) -> Checked<Expr> {
+        let mut args = self.args(function, args)?;
+        let identity = self.row_identity(span);
+        self.charge(identity.len(), span)?;
+        args.extend(identity);
+        self.apply(function.name, args, span)
     }
 
     /// `arrayReduce('sum', array)`
@@ -197,6 +215,11 @@ impl<'a> Resolver<'a> {
                 return unit(arg);
             }
             let arg = self.expr(arg)?;
+            // A strict function is null for null, also in place of an array.
+            let is_null = arg.ty.kind == Kind::Null && wanted == Arg::Array;
+            if is_null && function.nulls == Nulls::Strict {
+                return Ok(arg);
+            }
             self.coerce(arg, wanted)
         });
         args.collect()
@@ -405,6 +428,11 @@ fn stored_property(args: &[Expr], span: Span) -> Option<Expr> {
     Some(Expr { kind, ty: Type::from(Kind::String).or_null(true), span })
 }
 
+/// Whether a function gives numbers by chance.
+pub(super) fn is_chance(function: &Function) -> bool {
+    matches!(function.name, "rand" | "rand64")
+}
+
 /// Whether an expression contains an aggregate: such conditions belong into `HAVING`.
 pub fn has_aggregate(expr: &ast::Expr) -> bool {
     fn visit(expr: &mut ast::Expr) -> Result<(), ()> {
@@ -503,13 +531,19 @@ fn special_kind(function: &Function, args: &[Expr], span: Span) -> Checked<Optio
             Some(Kind::DateTime(of)) => date_time(of.precision, text(1)),
             _ => date_time(0, text(1)),
         },
+        "parseDateTime" | "parseDateTimeOrZero" => date_time(0, text(2)),
         "toDecimal" | "toDecimalOrZero" => Some(Kind::Decimal(digits(1, 38)?).into()),
-        "JSONExtract" => {
+        "JSONExtract" | "JSONExtractKeysAndValues" => {
             let name = text(args.len().saturating_sub(1)).and_then(|name| parse_type(&name).ok());
             let Some(name) = name else {
-                return Err(Fault::invalid("The last argument of JSONExtract names a type", span));
+                let message = format!("The last argument of {} names a type", function.name);
+                return Err(Fault::invalid(message, span));
             };
-            Some(named(&name).map_err(|fault| fault.at(span))?)
+            let ty = named(&name).map_err(|fault| fault.at(span))?;
+            Some(match function.name {
+                "JSONExtract" => ty,
+                _ => Type::array(Kind::Tuple(vec![Kind::String.into(), ty]).into()),
+            })
         }
         _ => None,
     })

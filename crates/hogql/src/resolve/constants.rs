@@ -18,6 +18,15 @@ impl<'a> Resolver<'a> {
         })
     }
 
+    /// A constant number; none if it is only known when the statement runs.
+    pub(super) fn constant_or_none(&mut self, expr: &'a ast::Expr) -> Checked<Option<u64>> {
+        let value = self.constant(expr, ALIASES_MAX)?;
+        match value.map(u64::try_from) {
+            Some(Err(_)) => Err(Fault::invalid("numbers() takes no negative number", expr.span)),
+            value => Ok(value.and_then(std::result::Result::ok)),
+        }
+    }
+
     /// The value of a constant integer expression, also through at most this many scalars of `WITH`.
     fn constant(&mut self, expr: &'a ast::Expr, scalars: usize) -> Checked<Option<i128>> {
         self.charge(1, expr.span)?;

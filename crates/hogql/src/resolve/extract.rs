@@ -1,5 +1,6 @@
 //! Extracts aggregates, window functions and `arrayJoin`s from expressions into lists.
 
+use super::call::is_chance;
 use super::select::grouping;
 use crate::error::{Checked, Fault, Span};
 use crate::limits::CALLS_MAX;
@@ -89,6 +90,12 @@ impl Extract {
                 let array = self.expr(*array)?;
                 let unnest = Unnest { arrays: vec![array], keep_empty: false };
                 ExprKind::Element(self.early + intern(&mut self.late, unnest, span)?, 0)
+            }
+            // Of a group, not of a row.
+            ExprKind::Call { function, .. } if is_chance(function.0) && self.keys.is_some() => {
+                let keys = self.keys.iter().flatten().enumerate();
+                let args = keys.map(|(no, key)| Expr { kind: ExprKind::Key(no), ..key.clone() });
+                ExprKind::Call { function, args: args.collect() }
             }
             ExprKind::Column { name, .. } if self.keys.is_some() => {
                 return Err(not_grouped(&format!("'{name}'"), span));

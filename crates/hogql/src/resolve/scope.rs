@@ -323,6 +323,41 @@ impl<'a> Resolver<'a> {
         Ok(columns)
     }
 
+    /// What tells the rows of this select apart: the keys of its tables, all columns of its subqueries,
+    /// the elements of its array joins and the parameters of enclosing lambdas.
+    pub(super) fn row_identity(&mut self, span: Span) -> Vec<Expr> {
+        let scope = self.scope();
+        let mut identity = Vec::new();
+        for (source, visible) in scope.sources.iter().enumerate() {
+            match &visible.columns {
+                Columns::Table(table) => {
+                    let columns = table.key().iter().filter_map(|name| table.column(name));
+                    identity.extend(columns.map(|(name, ty)| {
+                        let kind = ExprKind::Column { source, via: Vec::new(), name };
+                        Expr { kind, ty: ty.or_null(visible.nullable), span }
+                    }));
+                }
+                Columns::Outputs(outputs) => {
+                    identity.extend(outputs.iter().enumerate().map(|(column, output)| {
+                        let ty = output.ty.clone().or_null(visible.nullable);
+                        Expr { kind: ExprKind::Output { source, column }, ty, span }
+                    }));
+                }
+            }
+        }
+        identity.extend(scope.elements.iter().map(|(_, array, ty)| Expr {
+            kind: ExprKind::Element(0, *array),
+            ty: ty.clone(),
+            span,
+        }));
+        identity.extend(scope.params.iter().map(|(_, id, ty)| Expr {
+            kind: ExprKind::Param(*id),
+            ty: ty.clone(),
+            span,
+        }));
+        identity
+    }
+
     /// Expands `*` to names and fields.
     pub(super) fn star(
         &mut self,

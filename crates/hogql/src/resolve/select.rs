@@ -107,7 +107,8 @@ impl<'a> Resolver<'a> {
             Ast::Alias(inner, name) => {
                 check_alias(name)?;
                 let other = self.scope().aliases.insert(&name.text, inner);
-                if other.is_some_and(|other| other != &**inner) {
+                // `(x AS a) AS a` names one value twice.
+                if other.is_some_and(|other| !is_aliased(other, inner, &name.text)) {
                     let message = format!("Two expressions have the alias '{}'", name.text);
                     return Err(Fault::invalid(message, name.span));
                 }
@@ -285,6 +286,13 @@ impl<'a> Resolver<'a> {
     ) -> Checked<Option<u64>> {
         expr.map(|expr| self.constant_u64(expr, of)).transpose()
     }
+}
+
+/// Whether an expression is another one, within aliases of this name.
+fn is_aliased(expr: &ast::Expr, inner: &ast::Expr, name: &str) -> bool {
+    expr == inner
+        || matches!(&expr.kind, Ast::Alias(own, alias)
+            if alias.text == name && is_aliased(own, inner, name))
 }
 
 /// A column of the result, and of the statement unless it is part of `*`.

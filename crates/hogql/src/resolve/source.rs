@@ -1,10 +1,12 @@
 //! `FROM`: tables, subqueries, joins.
 
+use std::sync::LazyLock;
+
 use super::Resolver;
-use super::scope::{Columns, Named, ScopeSource, check_alias};
+use super::scope::{Columns, Named, Scope, ScopeSource, check_alias};
 use super::suggest::suggest;
 use crate::ast::{self, JoinKind, Strictness};
-use crate::error::{Checked, Fault, Reason};
+use crate::error::{Checked, Fault, Reason, Span};
 use crate::functions::Arg;
 use crate::limits::SOURCES_MAX;
 use crate::plan::{Comparison, Expr, ExprKind, JoinedSource, Output, Source};
@@ -158,10 +160,13 @@ impl<'a> Resolver<'a> {
                 Reason::Unknown { what: "table function", name: name.text.clone(), suggestion };
             return Err(Fault::new(reason, name.span));
         }
-        let numbers = args.iter().map(|arg| self.constant_u64(arg, "numbers()"));
-        let (start, count) = match numbers.collect::<Checked<Vec<u64>>>()?[..] {
-            [count] => (0, count),
-            [start, count] => (start, count),
+        let numbers = args.iter().map(|arg| self.constant_or_none(arg));
+        let numbers = numbers.collect::<Checked<Vec<Option<u64>>>>()?;
+        let (start, count) = match numbers[..] {
+            [Some(count)] => (0, count),
+            [Some(start), Some(count)] => (start, count),
+            [_] => return self.computed_numbers(&COMPUTED_COUNT, args, name.span),
+            [_, _] => return self.computed_numbers(&COMPUTED_RANGE, args, name.span),
             _ => {
                 return Err(Fault::invalid(
                     "numbers() takes how many, or from where and how many",
@@ -175,6 +180,43 @@ impl<'a> Resolver<'a> {
         let (name, ty) = ("number".to_owned(), Kind::UInt(64).into());
         let number = Output { name, ty, is_property: false };
         Ok((Source::Numbers { start, count }, Columns::Outputs(vec![number])))
+    }
+}
+
+/// `numbers()` of values that are only known when the statement runs.
+static COMPUTED_COUNT: LazyLock<ast::Query> =
+    LazyLock::new(|| numbers_query("SELECT arrayJoin(range(toUInt64(_1))) AS number"));
+static COMPUTED_RANGE: LazyLock<ast::Query> = LazyLock::new(|| {
+    numbers_query("SELECT arrayJoin(range(toUInt64(_1), toUInt64(_1) + toUInt64(_2))) AS number")
+});
+
+fn numbers_query(text: &str) -> ast::Query {
+    crate::parse(text).expect("a test resolves it")
+}
+
+impl<'a> Resolver<'a> {
+    fn computed_numbers(
+        &mut self,
+        query: &'static LazyLock<ast::Query>,
+        args: &'a [ast::Expr],
+        span: Span,
+    ) -> Checked<(Source, Columns)> {
+        // The arguments see no tables.
+        self.scopes.push(Scope::default());
+        let resolved = args.iter().map(|arg| {
+            self.measured(|resolver| {
+                let arg = resolver.expr(arg)?;
+                resolver.coerce(arg, Arg::Number)
+            })
+        });
+        let resolved = resolved.collect::<Checked<Vec<_>>>();
+        self.scopes.pop();
+        self.arguments.push(resolved?);
+        let relation = self.deeper(span, |resolver| resolver.query(query));
+        self.arguments.pop();
+        let relation = relation.map_err(|fault| fault.at(span))?;
+        let columns = Columns::Outputs(relation.columns.clone());
+        Ok((Source::Query(Box::new(relation)), columns))
     }
 }
 

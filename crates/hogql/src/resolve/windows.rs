@@ -5,7 +5,9 @@ use super::call::check_arity;
 use super::scope::Clause;
 use crate::ast::{self, Bound, ExprKind as Ast, Literal, Over, UnaryOp};
 use crate::error::{Checked, Fault, Reason, Span};
-use crate::functions::{Arg, Combinators, Combined, Function, FunctionKind, Nesting};
+use crate::functions::{
+    Arg, Combinators, Combined, Function, FunctionKind, Nesting, function_named,
+};
 use crate::plan::{Aggregate, Expr, ExprKind, FunctionRef, Order, Value, WindowCall};
 use crate::types::Kind;
 
@@ -16,8 +18,26 @@ pub(super) struct Called<'a> {
     pub span: Span,
 }
 
+impl Called<'_> {
+    /// Without `OVER`, `first_value` and `last_value` are aggregates.
+    fn of_rows(self) -> Self {
+        let name = match (&self.call.over, self.function.name) {
+            (None, "first_value") => "any",
+            (None, "last_value") => "anyLast",
+            _ => return self,
+        };
+        match function_named(name) {
+            Some(function) => {
+                Self { function, combined: Combined { function, ..self.combined }, ..self }
+            }
+            None => self,
+        }
+    }
+}
+
 impl<'a> Resolver<'a> {
     pub(super) fn aggregate(&mut self, called: Called<'a>) -> Checked<Expr> {
+        let called = called.of_rows();
         let Called { function, call, span, .. } = called;
         let name = &call.name.text;
         let outside = self.scope().clause;
@@ -67,7 +87,11 @@ impl<'a> Resolver<'a> {
             return Err(Fault::invalid("DISTINCT needs something to tell apart", call.name.span));
         }
         let plain = combinators == Combinators::default();
-        let args = if plain {
+        let args = if let ("sumMap", true, [keys, values]) = (function.name, plain, args) {
+            // Arrays of keys and of values are a pair of arrays.
+            let pair = vec![self.expr(keys)?, self.expr(values)?];
+            vec![self.apply("tuple", pair, span)?]
+        } else if plain {
             check_arity(function, args.len(), call.name.span)?;
             self.args(function, args)?
         } else {

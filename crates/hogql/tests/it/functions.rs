@@ -15,7 +15,7 @@ fn sample(function: &Function, no: usize) -> &'static str {
         ("hasAnyTokens" | "hasAllTokens", _) if no == 1 => "['a']",
         (name, Some(Arg::Any)) if is_on_tuples(name) => "(1, 2)",
         ("arrayElement", _) if no == 0 => "[1]",
-        ("JSONExtract", _) if no > 0 => "'Float64'",
+        ("JSONExtract" | "JSONExtractKeysAndValues", _) if no > 0 => "'Float64'",
         (_, None) => "'one too many'",
         (_, Some(arg)) => match arg {
             Arg::Any | Arg::Int | Arg::ConstInt => "1",
@@ -51,6 +51,9 @@ fn call(function: &Function, args: usize) -> String {
         && let Some((_, arrays)) = list.split_last_mut()
     {
         arrays.fill("[1]");
+    }
+    if (function.name, args) == ("sumMap", 2) {
+        list = vec!["['a']", "[1]"];
     }
     let lambda = match (function.name, args) {
         ("mapApply", _) => "(x, y) -> (x, y)",

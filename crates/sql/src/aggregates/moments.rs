@@ -1,6 +1,8 @@
 //! Aggregates of numbers that need all of a group's rows.
 
-use arrow::array::{ArrayRef, AsArray};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, StructArray};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use datafusion_common::ScalarValue;
 
@@ -52,6 +54,39 @@ impl GroupFunction for WeightedAverage {
         let pairs = values.values().iter().zip(weights.values());
         let sum: f64 = pairs.map(|(value, weight)| value * weight).sum();
         Ok(ScalarValue::Float64(Some(sum / weights.values().iter().sum::<f64>())))
+    }
+}
+
+/// Slope and intercept of the line through points that is nearest to them.
+#[derive(Debug)]
+pub(crate) struct LinearRegression {
+    pub ty: DataType,
+}
+
+impl GroupFunction for LinearRegression {
+    fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        let DataType::Struct(fields) = &self.ty else {
+            return Err(Error::engine(UNEXPECTED, "a line is no pair"));
+        };
+        let (xs, ys) =
+            (args[0].as_primitive::<Float64Type>(), args[1].as_primitive::<Float64Type>());
+        let count = xs.len() as f64;
+        let (sum_x, sum_y): (f64, f64) = (xs.values().iter().sum(), ys.values().iter().sum());
+        let pairs = xs.values().iter().zip(ys.values());
+        let sum_xy: f64 = pairs.map(|(x, y)| x * y).sum();
+        let sum_xx: f64 = xs.values().iter().map(|x| x * x).sum();
+        let divisor = sum_xx * count - sum_x * sum_x;
+        let (slope, intercept) = match xs.is_empty() || divisor == 0.0 {
+            true => (f64::NAN, f64::NAN),
+            false => {
+                let slope = (sum_xy * count - sum_x * sum_y) / divisor;
+                (slope, (sum_y - slope * sum_x) / count)
+            }
+        };
+        let columns =
+            [slope, intercept].map(|value| Arc::new(Float64Array::from(vec![value])) as ArrayRef);
+        let line = StructArray::try_new(fields.clone(), columns.to_vec(), None)?;
+        Ok(ScalarValue::Struct(Arc::new(line)))
     }
 }
 

@@ -334,7 +334,7 @@ impl Lowering {
             }
             ([LazyJoin::Session], _, _) => {
                 let sessions = self.sessions()?;
-                let Some(column) = sessions.column(field.name, self.view.context.project) else {
+                let Some(column) = sessions.column(field.name, &self.view)? else {
                     return Err(unsupported(field));
                 };
                 FieldSource::Derived(

@@ -43,6 +43,8 @@ pub(super) enum Part {
     Counts,
     /// The first distinct id.
     DistinctId,
+    /// The dense id of the first distinct id.
+    DistinctNo,
     /// Distinct URLs.
     Urls,
     /// The first value of a property.
@@ -62,6 +64,7 @@ impl Part {
         Some(match column {
             "session_id" | "team_id" => Vec::new(),
             "distinct_id" => vec![Self::DistinctId],
+            "person_id" => vec![Self::DistinctNo],
             "$start_timestamp" | "$end_timestamp" | "$session_duration" => vec![Self::Span],
             "max_inserted_at" => vec![Self::InsertedAt],
             "$num_uniq_urls" | "$urls" => vec![Self::Urls],
@@ -94,7 +97,7 @@ impl Part {
     pub(super) fn key(self) -> Option<ColumnKey> {
         let property = |name: &str| Some(ColumnKey::Property(name.to_owned()));
         match self {
-            Self::Span | Self::InsertedAt => None,
+            Self::Span | Self::InsertedAt | Self::DistinctNo => None,
             Self::Counts => Some(ColumnKey::Event),
             Self::DistinctId => Some(ColumnKey::DistinctId),
             Self::Urls => property(URL),
@@ -111,6 +114,7 @@ impl Part {
         match self {
             Self::Span => Values::Span { first: Vec::new(), last: Vec::new() },
             Self::InsertedAt => Values::InsertedAt(Vec::new()),
+            Self::DistinctNo => Values::DistinctNos { times: Vec::new(), nos: Vec::new() },
             Self::Counts => Values::Counts(Vec::new()),
             Self::Urls => Values::Urls { lists: Vec::new(), strings: Interner::default() },
             Self::DistinctId | Self::First(_) => Values::Strings(Strings::default()),
@@ -122,11 +126,22 @@ impl Part {
 /// A part of sessions, by the sessions' rows.
 #[derive(Clone)]
 pub(super) enum Values {
-    Span { first: Vec<i64>, last: Vec<i64> },
+    Span {
+        first: Vec<i64>,
+        last: Vec<i64>,
+    },
     InsertedAt(Vec<i64>),
+    /// Of the first events, and their times.
+    DistinctNos {
+        times: Vec<i64>,
+        nos: Vec<u32>,
+    },
     Counts(Vec<[u32; 3]>),
     Strings(Strings),
-    Urls { lists: Vec<Vec<u32>>, strings: Interner },
+    Urls {
+        lists: Vec<Vec<u32>>,
+        strings: Interner,
+    },
 }
 
 /// The first or the last string of each session, and its time.
@@ -230,6 +245,15 @@ impl Values {
                     times[row] = times[row].max(batch.created_at[at]);
                 }
             }
+            (Self::DistinctNos { times, nos }, _) => {
+                times.resize(sessions, i64::MAX);
+                nos.resize(sessions, 0);
+                for (at, row) in with_session() {
+                    if batch.timestamps[at] < times[row] {
+                        (times[row], nos[row]) = (batch.timestamps[at], batch.distinct_nos[at]);
+                    }
+                }
+            }
             (Self::Counts(counts), Some(events)) => {
                 counts.resize(sessions, [0; 3]);
                 let kind = |name: Value<'_>| match name {
@@ -279,6 +303,9 @@ impl Values {
         match self {
             Self::Span { first, last } => (first.capacity() + last.capacity()) * size_of::<i64>(),
             Self::InsertedAt(times) => times.capacity() * size_of::<i64>(),
+            Self::DistinctNos { times, nos } => {
+                times.capacity() * size_of::<i64>() + nos.capacity() * size_of::<u32>()
+            }
             Self::Counts(counts) => counts.capacity() * size_of::<[u32; 3]>(),
             Self::Strings(Strings { times, codes, strings, .. }) => {
                 times.capacity() * size_of::<i64>()

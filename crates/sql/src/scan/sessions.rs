@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arrow::array::{
-    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, StringArray,
-    TimestampMicrosecondArray, UInt32Array, UInt64Array,
+    ArrayRef, BooleanArray, DictionaryArray, FixedSizeBinaryBuilder, Float64Array, Int64Array,
+    StringArray, TimestampMicrosecondArray, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::UInt32Type;
-use facts::{channel_type, url_host, url_path};
+use facts::{ReadView, channel_type, url_host, url_path};
 use model::ProjectId;
 use warehouse::{ColumnKey, Dictionary, Filter, Interner, Projection, SegmentSet, Snapshot, Value};
 
@@ -184,7 +184,7 @@ impl Lowering {
         let mut columns = Projection {
             keys: vec![ColumnKey::Property("$session_id".to_owned())],
             timestamps: parts.keys().any(|part| part.reads_time()),
-            distinct_nos: false,
+            distinct_nos: parts.contains_key(&Part::DistinctNo),
             created_at: parts.contains_key(&Part::InsertedAt),
             ..Projection::default()
         };
@@ -345,7 +345,22 @@ impl Sessions {
     }
 
     /// A column; strings are dictionary-encoded.
-    pub(super) fn column(&self, name: &str, project: ProjectId) -> Option<ArrayRef> {
+    pub(super) fn column(&self, name: &str, view: &ReadView) -> Result<Option<ArrayRef>> {
+        match (name, self.parts.get(&Part::DistinctNo).map(|part| &**part)) {
+            ("person_id", Some(Values::DistinctNos { nos, .. })) => {
+                let mut uuids = FixedSizeBinaryBuilder::with_capacity(nos.len(), 16);
+                for no in nos {
+                    let person = view.persons.actor(*no);
+                    uuids.append_value(view.persons.uuid(person).as_bytes())?;
+                }
+                Ok(Some(Arc::new(uuids.finish())))
+            }
+            _ => Ok(self.own_column(name, view.context.project)),
+        }
+    }
+
+    /// A column that does not depend on who somebody is now.
+    fn own_column(&self, name: &str, project: ProjectId) -> Option<ArrayRef> {
         let whole: fn(&str) -> &str = |text| text;
         let counts = |no: usize| -> Option<ArrayRef> {
             let counts = self.counts()?.iter().map(|counts| u64::from(counts[no]));

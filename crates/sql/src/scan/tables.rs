@@ -187,7 +187,7 @@ impl Lowering {
     fn session_table(&self, fields: Vec<Field>) -> Result<Arc<dyn ExecutionPlan>> {
         let sessions = self.sessions()?;
         let columns = fields.iter().map(|field| -> Result<Box<dyn Column>> {
-            match sessions.column(field.name, self.view.context.project) {
+            match sessions.column(field.name, &self.view)? {
                 Some(array) if field.via.is_empty() => Ok(Box::new(ArrayColumn(array))),
                 _ => Err(unsupported(field)),
             }
