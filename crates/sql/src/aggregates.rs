@@ -78,6 +78,21 @@ impl LoweredAggregate {
     /// Without combinators. `args` are the arguments' types and `result` is the result's.
     pub(crate) fn new(call: &plan::Aggregate, args: &[DataType], result: &Type) -> Result<Self> {
         let name = call.function.0.name;
+        let refused = |message: &str| {
+            let span = call.args.first().map_or_else(Default::default, |arg| arg.span);
+            Err(Error::invalid(format!("{name}: {message}."), span))
+        };
+        match (name, args) {
+            ("maxIntersections" | "maxIntersectionsPosition", [start, end]) if start != end => {
+                return refused("start and end must have the same type");
+            }
+            ("groupArrayMovingSum" | "groupArrayMovingAvg", _)
+                if first_integer(call) == Some(0) =>
+            {
+                return refused("the window must not be empty");
+            }
+            _ => {}
+        }
         let ty = data_type(result);
         let null = || ScalarValue::try_from(&ty);
         let floats = || vec![DataType::Float64; args.len()];

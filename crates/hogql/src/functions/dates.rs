@@ -164,11 +164,11 @@ pub(super) const DATES: &[Function] = &[
     function("toTimeZone", &[Time, Zone], Returns::Arg(0)),
     start_of("timeSlot"),
     // The half hours, or slots of so many seconds, that a duration touches.
-    function("timeSlots", &[Time, Int, Int], Returns::By(|_| Some(Type::array(Kind::DATE_TIME.into()))))
+    function("timeSlots", &[Time, Int, Int], Returns::By(|types| Some(Type::array(start(types)?))))
         .optional(1)
         .means(&[
-            "arrayMap(_slot -> fromUnixTimestamp(_slot * 1800), range(intDiv(toUnixTimestamp(_1), 1800), intDiv(toUnixTimestamp(_1) + _2, 1800) + 1))",
-            "arrayMap(_slot -> fromUnixTimestamp(_slot * _3), range(intDiv(toUnixTimestamp(_1), _3), intDiv(toUnixTimestamp(_1) + _2, _3) + 1))",
+            "arrayMap(_slot -> toStartOfMinute(_1) + toIntervalSecond(_slot * 1800 - toUnixTimestamp(toStartOfMinute(_1))), range(intDiv(toUnixTimestamp(_1), 1800), intDiv(toUnixTimestamp(_1) + _2, 1800) + 1))",
+            "arrayMap(_slot -> toStartOfMinute(_1) + toIntervalSecond(_slot * _3 - toUnixTimestamp(toStartOfMinute(_1))), range(intDiv(toUnixTimestamp(_1), _3), intDiv(toUnixTimestamp(_1) + _2, _3) + 1))",
         ]),
     part("monthName", Fixed::String),
     function("dateName", &[ConstString, Time, Zone], Returns::Kind(Fixed::String)).optional(1),

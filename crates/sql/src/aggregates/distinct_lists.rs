@@ -67,8 +67,13 @@ impl GroupsAccumulator for DistinctLists {
         Ok(Arc::new(ListArray::try_new(field.clone(), offsets, values, None)?))
     }
 
+    /// With the lists, which hold a value once for each group that has it: they are made before they can
+    /// be counted.
     fn size(&self) -> usize {
-        self.distinct.size()
+        let value =
+            self.codes.as_ref().map_or_else(|| self.distinct.mean_bytes(), Codes::mean_bytes);
+        let listed = value + 2 * size_of::<u32>();
+        self.distinct.size() + self.distinct.total() * listed
     }
 
     no_partial_aggregation!();

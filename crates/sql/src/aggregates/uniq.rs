@@ -44,6 +44,8 @@ struct GroupSets {
     firsts: Vec<u32>,
     sets: Vec<IdSet>,
     measured_bytes: usize,
+    /// Codes in all sets.
+    measured_codes: usize,
     /// Rows added since the sets were measured.
     added: usize,
 }
@@ -98,6 +100,7 @@ impl GroupSets {
         if self.added >= self.sets.len() {
             self.added = 0;
             self.measured_bytes = self.sets.iter().map(IdSet::bytes).sum();
+            self.measured_codes = self.sets.iter().map(|set| set.count() as usize).sum();
         }
     }
 
@@ -178,6 +181,21 @@ impl DistinctCounts {
             lengths.push(codes.len() - before);
         }
         (codes, lengths)
+    }
+
+    /// How many values all groups have together.
+    pub(crate) fn total(&self) -> usize {
+        self.groups.firsts.len() + self.groups.measured_codes
+    }
+
+    /// The mean size of a value.
+    pub(crate) fn mean_bytes(&self) -> usize {
+        match &self.codes {
+            ValueCodes::Words { .. } => size_of::<u64>(),
+            ValueCodes::Uuids(_) => size_of::<u128>(),
+            ValueCodes::Rows(rows) => rows.bytes.len() / rows.ends.len().max(1),
+            ValueCodes::Codes => size_of::<u32>(),
+        }
     }
 
     /// The values with these codes.

@@ -33,6 +33,14 @@ pub(crate) enum Codes {
 }
 
 impl Codes {
+    /// The mean size of a value.
+    pub(crate) fn mean_bytes(&self) -> usize {
+        match self {
+            Self::Strings(strings) => strings.mean_bytes(),
+            Self::Persons(_) => size_of::<uuid::Bytes>(),
+        }
+    }
+
     /// The values that codes stand for.
     pub(crate) fn decode(&self, codes: &UInt32Array) -> datafusion_common::Result<ArrayRef> {
         Ok(match self {

@@ -92,6 +92,12 @@ impl GlobalCodes {
         codes.iter().map(|code| state.strings.get(code?)).collect()
     }
 
+    /// The mean size of a string, with its share of the hash table.
+    pub(crate) fn mean_bytes(&self) -> usize {
+        let state = self.lock();
+        state.strings.bytes() / state.strings.len().max(1)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -45,6 +45,11 @@ impl StringInterner {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        let full = self.chunks.len().saturating_sub(1) * CHUNK_STRINGS;
+        full + self.chunks.last().map_or(0, Dictionary::len)
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         let last = self.chunks.last().map_or(0, Dictionary::memory_bytes);
         self.full_bytes + last + self.table.allocation_size()

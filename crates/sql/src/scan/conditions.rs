@@ -201,7 +201,9 @@ impl Lowering {
         let stage = Stage { plan, layout, outer: false };
         let condition = self.condition(condition, &stage)?;
         let of_events = RowsCondition { reader, condition };
-        if fields.is_empty() || !fields.iter().all(is_of_person) {
+        // Some fields of persons, such as the project, are read without them.
+        let reads_persons = of_events.reader.columns.distinct_nos;
+        if !reads_persons || !fields.iter().all(is_of_person) {
             return Ok(Condition::Rows(Box::new(of_events)));
         }
         let view = self.view.clone();

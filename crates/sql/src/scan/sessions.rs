@@ -29,8 +29,8 @@ const MICROS: i64 = 1_000_000;
 /// Sessions shorter than this, without a second pageview or an autocapture, are bounces
 /// (contract, 5.4).
 const BOUNCE_SECONDS: u64 = 10;
-/// The sessions of smaller dictionaries are looked up again for each query.
-const CACHED_ENTRIES_MIN: usize = 4_096;
+/// The sessions of smaller dictionaries are looked up again for each query. Tests have small ones.
+const CACHED_ENTRIES_MIN: usize = if cfg!(debug_assertions) { 16 } else { 4_096 };
 
 /// Sessions of the rows of some segments, as far as they were read. Rows are numbered from 0 on.
 #[derive(Default)]
@@ -203,10 +203,9 @@ impl Lowering {
             if batch.rows == 0 {
                 continue;
             }
-            known.extend(
-                ids.fill(&batch.columns[0], &mut |id| numbering.row(id))
-                    .map(|(dictionary, rows)| DictionaryRows::new(&dictionary, rows)),
-            );
+            if let Some(before) = ids.fill(&batch.columns[0], &mut |id| numbering.row(id)) {
+                record(&mut known, before);
+            }
             let codes = batch.columns[0].codes.iter();
             let rows: Vec<u32> = codes.map(|code| ids.get(*code)).collect();
             let sessions = numbering.sessions();
@@ -220,10 +219,23 @@ impl Lowering {
             self.retain(bytes.saturating_sub(charged))?;
             charged = charged.max(bytes);
         }
-        known.extend(ids.take().map(|(dictionary, rows)| DictionaryRows::new(&dictionary, rows)));
+        if let Some(last) = ids.take() {
+            record(&mut known, last);
+        }
         known.retain(DictionaryRows::is_worthwhile);
         Ok(known)
     }
+}
+
+/// Records the rows of a dictionary's entries. Ranges of one dictionary can have another between them.
+fn record(known: &mut Vec<DictionaryRows>, (dictionary, mut rows): (Arc<Dictionary>, Vec<u32>)) {
+    if let Some(at) = known.iter().position(|known| known.is_of(&dictionary)) {
+        let before = known.swap_remove(at);
+        for (row, before) in rows.iter_mut().zip(&*before.rows) {
+            *row = (*row).min(*before);
+        }
+    }
+    known.push(DictionaryRows::new(&dictionary, rows));
 }
 
 impl DictionaryRows {
@@ -258,7 +270,9 @@ impl StoredSessions {
             dictionary: known.dictionary.clone(),
             rows: known.rows.clone(),
         };
-        rows.iter().map(clone).collect()
+        // An entry without a row may have one among more segments.
+        let is_complete = |known: &&DictionaryRows| !known.rows.contains(&NONE);
+        rows.iter().filter(|known| known.is_worthwhile()).filter(is_complete).map(clone).collect()
     }
 
     /// The stored sessions' rows of a dictionary's entries.

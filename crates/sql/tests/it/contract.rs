@@ -439,6 +439,7 @@ fn events_of_other_projects_are_not_visible() {
     store.check("select count() from events where event = 'secret'", json!([[0]]));
     store.check("select distinct team_id from events", json!([[1]]));
     store.check("select count() from events where team_id = 2", json!([[0]]));
+    store.check("select count() from events where person.team_id = 1", json!([[5]]));
     store.check(
         "select count() from events a cross join events b where b.event = 'secret'",
         json!([[0]]),
