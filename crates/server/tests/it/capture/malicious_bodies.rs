@@ -11,6 +11,7 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 
 use crate::capture::journal_records::told;
+use crate::capture::memory_budget::{added_bytes, peak_bytes};
 use crate::harness::{PROJECT_KEY, Response, Server, Store};
 
 const MIB: usize = 1 << 20;
@@ -20,14 +21,6 @@ const COST_BYTES_MAX: usize = 100 * MIB;
 /// The bound for 64 concurrent uploads of 20 MB.
 const PEAK_BYTES_MAX: usize = 384 * MIB;
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The server's peak resident memory.
-fn peak_bytes(server: &Server) -> usize {
-    let status = format!("/proc/{}/status", server.process().id());
-    let status = std::fs::read_to_string(status).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").trim().parse::<usize>().unwrap() * 1_024
-}
 
 /// The server accepts events, and rejected requests hold no memory.
 fn is_well(server: &Server) {
@@ -93,7 +86,7 @@ fn decompression_bombs_deep_json_and_broken_streams_are_rejected() {
     ] {
         assert_eq!(code(&post(&server, body)), expected, "{what}");
     }
-    let cost = peak_bytes(&server) - idle;
+    let cost = added_bytes(&server, idle);
     assert!(cost < COST_BYTES_MAX, "{cost} bytes");
     is_well(&server);
 }
@@ -121,7 +114,7 @@ fn oversized_body_is_rejected_and_released() {
     let chunk = [format!("{MIB:x}\r\n").into_bytes(), vec![b' '; MIB], b"\r\n".to_vec()].concat();
     let sent = (0..1_024).take_while(|_| endless.write_all(&chunk).is_ok()).count();
     assert!(sent < 200, "{sent} MiB were taken");
-    let cost = peak_bytes(&server) - idle;
+    let cost = added_bytes(&server, idle);
     assert!(cost < COST_BYTES_MAX, "{cost} bytes");
     is_well(&server);
 }
