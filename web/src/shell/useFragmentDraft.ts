@@ -52,6 +52,8 @@ export function useFragmentDraft<T>(saved: T, codec: DraftCodec<T>): FragmentDra
   useEffect(() => {
     if (wanted === written.current) return;
     const timer = setTimeout(() => {
+      // A fragment that is not rendered yet is newer than this edit. Its render comes here again.
+      if (router.history.location.hash !== fragment) return;
       written.current = wanted;
       void navigate({
         to: ".",
@@ -63,7 +65,7 @@ export function useFragmentDraft<T>(saved: T, codec: DraftCodec<T>): FragmentDra
       });
     }, WRITE_MS);
     return () => clearTimeout(timer);
-  }, [wanted, navigate]);
+  }, [wanted, navigate, router, fragment]);
 
   // Somebody else changed the fragment: a pasted link, or the browser's history.
   useEffect(() => {
