@@ -3,6 +3,7 @@
 mod count;
 mod lower;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use facts::ReadView;
@@ -14,17 +15,19 @@ use crate::actors::{DataPoint, InsightActors};
 use crate::counted_events::CountedEvents;
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
-use crate::query::calendar::{Buckets, Calendar};
+use crate::query::calendar::{BUCKETS_MAX, Buckets, Calendar};
 use crate::query::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides};
 use crate::result::InsightResult;
 use crate::scan::ActorSource;
 use crate::scan::breakdown::{BreakdownPlan, BreakdownSegment, ValueSet};
 use crate::scan::context::{QueryScope, ScanContext};
 use crate::{Error, Interval, Result};
-use count::{Counter, ReturnRule, StartRule, TableCell};
+use count::{Counter, ReturnRule, StartRule, TableCell, Windows};
 
 const INTERVALS: usize = 8;
 const INTERVALS_MAX: usize = 31;
+/// With the start itself a table has as many columns as without brackets.
+const BRACKETS_MAX: usize = INTERVALS_MAX - 1;
 const DIMENSIONS_MAX: usize = 1;
 const EVENT: &str = "$pageview";
 
@@ -55,6 +58,9 @@ struct RetentionFilter {
     cumulative: bool,
     minimum_occurrences: Option<u64>,
     time_window_mode: TimeWindowMode,
+    /// How many intervals each column after the first spans: `[1, 3]` counts the first interval after
+    /// the start, and the second to the fourth.
+    retention_custom_brackets: Vec<usize>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -100,7 +106,7 @@ enum TimeWindowMode {
     #[serde(rename = "strict_calendar_dates")]
     Calendar,
     #[serde(rename = "24_hour_windows")]
-    Windows,
+    Rolling,
 }
 
 impl Unit {
@@ -111,6 +117,17 @@ impl Unit {
             Self::Week => Interval::Week,
             Self::Month => Interval::Month,
         }
+    }
+
+    /// The length of a window that starts with the actor's first event.
+    fn window_micros(self) -> i64 {
+        let hours = match self {
+            Self::Hour => 1,
+            Self::Day => 24,
+            Self::Week => 7 * 24,
+            Self::Month => 30 * 24,
+        };
+        hours * 3_600_000_000
     }
 
     fn word(self) -> &'static str {
@@ -165,7 +182,7 @@ impl RetentionQuery {
         Some(&self.spec.breakdown_filter)
     }
 
-    /// Drill-down: `interval` of the data point is the row, `day` the number of intervals later.
+    /// Drill-down: `interval` of the data point is the row, `day` the column.
     pub(crate) fn actors(
         &self,
         view: &ReadView,
@@ -174,10 +191,9 @@ impl RetentionQuery {
         point: &DataPoint,
     ) -> Result<InsightActors> {
         let context = ScanContext::new(view, limits, &self.base, hogql)?;
-        let intervals = self.intervals()?;
-        let rows = self.rows(&context.scope, intervals)?;
+        let (rows, columns) = (self.rows(&context.scope)?, self.columns()?);
         let actors = Arc::new(ActorSource::of(self.base.aggregation_group_type_index));
-        let mut counter = self.counter(&context, &rows, intervals, &actors)?;
+        let mut counter = self.counter(&context, &rows, &columns, &actors)?;
         match self.cell(&mut counter, point)? {
             Some(cell) => InsightActors::new(&actors, counter.actors(&cell)?),
             None => Ok(InsightActors::default()),
@@ -194,10 +210,9 @@ impl RetentionQuery {
         point: &DataPoint,
     ) -> Result<CountedEvents> {
         let context = ScanContext::new(view, limits, &self.base, hogql)?;
-        let intervals = self.intervals()?;
-        let rows = self.rows(&context.scope, intervals)?;
+        let (rows, columns) = (self.rows(&context.scope)?, self.columns()?);
         let actors = Arc::new(ActorSource::of(self.base.aggregation_group_type_index));
-        let mut counter = self.counter(&context, &rows, intervals, &actors)?;
+        let mut counter = self.counter(&context, &rows, &columns, &actors)?;
         match self.cell(&mut counter, point)? {
             Some(cell) => counter.events(cell),
             None => Ok(CountedEvents::none()),
@@ -208,7 +223,7 @@ impl RetentionQuery {
     fn cell(&self, counter: &mut Counter<'_>, point: &DataPoint) -> Result<Option<TableCell>> {
         let rows = counter.rows;
         let (row, later) = (point.interval.unwrap_or(0), point.intervals()?.unwrap_or(0));
-        if row >= rows.len() || later >= counter.intervals {
+        if row >= rows.len() || later >= counter.columns.len() {
             return Err(Error::invalid("The result has no such interval."));
         }
         let around = (rows.starts.first().copied().unwrap_or(rows.end), rows.end);
@@ -245,17 +260,15 @@ impl RetentionQuery {
         &'a self,
         context: &'a ScanContext<'a>,
         rows: &'a Buckets,
-        intervals: usize,
+        columns: &'a [RangeInclusive<usize>],
         actors: &'a Arc<ActorSource>,
     ) -> Result<Counter<'a>> {
         let filter = &self.spec.retention_filter;
-        if filter.time_window_mode == TimeWindowMode::Windows {
-            return Err(Error::invalid("Retention by windows of 24 hours is not supported."));
-        }
         Ok(Counter {
             context,
             rows,
-            intervals,
+            columns,
+            windows: self.windows()?,
             actors,
             target: &self.target,
             returning: &self.returning,
@@ -279,8 +292,47 @@ impl RetentionQuery {
         Ok(intervals)
     }
 
+    fn windows(&self) -> Result<Windows> {
+        let filter = &self.spec.retention_filter;
+        match filter.time_window_mode {
+            TimeWindowMode::Calendar => Ok(Windows::Calendar),
+            TimeWindowMode::Rolling if filter.cumulative => {
+                Err(Error::invalid("Cumulative retention is not supported for 24 hour windows."))
+            }
+            TimeWindowMode::Rolling => Ok(Windows::Rolling(filter.period.window_micros())),
+        }
+    }
+
+    /// For each column of the table the intervals or windows after the start.
+    fn columns(&self) -> Result<Vec<RangeInclusive<usize>>> {
+        let brackets = &self.spec.retention_filter.retention_custom_brackets;
+        if brackets.is_empty() {
+            return Ok((0..self.intervals()?).map(|at| at..=at).collect());
+        }
+        if brackets.len() > BRACKETS_MAX {
+            let detail = format!("retentionCustomBrackets has at most {BRACKETS_MAX} brackets.");
+            return Err(Error::Invalid(detail));
+        }
+        let mut columns = vec![0..=0];
+        let mut last = 0usize;
+        for bracket in brackets {
+            let end = last.saturating_add(*bracket);
+            if *bracket == 0 || end > BUCKETS_MAX {
+                let detail = format!(
+                    "A bracket of retentionCustomBrackets has at least one interval, and all have \
+                     at most {BUCKETS_MAX}."
+                );
+                return Err(Error::Invalid(detail));
+            }
+            columns.push(last + 1..=end);
+            last = end;
+        }
+        Ok(columns)
+    }
+
     /// The intervals in which actors start, one row each.
-    fn rows(&self, scope: &QueryScope<'_>, intervals: usize) -> Result<Buckets> {
+    fn rows(&self, scope: &QueryScope<'_>) -> Result<Buckets> {
+        let intervals = self.intervals()?;
         let calendar = &scope.dates.calendar;
         let interval = self.spec.retention_filter.period.interval();
         let range = &self.base.date_range;
@@ -306,12 +358,12 @@ impl RetentionQuery {
         limits: &QueryLimits,
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightResult> {
-        let intervals = self.intervals()?;
+        let columns = self.columns()?;
         let context = ScanContext::new(view, limits, &self.base, hogql)?;
         let calendar = &context.scope.dates.calendar;
-        let rows = self.rows(&context.scope, intervals)?;
+        let rows = self.rows(&context.scope)?;
         let actors = Arc::new(ActorSource::of(self.base.aggregation_group_type_index));
-        let mut counter = self.counter(&context, &rows, intervals, &actors)?;
+        let mut counter = self.counter(&context, &rows, &columns, &actors)?;
         let mut segments = Vec::new();
         let mut more = false;
         let around = (rows.starts.first().copied().unwrap_or(rows.end), rows.end);
@@ -330,7 +382,7 @@ impl RetentionQuery {
         }
         let mut results = Vec::new();
         for (segment, table) in segments {
-            results.extend(self.shape(calendar, &rows, &segment, &table)?);
+            results.extend(self.shape(calendar, (&rows, &columns), &segment, &table)?);
         }
         let from = rows.starts.first().copied().unwrap_or(rows.end);
         let results = Json::Array(results);
@@ -342,15 +394,20 @@ impl RetentionQuery {
     fn shape(
         &self,
         calendar: &Calendar,
-        rows: &Buckets,
+        (rows, columns): (&Buckets, &[RangeInclusive<usize>]),
         segment: &BreakdownSegment,
         table: &[Vec<u64>],
     ) -> Result<Vec<Json>> {
         let word = self.spec.retention_filter.period.word();
+        let label = |column: &RangeInclusive<usize>| match column.start() == column.end() {
+            true => format!("{word} {}", column.start()),
+            false => format!("{word} {}-{}", column.start(), column.end()),
+        };
+        let labels: Vec<String> = columns.iter().map(label).collect();
         let mut items = Vec::with_capacity(table.len());
         for (at, counts) in table.iter().enumerate() {
-            let value = |(at, count): (usize, &u64)| json!({"count": count, "label": format!("{word} {at}")});
-            let values: Vec<Json> = counts.iter().enumerate().map(value).collect();
+            let value = |(count, label): (&u64, &String)| json!({ "count": count, "label": label });
+            let values: Vec<Json> = counts.iter().zip(&labels).map(value).collect();
             let mut item = json!({
                 "values": values,
                 "label": format!("{word} {at}"),

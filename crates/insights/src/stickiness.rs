@@ -13,6 +13,7 @@ use crate::actors::{Actor, DataPoint, InsightActors};
 use crate::counted_events::{CountedEvents, RowColumns, RowTest};
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
+use crate::query::calendar::BUCKETS_MAX;
 use crate::query::date_range::Period;
 use crate::query::spec::{self, Base, CompareFilter, Math, Node, Overrides};
 use crate::result::InsightResult;
@@ -23,6 +24,8 @@ use crate::scan::{ActorSource, Scan};
 use crate::{Error, Interval, Result};
 
 const SERIES_MAX: usize = 26;
+/// Intervals of one window; no date range has more.
+const INTERVAL_COUNT_MAX: usize = BUCKETS_MAX;
 
 #[derive(Clone, Debug)]
 pub struct StickinessQuery {
@@ -36,6 +39,8 @@ pub(crate) struct StickinessSpec {
     series: Vec<Node>,
     #[serde(default)]
     interval: Interval,
+    /// Actors count by the windows in which they are active; a window is of this many intervals.
+    interval_count: Option<usize>,
     #[serde(default)]
     stickiness_filter: StickinessFilter,
     #[serde(default)]
@@ -97,7 +102,21 @@ impl StickinessQuery {
         for node in &spec.series {
             spec::check_group(node.math_group_type_index)?;
         }
+        if spec.interval_count.is_some_and(|count| !(1..=INTERVAL_COUNT_MAX).contains(&count)) {
+            let detail = format!("intervalCount is between 1 and {INTERVAL_COUNT_MAX}.");
+            return Err(Error::Parse(detail));
+        }
         Ok(Self { base, spec })
+    }
+
+    fn interval_count(&self) -> usize {
+        self.spec.interval_count.unwrap_or(1)
+    }
+
+    /// The period with its intervals joined to windows.
+    fn windows(&self, period: Period) -> Period {
+        let buckets = period.buckets.merged(self.interval_count());
+        Period { buckets, ..period }
     }
 
     pub(crate) fn apply(&mut self, dashboard: &Overrides) {
@@ -120,6 +139,8 @@ impl StickinessQuery {
         let range = &self.base.date_range;
         let period = context.scope.dates.period(range, interval)?;
         let previous = context.scope.dates.previous(&period, range, &self.spec.compare_filter)?;
+        let (period, previous) =
+            (self.windows(period), previous.map(|previous| self.windows(previous)));
         let mut items = Vec::new();
         let current = previous.as_ref().map(|_| "current");
         for (period, compared) in [(Some(&period), current), (previous.as_ref(), Some("previous"))]
@@ -176,6 +197,7 @@ impl StickinessQuery {
         let context = ScanContext::new(view, limits, &self.base, hogql)?;
         let node = point.node(&self.spec.series)?;
         let period = point.period(&context, self.spec.interval, &self.spec.compare_filter)?;
+        let period = self.windows(period);
         let actors = self.actor_source(&context, node)?;
         let Some(activity) = self.activity(&context, node, &period, &actors)? else {
             return Ok(InsightActors::default());
@@ -201,6 +223,7 @@ impl StickinessQuery {
         let context = ScanContext::new(view, limits, &self.base, hogql)?;
         let node = point.node(&self.spec.series)?;
         let period = point.period(&context, self.spec.interval, &self.spec.compare_filter)?;
+        let period = self.windows(period);
         let actors = self.actor_source(&context, node)?;
         let (Some(selection), Some(activity)) =
             (context.selection(node)?, self.activity(&context, node, &period, &actors)?)

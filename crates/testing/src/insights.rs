@@ -20,8 +20,10 @@ pub trait Reference {
 /// Whether a result depends on the order of events, which equal timestamps leave undefined.
 pub fn depends_on_order(query: &Json) -> bool {
     let text = query.to_string();
-    let ordered = ["PathsQuery", "\"strict\"", "first_", "last_touch", "\"step\""];
-    ordered.iter().any(|word| text.contains(word))
+    let ordered =
+        ["PathsQuery", "\"strict\"", "first_", "last_touch", "\"step\"", "24_hour_windows"];
+    // Which of two steps with the same timestamp is the first decides whether an optional one counts.
+    text.contains("\"optionalInFunnel\":true") || ordered.iter().any(|word| text.contains(word))
 }
 
 /// Draws insights that a reference computes.
@@ -261,6 +263,15 @@ impl<R: Reference> Generator<'_, R> {
     }
 
     fn stickiness(&mut self) -> Json {
+        let filter = &mut query["retentionFilter"];
+        if self.rng.chance(30) {
+            let brackets: Vec<usize> =
+                (0..self.rng.range(1..=4)).map(|_| self.rng.range(1..=4)).collect();
+            filter["retentionCustomBrackets"] = json!(brackets);
+        }
+        if filter["cumulative"] == false && self.rng.chance(30) {
+            filter["timeWindowMode"] = json!("24_hour_windows");
+        }
         let mut query = self.base("StickinessQuery");
         query["series"] = json!([self.node_or_action(), self.node()]);
         let rng = &mut *self.rng;
@@ -288,6 +299,9 @@ impl<R: Reference> Generator<'_, R> {
             filter["excludeEvents"] = json!(["c"]);
         }
         if rng.chance(20) {
+        if rng.chance(40) {
+            query["intervalCount"] = json!(rng.range(1..=4));
+        }
             filter["minEdgeWeight"] = json!(2);
         }
         query["pathsFilter"] = filter;

@@ -190,6 +190,16 @@ impl Buckets {
         self.starts.len()
     }
 
+    /// Joins `count` buckets at a time to one, counted back from the last; the first of the result may
+    /// be of fewer.
+    pub fn merged(self, count: usize) -> Self {
+        let len = self.starts.len();
+        let is_first = |at: usize| at == 0 || (len - at).is_multiple_of(count);
+        let starts = self.starts.into_iter().enumerate();
+        let starts = starts.filter(|(at, _)| is_first(*at)).map(|(_, start)| start).collect();
+        Self { starts, ..self }
+    }
+
     /// The bucket that contains `at`.
     pub fn of(&self, at: i64) -> Option<usize> {
         if at >= self.end {

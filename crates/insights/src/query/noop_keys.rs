@@ -170,7 +170,6 @@ pub(crate) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("trendsFilter", "compare", "false"),
     ("FunnelsQuery", "compareFilter", "{}"),
     ("LifecycleQuery", "customAggregationTarget", "false"),
-    ("StickinessQuery", "intervalCount", "1"),
     ("stickinessFilter", "compare", "false"),
     ("compareFilter", "compare", "false"),
     ("funnelsFilter", "customAggregationTarget", "false"),
@@ -178,7 +177,6 @@ pub(crate) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("retentionFilter", "aggregationPropertyType", "\"event\""),
     ("retentionFilter", "aggregationType", "\"count\""),
     ("retentionFilter", "customAggregationTarget", "false"),
-    ("retentionFilter", "retentionCustomBrackets", "[]"),
 ];
 
 /// Strips no-op keys from an object of a query, and recursively from the objects in it. `kind` is the
@@ -270,8 +268,6 @@ mod tests {
         assert!(read("calendarHeatmapFilter", "bucketBySessionStart", json!(true)).is_err());
         assert!(read("compareFilter", "compare", json!(true)).is_err(), "funnels compare nothing");
         assert!(read("retentionFilter", "aggregationType", json!("sum")).is_err());
-        assert!(read("StickinessQuery", "intervalCount", json!(1.0)).is_ok());
-        assert!(read("StickinessQuery", "intervalCount", json!(2)).is_err());
     }
 
     #[test]

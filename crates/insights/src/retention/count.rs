@@ -1,6 +1,7 @@
 //! Groups actors by the interval in which they start, and counts how many return later.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use warehouse::{DenseIdSet, Predicate};
@@ -27,7 +28,16 @@ pub(crate) enum StartRule {
     FirstEver,
 }
 
-/// When an actor counts as returned in an interval.
+/// What the columns of a table count from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Windows {
+    /// The interval in which the actor starts: columns are calendar intervals.
+    Calendar,
+    /// The actor's first start in the range: columns are windows of so many microseconds.
+    Rolling(i64),
+}
+
+/// When an actor counts as returned in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReturnRule {
     Within,
@@ -37,20 +47,22 @@ pub(crate) enum ReturnRule {
 pub(crate) struct Counter<'a> {
     pub context: &'a ScanContext<'a>,
     pub rows: &'a Buckets,
-    pub intervals: usize,
+    /// For each column the intervals or windows after the start, `0..=0` for the start itself.
+    pub columns: &'a [RangeInclusive<usize>],
+    pub windows: Windows,
     pub actors: &'a Arc<ActorSource>,
     pub target: &'a Node,
     pub returning: &'a Node,
     pub starts: StartRule,
     pub returns: ReturnRule,
-    /// Returning events that an interval needs.
+    /// Returning events that an interval or window needs.
     pub occurrences: u64,
     /// The cohort of a breakdown by cohorts.
     pub slice: Option<Predicate>,
 }
 
-/// A cell of a table: actors that start in `row` with one of the values, and return `later` intervals
-/// later.
+/// A cell of a table: actors that start in `row` with one of the values, and return in the column
+/// `later`.
 pub(crate) struct TableCell {
     pub row: usize,
     pub later: usize,
@@ -86,12 +98,22 @@ impl<'a> Counter<'a> {
     }
 
     fn empty(&self) -> Table {
-        vec![vec![0; self.intervals]; self.rows.len()]
+        vec![vec![0; self.columns.len()]; self.rows.len()]
     }
 
+    /// By actor the intervals of the range in which it returned, or the windows after its start.
     fn returned(&self) -> Result<ActivityBitmap> {
         let selection = self.selection(self.returning)?;
         let scan = self.scan(&selection, self.first_row(), None);
+        if let Windows::Rolling(micros) = self.windows {
+            let starts = self.first_targets(None)?;
+            let mut reservation = self.context.limits.reserve();
+            reservation.resize(starts.bytes())?;
+            let windows = self.windows_len();
+            return ActivityBitmap::scan_placed(&scan, windows, self.occurrences, |actor, time| {
+                window_of(&starts, actor, time, micros).filter(|window| *window < windows)
+            });
+        }
         if self.occurrences > 1 {
             return ActivityBitmap::scan_with_count(&scan, self.rows, |count| {
                 count >= self.occurrences
@@ -100,12 +122,31 @@ impl<'a> Counter<'a> {
         ActivityBitmap::scan(&scan, self.rows)
     }
 
-    /// Whether an actor that starts in `row` counts `at` intervals later.
+    /// The number of windows of an actor that are in columns.
+    fn windows_len(&self) -> usize {
+        self.columns.last().map_or(0, |last| *last.end()) + 1
+    }
+
+    /// Whether each actor starts once, with its first event.
+    fn starts_once(&self) -> bool {
+        self.starts != StartRule::Any || self.windows != Windows::Calendar
+    }
+
+    /// Of what [`Self::returned`] has the intervals or windows in a column, for a start in `row`.
+    fn span(&self, row: usize, at: usize) -> RangeInclusive<usize> {
+        let base = if self.windows == Windows::Calendar { row } else { 0 };
+        base + self.columns[at].start()..=base + self.columns[at].end()
+    }
+
+    /// Whether an actor that starts in `row` counts in the column `at`.
     fn is_retained(&self, returned: &ActivityBitmap, actor: u32, row: usize, at: usize) -> bool {
+        let mut span = self.span(row, at);
         at == 0
             || match self.returns {
-                ReturnRule::Within => returned.has(actor, row + at),
-                ReturnRule::OnOrAfter => returned.last(actor).is_some_and(|last| last >= row + at),
+                ReturnRule::Within => span.any(|interval| returned.has(actor, interval)),
+                ReturnRule::OnOrAfter => {
+                    returned.last(actor).is_some_and(|last| last >= *span.start())
+                }
             }
     }
 
@@ -134,16 +175,17 @@ impl<'a> Counter<'a> {
         let selection = self.selection(self.target)?;
         let range = (self.rows.starts[row], self.rows.end_of(row) - 1);
         // The first event within the row is the actor's first of all: the actor starts there.
-        let firsts = match self.starts {
-            StartRule::Any => None,
-            StartRule::FirstMatching | StartRule::FirstEver => {
+        let firsts = match self.starts_once() {
+            false => None,
+            true => {
                 let scan = self.context.scan(selection.filter(range.0, range.1));
-                Some(FirstEvents::scan(&Scan { actors: Some(self.actors), ..scan })?)
+                Some(Arc::new(FirstEvents::scan(&Scan { actors: Some(self.actors), ..scan })?))
             }
         };
         let mut memory = limits.reserve();
-        memory.resize(counted.serialized_size() + firsts.as_ref().map_or(0, FirstEvents::bytes))?;
-        let started = counted.clone();
+        let first_bytes = firsts.as_ref().map_or(0, |firsts| firsts.bytes());
+        memory.resize(counted.serialized_size() + first_bytes)?;
+        let (started, own_firsts) = (counted.clone(), firsts.clone());
         let breakdown = breakdown.map(Arc::new);
         let test = RowTest::of_rows(
             view,
@@ -152,37 +194,62 @@ impl<'a> Counter<'a> {
                 let (actor, time) = (rows.actor(row), rows.times[row]);
                 started.contains(actor)
                     && values.contains(rows.value(row))
-                    && firsts.as_ref().is_none_or(|firsts| firsts.time(actor) == Some(time))
+                    && own_firsts.as_ref().is_none_or(|firsts| firsts.time(actor) == Some(time))
             },
         );
         let mut parts = vec![CountedEvents::of(&selection, range, Some(test.charged(memory)))];
 
-        if later > 0 && row + later < self.rows.len() {
-            let first = row + later;
-            let last = match self.returns {
-                ReturnRule::Within => first,
-                ReturnRule::OnOrAfter => self.rows.len() - 1,
-            };
-            let range = (self.rows.starts[first], self.rows.end_of(last) - 1);
-            let mut memory = limits.reserve();
-            memory.resize(returned.bytes())?;
-            let buckets = self.rows.clone();
-            let test = RowTest::of_rows(view, columns(), move |rows, row| {
-                let (actor, bucket) = (rows.actor(row), buckets.of(rows.times[row]));
-                counted.contains(actor) && bucket.is_some_and(|bucket| returned.has(actor, bucket))
-            });
-            let selection = self.selection(self.returning)?;
-            parts.push(CountedEvents::of(&selection, range, Some(test.charged(memory))));
+        if later > 0 {
+            parts.extend(self.return_events(row, later, counted, returned, firsts)?);
         }
         Ok(CountedEvents::any(parts))
+    }
+
+    /// The events by which the counted actors returned in the column `later`.
+    fn return_events(
+        &self,
+        row: usize,
+        later: usize,
+        counted: Arc<DenseIdSet>,
+        returned: ActivityBitmap,
+        starts: Option<Arc<FirstEvents>>,
+    ) -> Result<Option<CountedEvents>> {
+        let ScanContext { view, limits, .. } = self.context;
+        let (mut span, last_row) = (self.span(row, later), self.rows.len() - 1);
+        if self.returns == ReturnRule::OnOrAfter {
+            span = *span.start()..=last_row;
+        }
+        let (rows, micros) = match self.windows {
+            Windows::Calendar => (*span.start()..=last_row.min(*span.end()), None),
+            Windows::Rolling(micros) => (row..=last_row, Some(micros)),
+        };
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let range = (self.rows.starts[*rows.start()], self.rows.end_of(*rows.end()) - 1);
+        let mut memory = limits.reserve();
+        memory.resize(returned.bytes())?;
+        let buckets = self.rows.clone();
+        let columns = RowColumns { actors: Some(self.actors.clone()), ..RowColumns::default() };
+        let test = RowTest::of_rows(view, columns, move |rows, row| {
+            let (actor, time) = (rows.actor(row), rows.times[row]);
+            let interval = match (&starts, micros) {
+                (Some(starts), Some(micros)) => window_of(starts, actor, time, micros),
+                _ => buckets.of(time),
+            };
+            counted.contains(actor)
+                && interval.is_some_and(|own| span.contains(&own) && returned.has(actor, own))
+        });
+        let selection = self.selection(self.returning)?;
+        Ok(Some(CountedEvents::of(&selection, range, Some(test.charged(memory)))))
     }
 
     fn actors_of(&self, cell: &TableCell, returned: &ActivityBitmap) -> Result<Vec<Actor>> {
         let TableCell { row, later, values, .. } = cell;
         let row = *row;
         let mut started: BTreeSet<u32> = BTreeSet::new();
-        match (self.starts, &cell.breakdown) {
-            (StartRule::Any, None) => {
+        match (self.starts_once(), &cell.breakdown) {
+            (false, None) => {
                 let selection = self.selection(self.target)?;
                 let activity = ActivityBitmap::scan(
                     &self.scan(&selection, self.first_row(), None),
@@ -207,7 +274,7 @@ impl<'a> Counter<'a> {
         }
         let actor = |actor_no: u32| {
             let retained = |at: &usize| self.is_retained(returned, actor_no, row, *at);
-            let appearances: Vec<usize> = (0..self.intervals).filter(retained).collect();
+            let appearances: Vec<usize> = (0..self.columns.len()).filter(retained).collect();
             Actor { actor_no, appearances, ..Actor::default() }
         };
         let started = started.into_iter().map(actor);
@@ -219,7 +286,7 @@ impl<'a> Counter<'a> {
         let returned = self.returned()?;
         let mut reservation = self.context.limits.reserve();
         reservation.resize(returned.bytes())?;
-        if self.starts == StartRule::Any {
+        if !self.starts_once() {
             let mut own = None;
             let started = match self.target == self.returning && self.occurrences <= 1 {
                 // Target and returning events are mostly the same: scan once.
@@ -241,10 +308,20 @@ impl<'a> Counter<'a> {
         Ok(table)
     }
 
+    /// The first target event of each actor: of the range, or where the actor's first of all counts of
+    /// all time.
+    fn first_targets(&self, breakdown: Option<&Breakdown>) -> Result<FirstEvents> {
+        let selection = self.selection(self.target)?;
+        let from = match self.starts {
+            StartRule::Any => self.first_row(),
+            StartRule::FirstMatching | StartRule::FirstEver => i64::MIN,
+        };
+        FirstEvents::scan(&self.scan(&selection, from, breakdown))
+    }
+
     /// Each actor starts once, with its first event.
     fn first_starts(&self, breakdown: Option<&Breakdown>) -> Result<Vec<Start>> {
-        let selection = self.selection(self.target)?;
-        let firsts = FirstEvents::scan(&self.scan(&selection, i64::MIN, breakdown))?;
+        let firsts = self.first_targets(breakdown)?;
         let ever = match (self.starts, self.context.unfiltered_selection(self.target)?) {
             (StartRule::FirstEver, Some(named)) => {
                 Some(FirstEvents::scan(&self.scan(&named, i64::MIN, None))?)
@@ -261,7 +338,7 @@ impl<'a> Counter<'a> {
 
     /// Each distinct (breakdown value, interval, actor) in which an actor performed the start event.
     fn all_starts(&self, breakdown: &Breakdown) -> Result<Vec<Start>> {
-        if self.starts != StartRule::Any {
+        if self.starts_once() {
             return self.first_starts(Some(breakdown));
         }
         let selection = self.selection(self.target)?;
@@ -336,4 +413,10 @@ impl<'a> Counter<'a> {
         segments.sort_by_key(|(segment, _)| segment.rank());
         Ok((segments, more))
     }
+}
+
+/// The window, counted from the actor's start, in which an event lies; none if it lies before.
+fn window_of(starts: &FirstEvents, actor: u32, time: i64, micros: i64) -> Option<usize> {
+    let since = time - starts.time(actor)?;
+    usize::try_from(since.div_euclid(micros)).ok()
 }

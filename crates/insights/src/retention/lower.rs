@@ -1,12 +1,15 @@
 //! Retention as a HogQL statement: `starts` has the interval in which each actor starts, `returns` the
 //! intervals in which it is active again.
 
+use std::ops::RangeInclusive;
+
 use facts::QueryContext;
 use hogql::ast::{Expr, Query};
 use hogql::build::{boolean, field, in_cohort, int};
 use model::CohortId;
 use serde_json::Value as Json;
 
+use super::count::Windows;
 use super::{RetentionQuery, RetentionType};
 use crate::lower::Statement;
 use crate::lower::breakdown::{BreakdownBy, BreakdownValues, Histograms, cohort_text};
@@ -24,8 +27,9 @@ struct Plan<'a> {
     query: &'a RetentionQuery,
     lowering: Lowering<'a>,
     rows: Buckets,
-    /// Columns of the table.
-    later: usize,
+    /// For each column of the table the intervals or windows after the start.
+    later: Vec<RangeInclusive<usize>>,
+    windows: Windows,
     by: BreakdownBy,
 }
 
@@ -34,10 +38,9 @@ type Table = Vec<Vec<u64>>;
 impl RetentionQuery {
     fn lowering<'a>(&'a self, context: &'a QueryContext) -> Result<Plan<'a>> {
         let lowering = Lowering::new(context, &self.base)?;
-        let later = self.intervals()?;
-        let rows = self.rows(&lowering.scope, later)?;
+        let (rows, later) = (self.rows(&lowering.scope)?, self.columns()?);
         let by = BreakdownBy::new(&self.spec.breakdown_filter, Histograms::Ignored)?;
-        Ok(Plan { query: self, lowering, rows, later, by })
+        Ok(Plan { query: self, lowering, rows, later, windows: self.windows()?, by })
     }
 
     pub(crate) fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
@@ -54,7 +57,7 @@ impl RetentionQuery {
         let calendar = &plan.lowering.scope.dates.calendar;
         let mut results = Vec::new();
         for (segment, table) in tables {
-            results.extend(self.shape(calendar, &plan.rows, &segment, &table)?);
+            results.extend(self.shape(calendar, (&plan.rows, &plan.later), &segment, &table)?);
         }
         let from = plan.rows.starts.first().copied().unwrap_or(plan.rows.end);
         let (end, interval) = (plan.rows.end - 1, plan.rows.interval);
@@ -144,7 +147,7 @@ impl Plan<'_> {
         let time = within(Some(self.first_row()), self.rows.end - 1);
         let target = self.selected(&self.query.target, id)?;
         let (table, selected, at) = match filter.retention_type {
-            RetentionType::Recurring => {
+            RetentionType::Recurring if self.windows == Windows::Calendar => {
                 let own = both([Some(target), Some(time.clone()), actor.exists()]);
                 ("events".to_owned(), own, field(&["timestamp"]))
             }
@@ -156,7 +159,8 @@ impl Plan<'_> {
                     _ => None,
                 };
                 let name = format!("first_{suffix}");
-                let until = within(None, self.rows.end - 1);
+                let since = (first == RetentionType::Recurring).then(|| self.first_row());
+                let until = within(since, self.rows.end - 1);
                 FirstEvents {
                     actor: actor.expr.clone(),
                     selected: target,
@@ -182,16 +186,30 @@ impl Plan<'_> {
             &keys,
         )?;
         let back = self.selected(&self.query.returning, id)?;
-        let parts = [
+        let mut parts = vec![
             ("actor", actor.expr.clone()),
-            ("at", intervals.index(field(&["timestamp"]))?),
             ("filter", both([Some(back), Some(time), actor.exists()])),
             ("least", int(filter.minimum_occurrences.unwrap_or(1))),
         ];
-        let text = "SELECT actor, groupArray(at) AS returned FROM (SELECT {actor} AS actor, {at} \
-                    AS at FROM events WHERE {filter} GROUP BY actor, at HAVING count() >= {least}) \
-                    GROUP BY actor";
-        statement.cte(&format!("returns_{suffix}"), text, &parts)?;
+        let events = match self.windows {
+            Windows::Calendar => {
+                parts.push(("at", intervals.index(field(&["timestamp"]))?));
+                "SELECT {actor} AS actor, {at} AS at FROM events WHERE {filter} GROUP BY actor, at \
+                 HAVING count() >= {least}"
+                    .to_owned()
+            }
+            // The number of the window after the actor's first event.
+            Windows::Rolling(micros) => format!(
+                "SELECT e.actor AS actor, intDiv(e.t - f.first_t, {micros}) AS at FROM (SELECT \
+                 {{actor}} AS actor, toUnixTimestamp64Micro(timestamp) AS t FROM events WHERE \
+                 {{filter}}) e INNER JOIN (SELECT actor, toUnixTimestamp64Micro(first_at) AS first_t \
+                 FROM {table}) f ON e.actor = f.actor WHERE e.t >= f.first_t GROUP BY e.actor, at \
+                 HAVING count() >= {{least}}"
+            ),
+        };
+        let text =
+            format!("SELECT actor, groupArray(at) AS returned FROM ({events}) GROUP BY actor");
+        statement.cte(&format!("returns_{suffix}"), &text, &parts)?;
         let columns = match &self.by {
             BreakdownBy::Values(_) => self.columns(),
             _ => Vec::new(),
@@ -203,18 +221,37 @@ impl Plan<'_> {
             None => String::new(),
             Some(_) => format!("'{suffix}' AS cohort, "),
         };
-        let is_back = match filter.cumulative {
-            false => "has(returned, start + later)",
-            true => "arrayMax(returned) >= start + later",
-        };
+        let is_back = self.is_back();
         Ok(format!(
             "SELECT {constant}{listed}start, 0 AS later, count() AS actors FROM starts_{suffix} \
              GROUP BY {listed}start UNION ALL SELECT {constant}{listed}start, later, count() AS \
              actors FROM (SELECT {from_starts}s.start AS start, r.returned AS returned FROM \
              starts_{suffix} s INNER JOIN returns_{suffix} r ON s.actor = r.actor) ARRAY JOIN \
              range(1, {}) AS later WHERE {is_back} GROUP BY {listed}start, later",
-            self.later
+            self.later.len()
         ))
+    }
+
+    /// Whether `returned` has an interval or window of the column `later`.
+    fn is_back(&self) -> String {
+        let base = if self.windows == Windows::Calendar { "start + " } else { "" };
+        let is_cumulative = self.query.spec.retention_filter.cumulative;
+        if self.query.spec.retention_filter.retention_custom_brackets.is_empty() {
+            return match is_cumulative {
+                false => format!("has(returned, {base}later)"),
+                true => format!("arrayMax(returned) >= {base}later"),
+            };
+        }
+        let listed = |bound: fn(&RangeInclusive<usize>) -> usize| {
+            let columns = self.later.iter().skip(1);
+            columns.map(|column| bound(column).to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let first = format!("{base}[{}][later]", listed(|column| *column.start()));
+        let last = format!("{base}[{}][later]", listed(|column| *column.end()));
+        match is_cumulative {
+            false => format!("arrayExists(at -> at >= {first} AND at <= {last}, returned)"),
+            true => format!("arrayMax(returned) >= {first}"),
+        }
     }
 
     /// `starts`: each actor with each interval in which it starts, by breakdown value.
@@ -274,7 +311,7 @@ impl Plan<'_> {
     /// The tables of the result, the largest first, and whether a breakdown has values beyond its
     /// limit.
     fn tables(&self, rows: &[Vec<Json>]) -> Result<(Vec<(BreakdownSegment, Table)>, bool)> {
-        let empty = || vec![vec![0; self.later]; self.rows.len()];
+        let empty = || vec![vec![0; self.later.len()]; self.rows.len()];
         let mut tables: Vec<(BreakdownSegment, Table)> = Vec::new();
         match &self.by {
             BreakdownBy::Nothing => tables.push((BreakdownSegment::Whole, empty())),

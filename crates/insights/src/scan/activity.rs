@@ -64,14 +64,50 @@ impl ActivityBitmap {
             keys.append(&mut thread_keys);
             reservation.resize(keys.capacity() * 8)?;
         }
-        keys.sort_unstable();
         let mut activity = Self::new(buckets.len());
+        activity.set_frequent(keys, passes);
+        Ok(activity)
+    }
+
+    /// Sets a bit for every actor and bucket with at least `least` events. `bucket_of` places the event
+    /// of an actor in one of the buckets, if it counts.
+    pub fn scan_placed(
+        scan: &Scan<'_>,
+        buckets: usize,
+        least: u64,
+        bucket_of: impl Fn(u32, i64) -> Option<usize> + Sync,
+    ) -> Result<Self> {
+        type State<'a> = (ActivityBitmap, Vec<u64>, MemoryReservation<'a>);
+        let new = || (Self::new(buckets), Vec::new(), scan.limits.reserve());
+        let each = |(activity, keys, reservation): &mut State<'_>, rows: &Rows<'_>| {
+            for (actor, time) in rows.actors.iter().zip(rows.times) {
+                match bucket_of(*actor, *time) {
+                    None => {}
+                    Some(bucket) if least <= 1 => activity.set(*actor, bucket),
+                    Some(bucket) => keys.push(u64::from(*actor) << 32 | bucket as u64),
+                }
+            }
+            reservation.resize(activity.bytes() + keys.capacity() * 8)
+        };
+        let mut reservation = scan.limits.reserve();
+        let (mut all, mut keys) = (Self::new(buckets), Vec::new());
+        for (activity, mut thread_keys, _) in scan.fold(new, each)? {
+            all.merge(activity);
+            keys.append(&mut thread_keys);
+            reservation.resize(all.bytes() + keys.capacity() * 8)?;
+        }
+        all.set_frequent(keys, |count| count >= least);
+        Ok(all)
+    }
+
+    /// Sets a bit for each distinct key, an actor and a bucket, whose number `passes` accepts.
+    fn set_frequent(&mut self, mut keys: Vec<u64>, passes: impl Fn(u64) -> bool) {
+        keys.sort_unstable();
         for equal in keys.chunk_by(|a, b| a == b) {
             if passes(equal.len() as u64) {
-                activity.set((equal[0] >> 32) as u32, (equal[0] & 0xffff_ffff) as usize);
+                self.set((equal[0] >> 32) as u32, (equal[0] & 0xffff_ffff) as usize);
             }
         }
-        Ok(activity)
     }
 
     pub fn set(&mut self, actor: u32, bucket: usize) {

@@ -1,15 +1,15 @@
 //! Stickiness as a HogQL statement: the intervals in which each actor is active, counted.
 
 use facts::QueryContext;
-use hogql::ast::Query;
+use hogql::ast::{Expr, Query};
 use hogql::build::{field, int};
 use serde_json::{Value as Json, json};
 
 use super::{ComputedAs, Criteria, Operator, StickinessQuery};
-use crate::lower::Statement;
 use crate::lower::intervals::Intervals;
 use crate::lower::rows::Row;
 use crate::lower::selection::{Actor, Lowering, both, within};
+use crate::lower::{Statement, expression};
 use crate::query::date_range::Period;
 use crate::query::spec::{Math, Node};
 use crate::result::InsightResult;
@@ -34,6 +34,21 @@ impl StickinessQuery {
         }
     }
 
+    /// What identifies the window that contains a time: its interval, or if it is of several its number,
+    /// counted back from the last.
+    fn window(&self, intervals: Intervals<'_>, time: Expr) -> Result<Expr> {
+        if self.interval_count() == 1 {
+            return intervals.bucket(time);
+        }
+        let last = intervals.buckets.len().saturating_sub(1) as u64;
+        let parts = [
+            ("last", int(last)),
+            ("index", intervals.index(time)?),
+            ("count", int(self.interval_count() as u64)),
+        ];
+        expression("intDiv({last} - {index}, {count})", &parts)
+    }
+
     fn is_cumulative(&self) -> bool {
         self.spec.stickiness_filter.computed_as == ComputedAs::Cumulative
     }
@@ -52,7 +67,7 @@ impl StickinessQuery {
                 let mut parts = vec![
                     ("filter", both([Some(selected), Some(time), actor.exists()])),
                     ("actor", actor.expr),
-                    ("bucket", intervals.bucket(field(&["timestamp"]))?),
+                    ("bucket", self.window(intervals, field(&["timestamp"]))?),
                 ];
                 let active = match self.spec.stickiness_filter.stickiness_criteria {
                     None | Some(Criteria { operator: Operator::Gte, value: 0 | 1 }) => {
@@ -112,7 +127,8 @@ impl StickinessQuery {
                 if lowering.named(node)?.is_none() {
                     continue;
                 }
-                let mut counts = vec![0u64; period.buckets.len()];
+                let windows = period.buckets.len().div_ceil(self.interval_count());
+                let mut counts = vec![0u64; windows];
                 for row in rows {
                     let mut row = Row::new(row);
                     if row.count()? != order as u64 || row.text()? != word {

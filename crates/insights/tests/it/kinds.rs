@@ -65,6 +65,46 @@ fn retention_has_rows_for_the_range_and_columns_for_the_intervals() {
 }
 
 #[test]
+fn a_bracket_counts_returns_in_any_of_its_intervals() {
+    let mut project = Project::f1();
+    project.event("p2", "a", "2024-01-02T10:00:00Z", json!({}));
+    let with_brackets = |brackets: Json| retention(json!({ "retentionCustomBrackets": brackets }));
+    let found = project.run(with_brackets(json!([1, 3])));
+    assert_eq!(table(&found), [[2, 1, 1], [1, 0, 0], [1, 0, 0]]);
+    assert_eq!(each(&found[0]["values"], "label"), ["Day 0", "Day 1", "Day 2-4"]);
+    assert_eq!(table(&project.run(with_brackets(json!([2]))))[0], [2, 2]);
+    // No brackets are as many columns as intervals.
+    assert_eq!(table(&project.run(with_brackets(json!([]))))[0], [2, 1, 1]);
+    for wrong in [json!([1, 0]), json!([10_001]), json!(vec![1; 31])] {
+        assert!(project.run_err(with_brackets(wrong)).contains("retentionCustomBrackets"));
+    }
+    for wrong in [json!([1.5]), json!([-1]), json!("1"), json!([null])] {
+        let refused = project.try_run(&with_brackets(wrong)).unwrap_err();
+        assert!(refused.to_string().contains("retentionCustomBrackets"), "{refused}");
+    }
+}
+
+#[test]
+fn windows_of_24_hours_begin_with_the_first_start_of_an_actor() {
+    let mut project = Project::f1();
+    project.event("p2", "a", "2024-01-02T11:59:59Z", json!({}));
+    project.event("p2", "a", "2024-01-03T12:00:00Z", json!({}));
+    let rolling =
+        |filter: Json| retention(with(json!({"timeWindowMode": "24_hour_windows"}), filter));
+    // Of p1 the second event is 47 hours after the first, of p2 the last one 48.
+    assert_eq!(table(&project.run(rolling(json!({})))), [[2, 1, 1], [0, 0, 0], [0, 0, 0]]);
+    assert_eq!(table(&project.run(retention(json!({}))))[0], [2, 1, 2]);
+    let hours = project.run(rolling(json!({"period": "Hour", "totalIntervals": 31})));
+    assert_eq!(hours.as_array().unwrap().len(), 31);
+    let bracketed = project.run(rolling(json!({"retentionCustomBrackets": [2]})));
+    assert_eq!(table(&bracketed)[0], [2, 2]);
+    let twice = project.run(rolling(json!({"minimumOccurrences": 2})));
+    assert_eq!(table(&twice)[0], [2, 0, 0]);
+    let refused = project.run_err(rolling(json!({"cumulative": true})));
+    assert_eq!(refused, "Cumulative retention is not supported for 24 hour windows.");
+}
+
+#[test]
 fn first_ever_occurrence_must_pass_the_filters() {
     let project = Project::f1();
     let large = json!([{"key": "amount", "operator": "gt", "value": 15}]);
@@ -156,6 +196,18 @@ fn stickiness_counts_active_days() {
         project.run(with(stickiness(json!({})), json!({"compareFilter": {"compare": true}})));
     assert_eq!(each(&compared, "compare_label"), ["current", "previous"]);
     assert_eq!(each(&compared, "count"), [2, 0]);
+    // Windows of two days end with the last day; the first is of one.
+    let windows = |count: Json| with(stickiness(json!({})), json!({ "intervalCount": count }));
+    let found = project.run(windows(json!(2)));
+    assert_eq!(
+        (&found[0]["data"], &found[0]["labels"]),
+        (&json!([1, 1]), &json!(["1 day", "2 days"]))
+    );
+    assert_eq!(project.run(windows(json!(5)))[0]["data"], json!([2]));
+    for wrong in [json!(0), json!(10_001), json!(1.5), json!("2")] {
+        let refused = project.try_run(&windows(wrong)).unwrap_err();
+        assert!(refused.to_string().contains("intervalCount"), "{refused}");
+    }
 }
 
 fn paths(filter: Json) -> Json {

@@ -26,6 +26,12 @@ fn there<'a>(
 pub fn stickiness(history: &History, query: &Json) -> Json {
     let (from, to) = (date(query, "date_from"), date(query, "date_to"));
     let mut units = history.units(from, to, query["interval"].as_str().unwrap());
+    // Windows of several intervals end with the last one.
+    if let Some(count) = query["intervalCount"].as_u64() {
+        let last = units.len() - 1;
+        let ends: BTreeSet<usize> = (0..=last).rev().step_by(count as usize).chain([0]).collect();
+        units = ends.into_iter().map(|at| units[at]).collect();
+    }
     let len = units.len() - 1;
     // Nothing counts after the last day, even if its week goes on.
     units[len] = units[len].min(history.end_of(to) + 1);
@@ -116,18 +122,22 @@ pub fn retention(history: &History, query: &Json) -> Json {
     }
     let node = |entity: &str| json!({"event": filter[entity]["id"], "properties": filter[entity]["properties"]});
     let (target, returning) = (node("targetEntity"), node("returningEntity"));
-    let mut returns: BTreeMap<(String, usize), u64> = BTreeMap::new();
-    for (who, row, _) in there(history, query, &returning, &rows) {
-        *returns.entry((who, row)).or_default() += 1;
-    }
-    let often = filter["minimumOccurrences"].as_u64().unwrap();
-    let is_back = |who: &str, row: usize| {
-        returns.get(&(who.to_owned(), row)).is_some_and(|count| *count >= often)
-    };
+    let rolling = (filter["timeWindowMode"] == "24_hour_windows").then(|| {
+        let days = match interval.as_str() {
+            "day" => 1,
+            "week" => 7,
+            _ => 30,
+        };
+        days * 86_400_000_000
+    });
     let kind = filter["retentionType"].as_str().unwrap();
     let mut starts: Vec<(String, usize, &Row)> = Vec::new();
     if kind == "retention_recurring" {
         starts = there(history, query, &target, &rows);
+        if rolling.is_some() {
+            let mut known = BTreeSet::new();
+            starts.retain(|(who, ..)| known.insert(who.clone()));
+        }
     } else {
         let mut known = BTreeSet::new();
         for row in &history.rows {
@@ -149,23 +159,51 @@ pub fn retention(history: &History, query: &Json) -> Json {
             }
         }
     }
+    let began: BTreeMap<&str, i64> =
+        starts.iter().map(|(who, _, row)| (who.as_str(), row.time)).collect();
+    let mut returns: BTreeMap<(String, usize), u64> = BTreeMap::new();
+    for (who, at, row) in there(history, query, &returning, &rows) {
+        let at = match rolling {
+            None => at,
+            Some(window) => match began.get(who.as_str()) {
+                Some(start) if *start <= row.time => ((row.time - start) / window) as usize,
+                _ => continue,
+            },
+        };
+        *returns.entry((who, at)).or_default() += 1;
+    }
+    let often = filter["minimumOccurrences"].as_u64().unwrap();
+    let is_back = |who: &str, row: usize| {
+        returns.get(&(who.to_owned(), row)).is_some_and(|count| *count >= often)
+    };
+    // The first and last interval after the start, for each column after the first.
+    let mut columns: Vec<(usize, usize)> = (1..total).map(|at| (at, at)).collect();
+    if let Some(brackets) = filter["retentionCustomBrackets"].as_array() {
+        let mut last = 0;
+        columns.clear();
+        for size in brackets {
+            let size = size.as_u64().unwrap() as usize;
+            columns.push((last + 1, last + size));
+            last += size;
+        }
+    }
     let table = |starts: &BTreeSet<(usize, String)>| -> Vec<Json> {
         (0..rows.len() - 1)
             .map(|row| {
                 let cohort: Vec<&String> =
                     starts.iter().filter(|(at, _)| *at == row).map(|(_, who)| who).collect();
-                let count = |later: usize| match later {
-                    0 => cohort.len(),
-                    later => cohort
-                        .iter()
-                        .filter(|who| match filter["cumulative"].as_bool().unwrap() {
-                            true => (row + later..rows.len()).any(|at| is_back(who, at)),
-                            false => is_back(who, row + later),
-                        })
-                        .count(),
+                let base = if rolling.is_some() { 0 } else { row };
+                let count = |(first, last): &(usize, usize)| {
+                    let last = match filter["cumulative"].as_bool().unwrap() {
+                        true => rows.len(),
+                        false => base + last,
+                    };
+                    let returned =
+                        |who: &&&String| (base + first..=last).any(|at| is_back(who, at));
+                    cohort.iter().filter(returned).count()
                 };
-                let values: Vec<Json> =
-                    (0..total).map(|at| json!({ "count": count(at) })).collect();
+                let counts = std::iter::once(cohort.len()).chain(columns.iter().map(count));
+                let values: Vec<Json> = counts.map(|count| json!({ "count": count })).collect();
                 json!({ "values": values })
             })
             .collect()

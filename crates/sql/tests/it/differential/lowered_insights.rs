@@ -168,6 +168,12 @@ fn fixed_queries() -> Vec<Json> {
         funnels(json!([node("a"), group]), json!({})),
         paths(json!({"includeEventTypes": ["$pageview", "custom_event"], "showFullUrls": true})),
         paths(json!({"includeEventTypes": ["hogql"], "stepLimit": 20, "edgeLimit": 1000,
+        json!({"kind": "StickinessQuery", "dateRange": range, "interval": "month", "intervalCount": 2,
+            "series": [node("a")]}),
+        json!({"kind": "RetentionQuery", "dateRange": range, "breakdownFilter": cohorts,
+            "retentionFilter": {"period": "Week", "timeWindowMode": "24_hour_windows",
+            "retentionCustomBrackets": [2, 1], "minimumOccurrences": 2,
+            "targetEntity": {"id": "a"}, "returningEntity": {"id": "b"}}}),
             "pathsHogQLExpression": "upper(event)", "excludeEvents": ["B"], "maxEdgeWeight": 3})),
         paths(
             json!({"includeEventTypes": ["$screen", "$pageview"], "pathGroupings": ["/d*", "/p*g"],

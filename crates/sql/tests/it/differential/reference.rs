@@ -49,6 +49,9 @@ impl Reference for MirroredProject {
     }
 }
 
+            // The oracle of the operators computes rolling windows, as it does compared funnels and
+            // optional steps.
+            "RetentionQuery" => query["retentionFilter"].get("timeWindowMode").is_none(),
 impl MirroredProject {
     fn computes_trends(&self, query: &Json) -> bool {
         // ClickHouse's hours begin at half past after a clock change of half an hour.

@@ -24,20 +24,30 @@ pub fn stickiness(project: &MirroredProject, query: &Json) -> ReferencePlan {
         }
     };
     let sign = if filter["computedAs"] == "cumulative" { ">=" } else { "=" };
+    let count = query["intervalCount"].as_u64().unwrap_or(1) as usize;
+    let windows = intervals.len.div_ceil(count);
     let mut statements = Vec::new();
     for node in query["series"].as_array().unwrap() {
         let mut ctes = CteBuilder::default();
+        ctes.add("intervals", &intervals.list());
         ctes.add(
-            "active",
+            "seen",
             &format!(
-                "select {own} as a, {bucket} as b from events where {} and {} and {own} is not \
-                 null group by a, b{enough}",
+                "select {own} as a, {bucket} as b from events where {} and {} and {own} is not null",
                 intervals.within("timestamp"),
                 selected(query, node)
             ),
         );
+        ctes.add(
+            "active",
+            &format!(
+                "select s.a as a, intDiv({} - u.i, {count}) as w from seen s inner join intervals \
+                 u on s.b = u.b group by s.a, w{enough}",
+                intervals.len - 1
+            ),
+        );
         ctes.add("often", "select a, count() as n from active group by a");
-        ctes.add("ks", &format!("select number + 1 as k from numbers({})", intervals.len));
+        ctes.add("ks", &format!("select number + 1 as k from numbers({windows})"));
         ctes.add(
             "found",
             &format!(
@@ -185,19 +195,39 @@ pub fn retention(project: &MirroredProject, query: &Json) -> ReferencePlan {
              s.a as a, s.i as i from starts s inner join ranks k on s.v = k.v{hidden}"
         ),
     );
-    ctes.add("ks", &format!("select number as k from numbers({total})"));
+    // The first and last interval after the start, for each column.
+    let mut columns: Vec<(u64, u64)> = (0..total as u64).map(|at| (at, at)).collect();
+    if let Some(brackets) = filter["retentionCustomBrackets"].as_array() {
+        columns.truncate(1);
+        for size in brackets {
+            let last = columns[columns.len() - 1].1;
+            columns.push((last + 1, last + size.as_u64().unwrap()));
+        }
+    }
+    let listed = |bound: fn(&(u64, u64)) -> u64| {
+        columns.iter().map(|column| bound(column).to_string()).collect::<Vec<_>>().join(", ")
+    };
+    ctes.add(
+        "ks",
+        &format!(
+            "select number as k, [{}][number + 1] as f, [{}][number + 1] as l from numbers({})",
+            listed(|(first, _)| *first),
+            listed(|(_, last)| *last),
+            columns.len()
+        ),
+    );
     // The distance of each return from the start; with `cumulative`, up to that of the last return.
     let gaps = match filter["cumulative"] == true {
         false => {
-            "select m.r as r, m.i as i, m.a as a, m.k as k from (select n.r as r, n.i as i, \
-                  n.a as a, k.k as k, n.i + k.k as j from named n cross join ks k) m inner join \
-                  returns x on m.a = x.a and m.j = x.i where m.k > 0"
+            "select m.r as r, m.i as i, m.a as a, k.k as k from (select n.r as r, n.i as i, \
+                  n.a as a, x.i - n.i as m from named n inner join returns x on n.a = x.a) m \
+                  cross join ks k where k.k > 0 and m.m >= k.f and m.m <= k.l"
         }
         true => {
             "select g.r as r, g.i as i, g.a as a, k.k as k from (select n.r as r, n.i as i, \
                  n.a as a, max(x.i) - n.i as m from named n inner join returns x on n.a = x.a \
                  where x.i > n.i group by n.r, n.i, n.a) g cross join ks k \
-                 where k.k > 0 and k.k <= g.m"
+                 where k.k > 0 and k.f <= g.m"
         }
     };
     ctes.add("gaps", &format!("{gaps} union all select r, i, a, 0 as k from named"));
