@@ -16,8 +16,10 @@ use warehouse::Predicate;
 
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
-use crate::query::date_range::Period;
-use crate::query::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides};
+use crate::query::date_range::{DateResolver, Period};
+use crate::query::spec::{
+    self, Base, BreakdownFilter, CompareFilter, Node, NodeKind, Overrides, is_empty,
+};
 use crate::result::InsightResult;
 use crate::scan::ActorSource;
 use crate::scan::breakdown::{BreakdownPlan, CohortSlice};
@@ -51,6 +53,8 @@ pub(crate) struct FunnelsSpec {
     funnels_filter: FunnelsFilter,
     #[serde(default)]
     breakdown_filter: BreakdownFilter,
+    #[serde(default)]
+    compare_filter: CompareFilter,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -69,6 +73,8 @@ struct FunnelsFilter {
     bin_count: Option<BinCount>,
     #[serde(rename = "funnelAggregateByHogQL")]
     funnel_aggregate_by_hogql: Option<String>,
+    /// Of conversion over time, leaves out the intervals whose conversion window has not passed yet.
+    hide_incomplete_conversion_window_periods: bool,
 }
 
 /// A number, or `auto`.
@@ -174,9 +180,7 @@ impl FunnelsQuery {
         if steps > STEPS_MAX {
             return Err(Error::Invalid(format!("A funnel has at most {STEPS_MAX} steps.")));
         }
-        if series.iter().any(|node| node.optional_in_funnel) {
-            return Err(Error::invalid("Optional steps are not supported."));
-        }
+        let optional = self.optional()?;
         let window = filter.funnel_window_interval.unwrap_or(WINDOW);
         if window <= 0 {
             return Err(Error::invalid("The conversion window must be longer than nothing."));
@@ -203,8 +207,49 @@ impl FunnelsQuery {
             },
             window: window.saturating_mul(filter.funnel_window_interval_unit.micros()),
             overlaps: (0..steps).map(overlaps).collect(),
+            optional,
             exclusions: self.exclusions()?,
         })
+    }
+
+    /// Bit set of the optional steps.
+    fn optional(&self) -> Result<u32> {
+        let FunnelsSpec { series, funnels_filter: filter, .. } = &self.spec;
+        let optional = series.iter().enumerate().filter(|(_, node)| node.optional_in_funnel);
+        let optional = optional.fold(0u32, |all, (at, _)| all | 1 << at);
+        if optional == 0 {
+            return Ok(0);
+        }
+        if filter.funnel_viz_type != Viz::Steps || filter.funnel_order_type == OrderType::Unordered
+        {
+            let detail = "Optional steps need funnelVizType steps, and funnelOrderType ordered or \
+                          strict.";
+            return Err(Error::invalid(detail));
+        }
+        if optional & 1 != 0 {
+            return Err(Error::invalid("The first step of a funnel cannot be optional."));
+        }
+        // The required step would take every event that the optional one selects.
+        let is_taken = |pair: &[Node]| {
+            pair[0].optional_in_funnel
+                && !pair[1].optional_in_funnel
+                && pair[0].kind == pair[1].kind
+                && node_id(&pair[0]) == node_id(&pair[1])
+                && (pair[0].properties == pair[1].properties || is_empty(&pair[1].properties))
+        };
+        if series.windows(2).any(is_taken) {
+            let detail = "An optional step cannot be the same as the following required step.";
+            return Err(Error::invalid(detail));
+        }
+        Ok(optional)
+    }
+
+    /// The period of the query, and the one that it is compared with.
+    fn periods(&self, dates: &DateResolver) -> Result<Vec<Period>> {
+        let range = &self.base.date_range;
+        let period = dates.period(range, self.spec.interval)?;
+        let previous = dates.previous(&period, range, &self.spec.compare_filter)?;
+        Ok([Some(period), previous].into_iter().flatten().collect())
     }
 
     fn exclusions(&self) -> Result<Vec<Exclusion>> {
@@ -337,25 +382,46 @@ impl FunnelsQuery {
     ) -> Result<InsightResult> {
         let (rules, output) = (self.rules()?, self.output()?);
         let context = ScanContext::new(view, limits, &self.base, hogql)?;
-        let period = context.scope.dates.period(&self.base.date_range, self.spec.interval)?;
+        let periods = self.periods(&context.scope.dates)?;
         let actors = self.actor_source(&context)?;
-        let (counts, plan) = self.count(&context, &period, &rules, &actors, FunnelDrillDown::No)?;
+        let mut counted = Vec::new();
+        for period in &periods {
+            counted.push(self.count(&context, period, &rules, &actors, FunnelDrillDown::No)?);
+        }
+        let is_whole = matches!(counted[0].1, BreakdownPlan::NoBreakdown);
+        let counts: Vec<&count::FunnelResult> = counted.iter().map(|(counts, _)| counts).collect();
+        let has_more = counts.iter().any(|counts| counts.has_more);
         let shape =
             shape::Shape { scope: &context.scope, series: &self.spec.series, rules: &rules };
-        let results = match (output, &plan) {
-            (FunnelOutput::Times { .. }, _) => shape.times(&counts, self.bins()),
-            (FunnelOutput::Trend { .. }, _) => shape.trends(&counts, &period)?,
-            (FunnelOutput::Steps, BreakdownPlan::NoBreakdown) => {
-                shape.steps(&counts.whole().summaries(rules.steps))
+        let hidden_after = self.hidden_after(&context.scope.dates);
+        let results = match output {
+            FunnelOutput::Times { .. } => shape.times(&counts, self.bins()),
+            FunnelOutput::Trend { .. } => {
+                let each = counts.iter().zip(&periods);
+                let each = each.map(|(counts, period)| shape.trends(counts, period, hidden_after));
+                shape::compared(each.collect::<Result<_>>()?)
             }
-            (FunnelOutput::Steps, _) => shape.broken_down(&counts.summaries(rules.steps)),
+            FunnelOutput::Steps => {
+                let segments = counts.iter().map(|counts| counts.summaries(rules.steps));
+                shape.segments(segments.collect(), is_whole)
+            }
         };
-        let Period { from, to, .. } = period;
+        let Period { from, to, .. } = periods[0];
         let interval = self.spec.interval;
         let mut result =
             InsightResult::new(results, &context.scope.dates.calendar, from, to, interval)?;
-        result.has_more = counts.has_more.then_some(true);
+        result.has_more = has_more.then_some(true);
         Ok(result)
+    }
+
+    /// Conversion over time shows only intervals that end by this time: of later ones the conversion
+    /// window has not passed. None to show all.
+    fn hidden_after(&self, dates: &DateResolver) -> Option<i64> {
+        let filter = &self.spec.funnels_filter;
+        let window = filter.funnel_window_interval.unwrap_or(WINDOW);
+        let window = window.saturating_mul(filter.funnel_window_interval_unit.micros());
+        let is_on = filter.hide_incomplete_conversion_window_periods;
+        is_on.then(|| dates.now.as_micros().saturating_sub(window))
     }
 
     fn bins(&self) -> Option<usize> {

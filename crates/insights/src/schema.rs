@@ -343,7 +343,7 @@ pub struct FunnelStep {
     pub kind: String,
     /// How many actors reached the step.
     pub count: u64,
-    /// In seconds, from the step before.
+    /// In seconds, from the last required step before.
     pub average_conversion_time: Option<f64>,
     pub median_conversion_time: Option<f64>,
     #[schemars(with = "Option<BreakdownValue>")]
@@ -355,6 +355,8 @@ pub struct FunnelStep {
     pub people: Vec<Json>,
     pub converted_people_url: Option<String>,
     pub dropped_people_url: Option<String>,
+    /// If the query compares periods.
+    pub compare_label: Option<ComparedRange>,
 }
 
 /// A histogram of conversion times.
@@ -365,6 +367,8 @@ pub struct FunnelTimes {
     pub median_conversion_time: Option<f64>,
     /// The first second of each bin, and how many actors converted in it.
     pub bins: Vec<(i64, u64)>,
+    /// If the query compares periods.
+    pub compare_label: Option<ComparedRange>,
 }
 
 /// Conversion rates over time, in percent.
@@ -377,15 +381,19 @@ pub struct FunnelTrend {
     pub labels: Vec<String>,
     #[schemars(with = "Option<BreakdownValue>")]
     pub breakdown_value: Option<Json>,
+    /// If the query compares periods.
+    pub compare_label: Option<ComparedRange>,
 }
 
-/// Steps; steps for each breakdown value; conversion times; or rates over time.
+/// Steps; steps for each breakdown value; conversion times, of each period if the query compares two;
+/// or rates over time.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FunnelsResult {
     Steps(Vec<FunnelStep>),
     BrokenDown(Vec<Vec<FunnelStep>>),
     Trends(Vec<FunnelTrend>),
+    ComparedTimes(Vec<FunnelTimes>),
     Times(FunnelTimes),
 }
 

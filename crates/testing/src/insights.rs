@@ -185,7 +185,7 @@ impl<R: Reference> Generator<'_, R> {
         let mut query = self.base("FunnelsQuery");
         let order =
             self.rng.pick(&["ordered", "ordered", "ordered", "strict", "unordered", "unordered"]);
-        let steps: Vec<Json> = (0..self.rng.range(2..=4)).map(|_| self.node()).collect();
+        let mut steps: Vec<Json> = (0..self.rng.range(2..=4)).map(|_| self.node()).collect();
         let last = steps.len() - 1;
         let rng = &mut *self.rng;
         let mut filter = json!({
@@ -202,8 +202,25 @@ impl<R: Reference> Generator<'_, R> {
             let to = rng.range(from + 1..=last);
             filter["exclusions"] = json!([{"kind": "EventsNode", "event": "c", "funnelFromStep": from, "funnelToStep": to}]);
         }
+        if filter["funnelVizType"] == "steps" && order != "unordered" && rng.chance(40) {
+            for at in (1..=last).rev().filter(|_| rng.chance(60)) {
+                steps[at]["optionalInFunnel"] = json!(!is_taken_by(&steps[at], steps.get(at + 1)));
+            }
+        }
         query["series"] = json!(steps);
         query["interval"] = json!(rng.pick(&["day", "week"]));
+        if query["interval"] == "day"
+            && query["dateRange"].get("date_to").is_some()
+            && rng.chance(25)
+        {
+            query["compareFilter"] = json!({"compare": true});
+            if rng.chance(30) {
+                query["compareFilter"]["compare_to"] = json!("-1w");
+            }
+        }
+        if filter["funnelVizType"] == "trends" && rng.chance(15) {
+            filter["hideIncompleteConversionWindowPeriods"] = json!(true);
+        }
         if filter["funnelVizType"] != "time_to_convert"
             && let Some(breakdown) = self.breakdown(false)
             && breakdown.get("breakdowns").is_some()
@@ -246,6 +263,15 @@ impl<R: Reference> Generator<'_, R> {
             "cumulative": self.rng.chance(30),
             "minimumOccurrences": self.rng.pick(&[1, 1, 2]),
         });
+        let filter = &mut query["retentionFilter"];
+        if self.rng.chance(30) {
+            let brackets: Vec<usize> =
+                (0..self.rng.range(1..=4)).map(|_| self.rng.range(1..=4)).collect();
+            filter["retentionCustomBrackets"] = json!(brackets);
+        }
+        if filter["cumulative"] == false && self.rng.chance(30) {
+            filter["timeWindowMode"] = json!("24_hour_windows");
+        }
         if let Some(breakdown) = self.breakdown(false)
             && breakdown.get("breakdowns").is_some()
         {
@@ -263,15 +289,6 @@ impl<R: Reference> Generator<'_, R> {
     }
 
     fn stickiness(&mut self) -> Json {
-        let filter = &mut query["retentionFilter"];
-        if self.rng.chance(30) {
-            let brackets: Vec<usize> =
-                (0..self.rng.range(1..=4)).map(|_| self.rng.range(1..=4)).collect();
-            filter["retentionCustomBrackets"] = json!(brackets);
-        }
-        if filter["cumulative"] == false && self.rng.chance(30) {
-            filter["timeWindowMode"] = json!("24_hour_windows");
-        }
         let mut query = self.base("StickinessQuery");
         query["series"] = json!([self.node_or_action(), self.node()]);
         let rng = &mut *self.rng;
@@ -282,6 +299,9 @@ impl<R: Reference> Generator<'_, R> {
             filter["stickinessCriteria"] = json!({"operator": operator, "value": rng.range(1..=2)});
         }
         query["stickinessFilter"] = filter;
+        if rng.chance(40) {
+            query["intervalCount"] = json!(rng.range(1..=4));
+        }
         query
     }
 
@@ -299,14 +319,21 @@ impl<R: Reference> Generator<'_, R> {
             filter["excludeEvents"] = json!(["c"]);
         }
         if rng.chance(20) {
-        if rng.chance(40) {
-            query["intervalCount"] = json!(rng.range(1..=4));
-        }
             filter["minEdgeWeight"] = json!(2);
         }
         query["pathsFilter"] = filter;
         query
     }
+}
+
+/// Whether the next step is required and selects every event that an optional step selects, which a
+/// funnel may not have.
+fn is_taken_by(step: &Json, next: Option<&Json>) -> bool {
+    next.is_some_and(|next| {
+        next["optionalInFunnel"] != true
+            && next["event"] == step["event"]
+            && (next["properties"] == step["properties"] || next["properties"] == json!([]))
+    })
 }
 
 fn filter(rng: &mut Rng) -> Json {

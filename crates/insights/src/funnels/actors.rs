@@ -8,6 +8,7 @@ use hashbrown::HashSet;
 use warehouse::Predicate;
 
 use super::count::{ActorProgress, Attribution, FunnelDrillDown, FunnelOutput};
+use super::step_matcher::{Order, Rules};
 use super::{FunnelsQuery, shape};
 use crate::actors::{Actor, DataPoint, InsightActors};
 use crate::counted_events::{CountedEvents, RowColumns, RowTest};
@@ -31,7 +32,7 @@ impl FunnelsQuery {
         point: &DataPoint,
     ) -> Result<InsightActors> {
         let context = ScanContext::new(view, limits, &self.base, hogql)?;
-        let period = context.scope.dates.period(&self.base.date_range, self.spec.interval)?;
+        let period = point.period(&context, self.spec.interval, &self.spec.compare_filter)?;
         let actors = self.actor_source(&context)?;
         let (progress, _) =
             self.progress(&context, &period, &actors, point, FunnelDrillDown::Actors)?;
@@ -49,7 +50,7 @@ impl FunnelsQuery {
         point: &DataPoint,
     ) -> Result<CountedEvents> {
         let context = ScanContext::new(view, limits, &self.base, hogql)?;
-        let period = context.scope.dates.period(&self.base.date_range, self.spec.interval)?;
+        let period = point.period(&context, self.spec.interval, &self.spec.compare_filter)?;
         let actors = self.actor_source(&context)?;
         let (progress, plan) =
             self.progress(&context, &period, &actors, point, FunnelDrillDown::Events)?;
@@ -59,6 +60,7 @@ impl FunnelsQuery {
             (_, Some(step)) if step < 0 => usize::MAX,
             (_, step) => usize::try_from(step.unwrap_or(1)).unwrap_or(usize::MAX),
         };
+        let rules = self.rules()?;
         let every = self.attribution()? == Attribution::Every;
         let (breakdown, slice) = match plan {
             // A conversion consists of events of one value only.
@@ -69,7 +71,12 @@ impl FunnelsQuery {
         let mut by_step: Vec<HashSet<StepEvent>> = vec![HashSet::new(); self.spec.series.len()];
         for progress in &progress {
             let value = if breakdown.is_some() { progress.value } else { NO_VALUE };
-            for (step, time) in progress.steps.iter().take(last) {
+            // With optional steps, the last one is named by its place in the funnel.
+            let counts = |(at, (step, _)): &(usize, &(usize, i64))| match rules.order {
+                Order::Unordered => *at < last,
+                Order::Ordered | Order::Strict => *step < last,
+            };
+            for (_, (step, time)) in progress.steps.iter().enumerate().filter(counts) {
                 by_step[*step].insert((*time, progress.actor, value));
             }
         }
@@ -106,13 +113,13 @@ impl FunnelsQuery {
         let start = &point.funnel_trends_entrance_period_start;
         let bucket = point.bucket(context, start, &period.buckets)?;
         let dropped = point.funnel_trends_drop_off.unwrap_or(false);
-        let steps = steps(point, rules.steps)?;
+        let counted_steps = CountedSteps::new(point, &rules)?;
         let fits = |progress: &ActorProgress| match output {
             FunnelOutput::Trend { to, .. } => {
                 bucket.is_none_or(|bucket| bucket == progress.bucket)
                     && dropped != (progress.level > to)
             }
-            _ => steps.contains(&progress.level),
+            _ => counted_steps.include(progress),
         };
         let (counted, plan) = self.count(context, period, &rules, actors, drill_down)?;
         let segments = counted.segments.into_iter();
@@ -131,6 +138,36 @@ fn members(slices: Vec<CohortSlice>, point: &DataPoint) -> Option<Predicate> {
     let named: Option<Vec<Predicate>> =
         slices.into_iter().filter(named).map(|slice| slice.predicate).collect();
     named.map(Predicate::Any)
+}
+
+/// The actors that a data point includes, by the steps that they completed.
+enum CountedSteps {
+    Levels(Vec<usize>),
+    Completed(usize),
+    /// Those who completed the first of the steps, but not the second.
+    DroppedOff(usize, usize),
+}
+
+impl CountedSteps {
+    fn new(point: &DataPoint, rules: &Rules) -> Result<Self> {
+        let levels = steps(point, rules.steps)?;
+        if !point.funnel_custom_steps.is_empty() {
+            return Ok(Self::Levels(levels));
+        }
+        let step = levels.first().copied().unwrap_or_default();
+        Ok(match point.funnel_step {
+            Some(dropped) if dropped < 0 => Self::DroppedOff(rules.required_before(step), step),
+            _ => Self::Completed(step - 1),
+        })
+    }
+
+    fn include(&self, progress: &ActorProgress) -> bool {
+        match self {
+            Self::Levels(levels) => levels.contains(&progress.level),
+            Self::Completed(step) => progress.has(*step),
+            Self::DroppedOff(before, step) => progress.has(*before) && !progress.has(*step),
+        }
+    }
 }
 
 /// The numbers of completed steps that the data point includes: `2` means at least two, `-2` means

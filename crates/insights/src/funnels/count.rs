@@ -43,9 +43,10 @@ pub(crate) enum FunnelSegment {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FunnelCounts {
-    /// Number of actors by completed steps: `levels[0]` completed exactly one.
-    pub levels: Vec<u64>,
-    /// Conversion times in seconds, by step; for [`FunnelOutput::Times`] only the first list is used.
+    /// Number of actors that completed each step.
+    pub reached: Vec<u64>,
+    /// Conversion times in seconds, by step, from the required step before; for
+    /// [`FunnelOutput::Times`] only the first list is used.
     pub seconds: Vec<Vec<f64>>,
     /// Entered and converted actors by bucket.
     pub buckets: Vec<(u64, u64)>,
@@ -58,6 +59,8 @@ pub(crate) struct FunnelCounts {
 pub(crate) struct ActorProgress {
     pub actor: u32,
     pub level: usize,
+    /// Bit set of the optional steps before the last completed one that the actor skipped.
+    pub skipped: u32,
     pub bucket: usize,
     /// The breakdown value of the conversion.
     pub value: u32,
@@ -66,6 +69,10 @@ pub(crate) struct ActorProgress {
 }
 
 impl ActorProgress {
+    pub fn has(&self, step: usize) -> bool {
+        step < self.level && self.skipped & 1 << step == 0
+    }
+
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.steps.capacity() * size_of::<(usize, i64)>()
     }
@@ -105,17 +112,17 @@ pub(crate) enum FunnelDrillDown {
 impl FunnelCounts {
     pub fn entered(&self) -> u64 {
         let in_buckets: u64 = self.buckets.iter().map(|(entered, _)| entered).sum();
-        self.levels.iter().sum::<u64>() + in_buckets
+        self.reached.first().copied().unwrap_or_default() + in_buckets
     }
 
     fn merge(&mut self, other: Self) {
         fn extend_to<T: Clone + Default>(own: &mut Vec<T>, other: &[T]) {
             own.resize(own.len().max(other.len()), T::default());
         }
-        extend_to(&mut self.levels, &other.levels);
+        extend_to(&mut self.reached, &other.reached);
         extend_to(&mut self.seconds, &other.seconds);
         extend_to(&mut self.buckets, &other.buckets);
-        self.levels.iter_mut().zip(other.levels).for_each(|(own, other)| *own += other);
+        self.reached.iter_mut().zip(other.reached).for_each(|(own, other)| *own += other);
         self.seconds.iter_mut().zip(other.seconds).for_each(|(own, other)| own.extend(other));
         for (own, other) in self.buckets.iter_mut().zip(other.buckets) {
             *own = (own.0 + other.0, own.1 + other.1);
@@ -125,7 +132,7 @@ impl FunnelCounts {
 
     fn bytes(&self) -> usize {
         let seconds: usize = self.seconds.iter().map(|own| own.capacity() * 8).sum();
-        seconds + self.levels.capacity() * 8 + self.buckets.capacity() * 16
+        seconds + self.reached.capacity() * 8 + self.buckets.capacity() * 16
     }
 }
 
@@ -291,9 +298,11 @@ impl<'a> Counter<'a> {
                 }
                 let value = value(&conversion);
                 let counts = by_value.entry(value).or_default();
-                counts.levels.resize(self.rules.steps, 0);
+                counts.reached.resize(self.rules.steps, 0);
                 counts.seconds.resize(self.rules.steps, Vec::new());
-                counts.levels[conversion.level - 1] += 1;
+                for step in (0..conversion.level).filter(|step| conversion.has(*step)) {
+                    counts.reached[step] += 1;
+                }
                 if self.drill_down != FunnelDrillDown::No {
                     let progress = self.progress(events[0].actor, &conversion, 0, value);
                     *bytes += progress.bytes();
@@ -304,8 +313,9 @@ impl<'a> Counter<'a> {
                         counts.seconds[0].push(seconds(&conversion, from, to));
                     }
                     FunnelOutput::Steps => {
-                        for step in 1..conversion.level {
-                            counts.seconds[step].push(seconds(&conversion, step - 1, step));
+                        for step in (1..conversion.level).filter(|step| conversion.has(*step)) {
+                            let before = self.rules.required_before(step);
+                            counts.seconds[step].push(seconds(&conversion, before, step));
                         }
                     }
                     _ => {}
@@ -341,7 +351,8 @@ impl<'a> Counter<'a> {
             FunnelDrillDown::Events => conversion.steps(self.rules),
             FunnelDrillDown::No | FunnelDrillDown::Actors => Vec::new(),
         };
-        ActorProgress { actor, level: conversion.level, bucket, value, steps }
+        let Conversion { level, skipped, .. } = *conversion;
+        ActorProgress { actor, level, skipped, bucket, value, steps }
     }
 
     fn value_at_step(&self, conversion: &Conversion, events: &[ActorEvent]) -> u32 {
@@ -350,7 +361,7 @@ impl<'a> Counter<'a> {
         };
         let time = match self.rules.order {
             Order::Unordered => conversion.by_step[step],
-            _ if conversion.level > step => conversion.times[step],
+            _ if conversion.has(step) => conversion.times[step],
             _ => return NO_VALUE,
         };
         let is_it = |event: &&ActorEvent| event.tag & 0xff == step as u32;

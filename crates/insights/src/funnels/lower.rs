@@ -3,7 +3,7 @@
 //! `moments` has one row per actor and timestamp: which steps and exclusions its events match.
 //! `actors` collects them to arrays, and `attempts` has an array of the times of completed steps for
 //! every possible start. `conversions` keeps the best attempt of each actor, or of each actor and
-//! interval.
+//! interval. A compared period has the same common table expressions, named `…_previous`.
 
 pub(super) mod correlation;
 
@@ -14,7 +14,7 @@ use model::CohortId;
 use serde_json::{Value as Json, json};
 
 use super::count::{Attribution, FunnelCounts, FunnelOutput, FunnelResult, FunnelSegment};
-use super::shape::{self, StepSummary};
+use super::shape::{self, COMPARED, StepSummary};
 use super::step_matcher::{Order, Rules};
 use super::{FunnelsQuery, Viz};
 use crate::lower::breakdown::{BreakdownBy, BreakdownValues, Histograms, cohort_text, label};
@@ -30,15 +30,31 @@ use crate::{Error, Result};
 /// Steps of an unordered funnel that may match the same event. The statement has a term for each of
 /// their subsets.
 const OVERLAPPING_MAX: usize = 4;
+/// The time of an optional step that an attempt skips.
+const SKIPPED: i64 = 0;
+
+/// A segment with its steps, or for conversion over time with its intervals.
+type FoundSegment = (FunnelSegment, Vec<StepSummary>, FunnelCounts);
 
 struct Plan<'a> {
     query: &'a FunnelsQuery,
     lowering: Lowering<'a>,
     period: Period,
+    /// The period that the query's own is compared with.
+    previous: Option<Period>,
     rules: Rules,
     output: FunnelOutput,
     attribution: Attribution,
     by: BreakdownBy,
+}
+
+/// What one set of common table expressions counts.
+struct Part<'p> {
+    /// Ends the names of the common table expressions.
+    suffix: String,
+    period: &'p Period,
+    /// The cohort of a breakdown by cohorts.
+    cohort: Option<CohortId>,
 }
 
 /// The columns of common table expressions that follow from the rules.
@@ -61,7 +77,9 @@ impl Columns {
 impl FunnelsQuery {
     fn lowering<'a>(&'a self, context: &'a QueryContext) -> Result<Plan<'a>> {
         let lowering = Lowering::new(context, &self.base)?;
-        let period = lowering.scope.dates.period(&self.base.date_range, self.spec.interval)?;
+        let mut periods = self.periods(&lowering.scope.dates)?.into_iter();
+        let (period, previous) = (periods.next(), periods.next());
+        let period = period.ok_or_else(|| Error::invalid("The query has no period."))?;
         let by = match self.spec.funnels_filter.funnel_viz_type {
             Viz::TimeToConvert => BreakdownBy::Nothing,
             _ => BreakdownBy::new(&self.spec.breakdown_filter, Histograms::Ignored)?,
@@ -70,6 +88,7 @@ impl FunnelsQuery {
             query: self,
             lowering,
             period,
+            previous,
             rules: self.rules()?,
             output: self.output()?,
             attribution: self.attribution()?,
@@ -126,9 +145,30 @@ impl Plan<'_> {
         matches!(self.output, FunnelOutput::Trend { .. })
     }
 
-    fn intervals(&self) -> Intervals<'_> {
-        let calendar = &self.lowering.scope.dates.calendar;
-        Intervals { calendar, buckets: &self.period.buckets }
+    fn periods(&self) -> impl Iterator<Item = &Period> {
+        std::iter::once(&self.period).chain(&self.previous)
+    }
+
+    /// The query's own period without a breakdown by cohorts.
+    fn whole(&self) -> Part<'_> {
+        Part { suffix: String::new(), period: &self.period, cohort: None }
+    }
+
+    /// The last step before `step`, both from 1, that a conversion may not skip.
+    fn required_before(&self, step: usize) -> usize {
+        self.rules.required_before(step - 1) + 1
+    }
+
+    fn is_optional(&self, step: usize) -> bool {
+        self.rules.optional & 1 << (step - 1) != 0
+    }
+
+    /// Whether `p` completed a step.
+    fn reached(&self, step: usize) -> String {
+        match self.is_optional(step) {
+            false => format!("length(p) >= {step}"),
+            true => format!("length(p) >= {step} AND p[{step}] != {SKIPPED}"),
+        }
     }
 
     /// Whether two steps, from 1, may match the same event.
@@ -143,22 +183,38 @@ impl Plan<'_> {
             _ => vec![None],
         };
         let mut selects = Vec::new();
-        for cohort in cohorts {
-            let suffix = cohort.map_or_else(String::new, |id| format!("_{}", cohort_text(id)));
-            self.conversions(&mut statement, &suffix, cohort.flatten())?;
-            let constant = match cohort {
-                None => String::new(),
-                Some(id) => format!("'{}' AS cohort, ", cohort_text(id)),
-            };
-            selects.push(self.counts(&mut statement, &suffix, &constant)?);
+        for (at, period) in self.periods().enumerate() {
+            let word = COMPARED[at];
+            for cohort in &cohorts {
+                let mut suffix = if at == 0 { String::new() } else { format!("_{word}") };
+                let mut constant = match self.previous {
+                    None => String::new(),
+                    Some(_) => format!("'{word}' AS period, "),
+                };
+                if let Some(id) = cohort {
+                    suffix.push_str(&format!("_{}", cohort_text(*id)));
+                    constant.push_str(&format!("'{}' AS cohort, ", cohort_text(*id)));
+                }
+                let part = Part { suffix, period, cohort: cohort.flatten() };
+                self.conversions(&mut statement, &part)?;
+                match self.output {
+                    // The histograms of both periods have the same bins.
+                    FunnelOutput::Times { .. } => {}
+                    _ => selects.push(self.counts(&mut statement, &part, &constant)?),
+                }
+            }
+        }
+        if let FunnelOutput::Times { from, to } = self.output {
+            selects.push(self.histogram(&mut statement, from + 1, to + 1)?);
         }
         let order = match &self.by {
             BreakdownBy::Nothing => "",
             BreakdownBy::Cohorts(_) => "cohort",
             BreakdownBy::Values(_) => "rest, breakdown_1",
         };
+        let period = self.previous.as_ref().map_or("", |_| "period");
         let mut order: Vec<&str> =
-            Some(order).filter(|order| !order.is_empty()).into_iter().collect();
+            [period, order].into_iter().filter(|order| !order.is_empty()).collect();
         match self.output {
             FunnelOutput::Steps => {}
             FunnelOutput::Trend { .. } => order.push("bucket"),
@@ -175,12 +231,8 @@ impl Plan<'_> {
     }
 
     /// The events by actor and timestamp.
-    fn moments(
-        &self,
-        statement: &mut Statement,
-        suffix: &str,
-        cohort: Option<CohortId>,
-    ) -> Result<()> {
+    fn moments(&self, statement: &mut Statement, part: &Part<'_>) -> Result<()> {
+        let Part { suffix, period, cohort } = part;
         let (query, steps) = (self.query, self.rules.steps);
         let actor = match query.spec.funnels_filter.funnel_aggregate_by_hogql.as_deref() {
             Some(text) if !text.is_empty() => Actor::of_expression(text)?,
@@ -196,7 +248,7 @@ impl Plan<'_> {
             _ => Some(any(matched.clone())),
         };
         let cohort = cohort.map(|id| in_cohort(field(&["person_id"]), id, false));
-        let time = within(Some(self.period.from), self.period.to);
+        let time = within(Some(period.from), period.to);
         let common = self.lowering.common();
         let filter = both([Some(time), common, is_any, cohort, actor.exists()]);
         let mut columns = Vec::new();
@@ -363,18 +415,29 @@ impl Plan<'_> {
             Order::Ordered => {
                 stage(statement, 1, "arrayMap(t -> [t], times_1)")?;
                 for step in 2..=self.rules.steps {
-                    let before = step - 1;
-                    let mut tests = vec![format!("t >= p[{before}]")];
-                    let overlapping = (1..step).filter(|other| self.overlap(step, *other));
+                    let (before, required) = (step - 1, self.required_before(step));
+                    let mut tests = vec![format!("t >= p[{required}]")];
+                    let overlapping = (1..step)
+                        .filter(|other| self.overlap(step, *other) && !self.is_optional(*other));
                     tests.extend(overlapping.map(|other| format!("t > p[{other}]")));
                     tests.push(format!("t - p[1] <= {window}"));
+                    let mut times =
+                        format!("arrayFilter(t -> {}, times_{step})", tests.join(" AND "));
+                    if self.is_optional(step) {
+                        times = format!("arrayConcat({times}, [{SKIPPED}])");
+                    }
                     let text = format!(
-                        "arrayMap(p -> if(length(p) = {before}, arrayConcat(p, arraySlice(\
-                         arrayFilter(t -> {}, times_{step}), 1, 1)), p), {{from}}.attempts)",
-                        tests.join(" AND ")
+                        "arrayMap(p -> if(length(p) = {before}, arrayConcat(p, arraySlice({times}, \
+                         1, 1)), p), {{from}}.attempts)"
                     );
                     stage(statement, step, &text)?;
                 }
+                if self.rules.optional != 0 {
+                    self.skip_optional(&mut |step, text| stage(statement, step, text))?;
+                }
+            }
+            Order::Strict if self.rules.optional != 0 => {
+                return Err(unsupported("A strict funnel with optional steps"));
             }
             Order::Strict => {
                 let other = self.rules.steps + 2;
@@ -419,24 +482,51 @@ impl Plan<'_> {
         Ok(from)
     }
 
+    /// Drops optional steps from attempts that have the earliest time of each: those at the end that
+    /// were not reached, and those that do not lie before the next step that counts.
+    fn skip_optional(&self, stage: &mut dyn FnMut(usize, &str) -> Result<()>) -> Result<()> {
+        let steps = self.rules.steps;
+        let text = format!(
+            "arrayMap(p -> arraySlice(p, 1, arrayMax(arrayMap(i -> if(p[i] != {SKIPPED}, i, 0), \
+             arrayEnumerate(p)))), {{from}}.attempts)"
+        );
+        stage(steps + 1, &text)?;
+        let optional = (2..=steps).rev().filter(|step| self.is_optional(*step));
+        for (at, step) in optional.enumerate() {
+            let (before, after) = (step - 1, step + 1);
+            let mut tests = vec![format!(
+                "arrayExists(t -> t != {SKIPPED} AND t < p[{step}], arraySlice(p, {after}))"
+            )];
+            let overlapping = (after..=steps).filter(|other| self.overlap(step, *other));
+            tests.extend(
+                overlapping.map(|other| format!("length(p) >= {other} AND p[{other}] = p[{step}]")),
+            );
+            let text = format!(
+                "arrayMap(p -> if(length(p) > {step} AND p[{step}] != {SKIPPED} AND ({}), \
+                 arrayConcat(arraySlice(p, 1, {before}), [{SKIPPED}], arraySlice(p, {after})), p), \
+                 {{from}}.attempts)",
+                tests.join(" OR ")
+            );
+            stage(steps + 2 + at, &text)?;
+        }
+        Ok(())
+    }
+
     /// Adds `conversions`: `p`, the times of the best attempt, and where the result needs them the
     /// breakdown value and the interval.
-    fn conversions(
-        &self,
-        statement: &mut Statement,
-        suffix: &str,
-        cohort: Option<CohortId>,
-    ) -> Result<()> {
-        self.moments(statement, suffix, cohort)?;
+    fn conversions(&self, statement: &mut Statement, part: &Part<'_>) -> Result<()> {
+        let suffix = part.suffix.as_str();
+        self.moments(statement, part)?;
         let columns = self.actors(statement, suffix)?;
         let attempts = self.attempts(statement, suffix, &columns)?;
         let kept = columns.all().join(", ");
         let best = format!("best{suffix}");
         match self.output {
             FunnelOutput::Trend { from, .. } => {
-                let bucket = self
-                    .intervals()
-                    .bucket(hogql::parse_expr("fromUnixTimestamp(intDiv(p[1], 1000000))")?)?;
+                let calendar = &self.lowering.scope.dates.calendar;
+                let intervals = Intervals { calendar, buckets: &part.period.buckets };
+                let start = hogql::parse_expr("fromUnixTimestamp(intDiv(p[1], 1000000))")?;
+                let bucket = intervals.bucket(start)?;
                 let text = format!(
                     "SELECT {kept}, p, {{bucket}} AS bucket FROM {attempts} ARRAY JOIN attempts AS p"
                 );
@@ -463,9 +553,20 @@ impl Plan<'_> {
         }
         let mut tests = Vec::new();
         for (at, exclusion) in self.rules.exclusions.iter().enumerate() {
-            let (after, before) = (exclusion.from + 1, exclusion.to + 1);
+            let (from, to) = (exclusion.from + 1, exclusion.to + 1);
+            // Of skipped steps, the nearest completed ones outside of the range.
+            let after = match self.is_optional(from) {
+                false => format!("p[{from}]"),
+                true => format!("arrayMax(arraySlice(p, 1, {from}))"),
+            };
+            let before = match self.is_optional(to) {
+                false => format!("p[{to}]"),
+                true => {
+                    format!("arrayMin(arrayFilter(t -> t != {SKIPPED}, arraySlice(p, {to})))")
+                }
+            };
             tests.push(format!(
-                "NOT (length(p) >= {before} AND arrayExists(t -> t > p[{after}] AND t < p[{before}], \
+                "NOT (length(p) >= {to} AND arrayExists(t -> t > {after} AND t < {before}, \
                  excluding_{}))",
                 at + 1
             ));
@@ -500,7 +601,8 @@ impl Plan<'_> {
     }
 
     /// Adds the ranking of breakdown values; returns the SELECT of the result.
-    fn counts(&self, statement: &mut Statement, suffix: &str, constant: &str) -> Result<String> {
+    fn counts(&self, statement: &mut Statement, part: &Part<'_>, constant: &str) -> Result<String> {
+        let suffix = part.suffix.as_str();
         let mut from = format!("conversions{suffix}");
         let (mut keys, mut more) = (String::new(), String::new());
         if let Some(values) = self.values() {
@@ -508,28 +610,33 @@ impl Plan<'_> {
                 "SELECT reached_value AS breakdown_1, count() AS weight FROM {from} GROUP BY \
                  breakdown_1"
             );
-            statement.cte("values_all", &text, &[])?;
+            statement.cte(&format!("values_all{suffix}"), &text, &[])?;
             let text = format!(
-                "SELECT breakdown_1 FROM values_all ORDER BY weight DESC, {} LIMIT {}",
+                "SELECT breakdown_1 FROM values_all{suffix} ORDER BY weight DESC, {} LIMIT {}",
                 values.labels(),
                 values.limit
             );
-            statement.cte("top_all", &text, &[BreakdownValues::null()])?;
-            let is_rest = "reached_value NOT IN (SELECT breakdown_1 FROM top_all)";
+            statement.cte(&format!("top_all{suffix}"), &text, &[BreakdownValues::null()])?;
+            let is_rest = format!("reached_value NOT IN (SELECT breakdown_1 FROM top_all{suffix})");
             let hidden = match values.hide_other {
-                true => " WHERE reached_value IN (SELECT breakdown_1 FROM top_all)",
-                false => "",
+                true => {
+                    format!(" WHERE reached_value IN (SELECT breakdown_1 FROM top_all{suffix})")
+                }
+                false => String::new(),
             };
             let bucket = if self.is_trend() { ", bucket" } else { "" };
             let text = format!(
                 "SELECT p{bucket}, {is_rest} AS rest, if({is_rest}, '', reached_value) AS \
                  breakdown_1 FROM {from}{hidden}"
             );
-            statement.cte("named", &text, &[])?;
-            from = "named".to_owned();
+            from = format!("named{suffix}");
+            statement.cte(&from, &text, &[])?;
             keys = "rest, breakdown_1, ".to_owned();
             if values.hide_other {
-                more = format!(", (SELECT count() FROM values_all) > {} AS has_more", values.limit);
+                more = format!(
+                    ", (SELECT count() FROM values_all{suffix}) > {} AS has_more",
+                    values.limit
+                );
             }
         }
         let group = |columns: &str| match columns.trim_end_matches(", ") {
@@ -540,10 +647,11 @@ impl Plan<'_> {
             FunnelOutput::Steps => {
                 let mut columns = Vec::new();
                 for step in 1..=self.rules.steps {
-                    columns.push(format!("countIf(length(p) >= {step}) AS step_{step}"));
+                    let reached = self.reached(step);
+                    columns.push(format!("countIf({reached}) AS step_{step}"));
                     if step > 1 {
-                        let seconds = format!("(p[{step}] - p[{}]) / 1000000", step - 1);
-                        let reached = format!("length(p) >= {step}");
+                        let before = self.required_before(step);
+                        let seconds = format!("(p[{step}] - p[{before}]) / 1000000");
                         columns.push(format!("avgIf({seconds}, {reached}) AS average_{step}"));
                         columns.push(format!(
                             "quantileIf(0.5)({seconds}, {reached}) AS median_{step}"
@@ -560,27 +668,26 @@ impl Plan<'_> {
                      converted{more} FROM {from}{group}"
                 )
             }
-            FunnelOutput::Times { from: first, to } => {
-                self.histogram(statement, &from, first + 1, to + 1)?
-            }
+            FunnelOutput::Times { .. } => String::new(),
         })
     }
 
-    fn histogram(
-        &self,
-        statement: &mut Statement,
-        from: &str,
-        first: usize,
-        last: usize,
-    ) -> Result<String> {
-        let text = format!(
-            "SELECT (p[{last}] - p[{first}]) / 1000000 AS seconds FROM {from} WHERE length(p) >= \
-             {last}"
-        );
-        statement.cte("conversion_times", &text, &[])?;
+    /// The histogram of each period.
+    fn histogram(&self, statement: &mut Statement, first: usize, last: usize) -> Result<String> {
+        let times = |(at, _): (usize, &Period)| {
+            let (word, suffix) = match at {
+                0 => (COMPARED[0], String::new()),
+                at => (COMPARED[at], format!("_{}", COMPARED[at])),
+            };
+            format!(
+                "SELECT '{word}' AS period, (p[{last}] - p[{first}]) / 1000000 AS seconds FROM \
+                 conversions{suffix} WHERE length(p) >= {last}"
+            )
+        };
+        let times: Vec<String> = self.periods().enumerate().map(times).collect();
+        statement.cte("conversion_times", &times.join(" UNION ALL "), &[])?;
         let text = "SELECT count() AS conversions, toInt(floor(min(seconds))) AS low, \
-                    toInt(ceil(max(seconds))) AS high, avg(seconds) AS average, \
-                    quantile(0.5)(seconds) AS median FROM conversion_times";
+                    toInt(ceil(max(seconds))) AS high FROM conversion_times";
         statement.cte("stats", text, &[])?;
         // The cube root of the number of conversions, rounded up.
         let bins = match self.query.bins() {
@@ -590,24 +697,35 @@ impl Plan<'_> {
                 shape::BINS_MAX
             ),
         };
-        let text = format!(
-            "SELECT low, high, average, median, toInt({bins}) AS bins FROM stats WHERE conversions > 0"
-        );
+        let text =
+            format!("SELECT low, high, toInt({bins}) AS bins FROM stats WHERE conversions > 0");
         statement.cte("sized", &text, &[])?;
         let width = "intDiv(high - low + bins - 1, bins)";
         let text = format!(
-            "SELECT low, average, median, bins, if({width} = 0, {}, {width}) AS width FROM sized",
+            "SELECT low, bins, if({width} = 0, {}, {width}) AS width FROM sized",
             shape::WIDTH
         );
         statement.cte("bounds", &text, &[])?;
-        let text = "SELECT bin, sum(actors) AS actors FROM (SELECT arrayJoin(range(bins + 1)) AS bin, \
-                    0 AS actors FROM bounds UNION ALL SELECT least(intDiv(toInt(floor(c.seconds)) - \
-                    b.low, b.width), b.bins) AS bin, 1 AS actors FROM conversion_times c CROSS JOIN \
-                    bounds b) GROUP BY bin";
-        statement.cte("histogram", text, &[])?;
-        Ok("SELECT b.low + h.bin * b.width AS bin_start, h.actors AS actors, b.average AS average, \
-            b.median AS median FROM histogram h CROSS JOIN bounds b"
-            .to_owned())
+        let words: Vec<String> =
+            self.periods().zip(COMPARED).map(|(_, word)| format!("'{word}'")).collect();
+        let text = format!(
+            "SELECT period, bin, sum(actors) AS actors FROM (SELECT w.period AS period, \
+             arrayJoin(range(b.bins + 1)) AS bin, 0 AS actors FROM (SELECT arrayJoin([{}]) AS \
+             period) w CROSS JOIN bounds b UNION ALL SELECT c.period AS period, \
+             least(intDiv(toInt(floor(c.seconds)) - b.low, b.width), b.bins) AS bin, 1 AS actors \
+             FROM conversion_times c CROSS JOIN bounds b) GROUP BY period, bin",
+            words.join(", ")
+        );
+        statement.cte("histogram", &text, &[])?;
+        let text = "SELECT period, avg(seconds) AS average, quantile(0.5)(seconds) AS median FROM \
+                    conversion_times GROUP BY period";
+        statement.cte("averages", text, &[])?;
+        let period = self.previous.as_ref().map_or("", |_| "h.period AS period, ");
+        Ok(format!(
+            "SELECT {period}b.low + h.bin * b.width AS bin_start, h.actors AS actors, a.average AS \
+             average, a.median AS median FROM histogram h CROSS JOIN bounds b LEFT JOIN averages a \
+             ON h.period = a.period"
+        ))
     }
 
     /// The results, and whether a breakdown has values beyond its limit.
@@ -617,17 +735,56 @@ impl Plan<'_> {
             series: &self.query.spec.series,
             rules: &self.rules,
         };
-        if let FunnelOutput::Times { .. } = self.output {
-            return Ok((times(rows)?, false));
+        let mut periods = Vec::new();
+        for (period, word) in self.periods().zip(COMPARED) {
+            // Of compared periods each row begins with that it belongs to.
+            let own = |row: &'_ Vec<Json>| row.first().is_some_and(|first| first == word);
+            let rows: Vec<&[Json]> = match self.previous {
+                None => rows.iter().map(Vec::as_slice).collect(),
+                Some(_) => rows.iter().filter(|row| own(row)).map(|row| &row[1..]).collect(),
+            };
+            periods.push((period, rows));
         }
+        if let FunnelOutput::Times { .. } = self.output {
+            if rows.is_empty() {
+                return Ok((shape::no_times(periods.len()), false));
+            }
+            let each = periods.iter().map(|(_, rows)| times(rows));
+            return Ok((shape::compared(each.collect::<Result<_>>()?), false));
+        }
+        let is_whole = matches!(self.by, BreakdownBy::Nothing);
+        let hidden_after = self.query.hidden_after(&self.lowering.scope.dates);
+        let (mut segments, mut trends, mut has_more) = (Vec::new(), Vec::new(), false);
+        for (period, rows) in periods {
+            let (found, more) = self.found(&rows, period)?;
+            has_more |= more;
+            if self.is_trend() {
+                let segments = found.into_iter().map(|(segment, _, counts)| (segment, counts));
+                let found = FunnelResult { segments: segments.collect(), has_more };
+                trends.push(shape.trends(&found, period, hidden_after)?);
+            } else {
+                let steps = found.into_iter().map(|(segment, steps, _)| (segment, steps));
+                segments.push(steps.collect());
+            }
+        }
+        let results = match self.is_trend() {
+            true => shape::compared(trends),
+            false => shape.segments(segments, is_whole),
+        };
+        Ok((results, has_more))
+    }
+
+    /// The segments of a period, the largest first, and whether a breakdown has values beyond its
+    /// limit.
+    fn found(&self, rows: &[&[Json]], period: &Period) -> Result<(Vec<FoundSegment>, bool)> {
         let mut has_more = false;
-        let mut segments: Vec<(FunnelSegment, Vec<StepSummary>, FunnelCounts)> = Vec::new();
+        let mut segments: Vec<FoundSegment> = Vec::new();
         for row in rows {
             let mut row = Row::new(row);
             let segment = self.segment(&mut row)?;
             has_more |= segment == FunnelSegment::Other;
             if !segments.iter().any(|(known, ..)| *known == segment) {
-                let empty = vec![(0, 0); self.period.buckets.len()];
+                let empty = vec![(0, 0); period.buckets.len()];
                 let counts = FunnelCounts { buckets: empty, ..FunnelCounts::default() };
                 segments.push((segment.clone(), Vec::new(), counts));
             }
@@ -636,7 +793,7 @@ impl Plan<'_> {
                 .find(|(known, ..)| *known == segment)
                 .ok_or_else(|| Error::invalid("No such segment."))?;
             if self.is_trend() {
-                let bucket = row.bucket(&self.period.buckets)?;
+                let bucket = row.bucket(&period.buckets)?;
                 counts.buckets[bucket] = (row.count()?, row.count()?);
             } else {
                 for step in 0..self.rules.steps {
@@ -652,38 +809,23 @@ impl Plan<'_> {
                 has_more |= row.truth()?;
             }
         }
-        let entered = |(_, steps, counts): &(FunnelSegment, Vec<StepSummary>, FunnelCounts)| {
-            steps.first().map_or_else(|| counts.entered(), |first| first.reached)
-        };
-        if !matches!(self.by, BreakdownBy::Nothing) {
-            segments.retain(|segment| entered(segment) > 0);
-            segments.sort_by(|a, b| {
-                let is_rest = |segment: &FunnelSegment| *segment == FunnelSegment::Other;
-                let by_rest = is_rest(&a.0).cmp(&is_rest(&b.0));
-                let by_entered = by_rest.then_with(|| entered(b).cmp(&entered(a)));
-                by_entered.then_with(|| self.place(&a.0).cmp(&self.place(&b.0)))
-            });
-        }
-        if self.is_trend() {
-            let whole = matches!(self.by, BreakdownBy::Nothing);
-            if whole && segments.is_empty() {
+        if matches!(self.by, BreakdownBy::Nothing) {
+            if self.is_trend() && segments.is_empty() {
                 segments.push((FunnelSegment::Whole, Vec::new(), FunnelCounts::default()));
             }
-            let segments = segments.into_iter().map(|(segment, _, counts)| (segment, counts));
-            let found = FunnelResult { segments: segments.collect(), has_more };
-            return Ok((shape.trends(&found, &self.period)?, has_more));
+            return Ok((segments, has_more));
         }
-        let results = match &self.by {
-            BreakdownBy::Nothing => {
-                let none: &[StepSummary] = &[];
-                shape.steps(segments.first().map_or(none, |(_, steps, _)| steps))
-            }
-            _ => {
-                let segments = segments.into_iter().map(|(segment, steps, _)| (segment, steps));
-                shape.broken_down(&segments.collect::<Vec<_>>())
-            }
+        let entered = |(_, steps, counts): &FoundSegment| {
+            steps.first().map_or_else(|| counts.entered(), |first| first.reached)
         };
-        Ok((results, has_more))
+        segments.retain(|segment| entered(segment) > 0);
+        segments.sort_by(|a, b| {
+            let is_rest = |segment: &FunnelSegment| *segment == FunnelSegment::Other;
+            let by_rest = is_rest(&a.0).cmp(&is_rest(&b.0));
+            let by_entered = by_rest.then_with(|| entered(b).cmp(&entered(a)));
+            by_entered.then_with(|| self.place(&a.0).cmp(&self.place(&b.0)))
+        });
+        Ok((segments, has_more))
     }
 
     fn segment(&self, row: &mut Row<'_>) -> Result<FunnelSegment> {
@@ -761,7 +903,7 @@ fn time_of_matching(component: &[usize], done: usize, window: i64) -> String {
 }
 
 /// The histogram of conversion times.
-fn times(rows: &[Vec<Json>]) -> Result<Json> {
+fn times(rows: &[&[Json]]) -> Result<Json> {
     let mut bins = Vec::new();
     let (mut average, mut median) = (Json::Null, Json::Null);
     for row in rows {
@@ -770,9 +912,6 @@ fn times(rows: &[Vec<Json>]) -> Result<Json> {
         bins.push(json!([json_number(start), row.count()?]));
         average = row.number()?.map_or(Json::Null, json_number);
         median = row.number()?.map_or(Json::Null, json_number);
-    }
-    if bins.is_empty() {
-        bins = vec![json!([0, 0]), json!([1, 0])];
     }
     Ok(json!({
         "average_conversion_time": average,

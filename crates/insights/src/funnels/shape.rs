@@ -12,6 +12,8 @@ use crate::scan::context::{QueryScope, json_number, node_id, node_type};
 
 /// Largest automatic number of bins.
 pub(super) const BINS_MAX: usize = 60;
+/// `compare_label` of the query's own period, and of the one that it is compared with.
+pub(super) const COMPARED: [&str; 2] = ["current", "previous"];
 /// Bin width in seconds when all conversion times are equal.
 pub(super) const WIDTH: i64 = 60;
 
@@ -49,7 +51,7 @@ impl FunnelCounts {
         let summary = |step: usize| {
             let seconds = self.seconds.get(step).filter(|_| step > 0);
             let seconds = seconds.map(Vec::as_slice).unwrap_or_default();
-            let reached = self.levels.iter().skip(step).sum();
+            let reached = self.reached.get(step).copied().unwrap_or_default();
             StepSummary { reached, mean: mean(seconds), median: median(seconds) }
         };
         (0..steps).map(summary).collect()
@@ -57,12 +59,7 @@ impl FunnelCounts {
 }
 
 impl FunnelResult {
-    /// The counts of a result that is not broken down.
-    pub fn whole(&self) -> FunnelCounts {
-        self.segments.first().map(|(_, counts)| counts.clone()).unwrap_or_default()
-    }
-
-    pub fn summaries(&self, steps: usize) -> Vec<(FunnelSegment, Vec<StepSummary>)> {
+    pub fn summaries(&self, steps: usize) -> Segments {
         let of = |(segment, counts): &(FunnelSegment, FunnelCounts)| {
             (segment.clone(), counts.summaries(steps))
         };
@@ -70,13 +67,71 @@ impl FunnelResult {
     }
 }
 
+/// The steps of each segment.
+pub(crate) type Segments = Vec<(FunnelSegment, Vec<StepSummary>)>;
+
+/// The result of one period, or those of two with `compare_label` in each item.
+pub(crate) fn compared(mut periods: Vec<Json>) -> Json {
+    if periods.len() == 1 {
+        return periods.remove(0);
+    }
+    fn label(item: &mut Json, word: &str) {
+        match item {
+            Json::Array(items) => items.iter_mut().for_each(|item| label(item, word)),
+            item => item["compare_label"] = json!(word),
+        }
+    }
+    let mut all = Vec::new();
+    for (mut result, word) in periods.into_iter().zip(COMPARED) {
+        label(&mut result, word);
+        match result {
+            Json::Array(items) => all.extend(items),
+            item => all.push(item),
+        }
+    }
+    Json::Array(all)
+}
+
+/// Gives all periods the same segments in the same order, so that each has its counterpart: those of
+/// the current period, then others of the previous one.
+fn align(periods: &mut [Segments]) {
+    let mut names: Vec<FunnelSegment> = Vec::new();
+    for (segment, _) in periods.iter().flatten() {
+        if !names.contains(segment) {
+            names.push(segment.clone());
+        }
+    }
+    for period in periods {
+        let own = |name: &FunnelSegment| {
+            let steps = period.iter().find(|(segment, _)| segment == name);
+            (name.clone(), steps.map(|(_, steps)| steps.clone()).unwrap_or_default())
+        };
+        *period = names.iter().map(own).collect();
+    }
+}
+
 impl Shape<'_> {
+    /// The steps of each period.
+    pub fn segments(&self, mut periods: Vec<Segments>, is_whole: bool) -> Json {
+        let none: &[StepSummary] = &[];
+        if is_whole {
+            let steps = |segments: &Segments| {
+                self.steps(segments.first().map_or(none, |(_, steps)| steps.as_slice()))
+            };
+            return compared(periods.iter().map(steps).collect());
+        }
+        if periods.len() > 1 {
+            align(&mut periods);
+        }
+        compared(periods.iter().map(|segments| self.broken_down(segments)).collect())
+    }
+
     /// A step without a summary was reached by nobody.
-    pub fn steps(&self, summaries: &[StepSummary]) -> Json {
+    fn steps(&self, summaries: &[StepSummary]) -> Json {
         Json::Array(self.funnel(summaries).into_iter().map(Json::Object).collect())
     }
 
-    pub fn broken_down(&self, segments: &[(FunnelSegment, Vec<StepSummary>)]) -> Json {
+    fn broken_down(&self, segments: &[(FunnelSegment, Vec<StepSummary>)]) -> Json {
         let funnel = |(segment, summaries): &(FunnelSegment, Vec<StepSummary>)| {
             let (name, value) = names(segment);
             let with = |mut step: Map<String, Json>| {
@@ -117,45 +172,55 @@ impl Shape<'_> {
         self.series.iter().enumerate().map(step).collect()
     }
 
-    /// Histogram of conversion times.
-    pub fn times(&self, found: &FunnelResult, bins: Option<usize>) -> Json {
-        let all = found.segments.first().and_then(|(_, counts)| counts.seconds.first());
-        let seconds = all.map(Vec::as_slice).unwrap_or_default();
-        let low = seconds.iter().copied().reduce(f64::min);
-        let high = seconds.iter().copied().reduce(f64::max);
-        let (Some(low), Some(high)) = (low, high) else {
-            return json!({
-                "average_conversion_time": null,
-                "median_conversion_time": null,
-                "bins": [[0, 0], [1, 0]],
-            });
+    /// Histogram of conversion times; those of two periods have the same bins.
+    pub fn times(&self, periods: &[&FunnelResult], bins: Option<usize>) -> Json {
+        let seconds = |found: &&FunnelResult| {
+            let all = found.segments.first().and_then(|(_, counts)| counts.seconds.first());
+            all.cloned().unwrap_or_default()
+        };
+        let periods: Vec<Vec<f64>> = periods.iter().map(seconds).collect();
+        let all = || periods.iter().flatten().copied();
+        let (Some(low), Some(high)) = (all().reduce(f64::min), all().reduce(f64::max)) else {
+            return no_times(periods.len());
         };
         let (low, high) = (low.floor() as i64, high.ceil() as i64);
-        let auto = (seconds.len() as f64).cbrt().ceil() as usize;
+        let auto = (all().count() as f64).cbrt().ceil() as usize;
         let count = bins.unwrap_or(auto.clamp(1, BINS_MAX));
         let width = match (high - low + count as i64 - 1) / count as i64 {
             0 => WIDTH,
             width => width,
         };
-        let mut bins = vec![0u64; count + 1];
-        for second in seconds {
-            let at = (*second as i64 - low) / width;
-            bins[(at as usize).min(count)] += 1;
-        }
-        let bin = |(at, count): (usize, u64)| json!([low + at as i64 * width, count]);
-        let bins: Vec<Json> = bins.into_iter().enumerate().map(bin).collect();
-        json!({
-            "average_conversion_time": number(mean(seconds)),
-            "median_conversion_time": number(median(seconds)),
-            "bins": bins,
-        })
+        let histogram = |seconds: &Vec<f64>| {
+            let mut bins = vec![0u64; count + 1];
+            for second in seconds {
+                let at = (*second as i64 - low) / width;
+                bins[(at as usize).min(count)] += 1;
+            }
+            let bin = |(at, count): (usize, u64)| json!([low + at as i64 * width, count]);
+            let bins: Vec<Json> = bins.into_iter().enumerate().map(bin).collect();
+            json!({
+                "average_conversion_time": number(mean(seconds)),
+                "median_conversion_time": number(median(seconds)),
+                "bins": bins,
+            })
+        };
+        compared(periods.iter().map(histogram).collect())
     }
 
-    /// Conversion rate over time, in percent.
-    pub fn trends(&self, found: &FunnelResult, period: &Period) -> Result<Json> {
+    /// Conversion rate over time, in percent, of the intervals that end by `hidden_after`.
+    pub fn trends(
+        &self,
+        found: &FunnelResult,
+        period: &Period,
+        hidden_after: Option<i64>,
+    ) -> Result<Json> {
         let calendar = &self.scope.dates.calendar;
         let interval = period.buckets.interval;
-        let starts = &period.buckets.starts;
+        let is_hidden = |at: &usize| {
+            hidden_after.is_some_and(|hidden_after| period.buckets.end_of(*at) > hidden_after)
+        };
+        let shown = (0..period.buckets.len()).take_while(|at| !is_hidden(at)).count();
+        let starts = &period.buckets.starts[..shown];
         let days: Vec<String> = starts
             .iter()
             .map(|start| calendar.day_text(*start, interval))
@@ -181,6 +246,15 @@ impl Shape<'_> {
         };
         Ok(Json::Array(found.segments.iter().map(item).collect()))
     }
+}
+
+/// The histogram of one or two periods in which nobody converted.
+pub(crate) fn no_times(periods: usize) -> Json {
+    let bins = if periods == 1 { json!([[0, 0], [1, 0]]) } else { json!([]) };
+    let none = json!({
+        "average_conversion_time": null, "median_conversion_time": null, "bins": bins,
+    });
+    compared(vec![none; periods])
 }
 
 /// A segment as `breakdown` and as `breakdown_value`.

@@ -30,14 +30,34 @@ pub(crate) struct Rules {
     /// For each step a bit set of the steps that may select the same event. Overlapping steps need
     /// different timestamps, so that no event counts for two steps.
     pub overlaps: Vec<u32>,
+    /// Bit set of the steps that a conversion may skip; never the first, and none if any order counts.
+    pub optional: u32,
     pub exclusions: Vec<Exclusion>,
+}
+
+impl Rules {
+    fn is_optional(&self, step: usize) -> bool {
+        self.optional & 1 << step != 0
+    }
+
+    /// The last step before `step` that a conversion may not skip.
+    pub fn required_before(&self, step: usize) -> usize {
+        (0..step).rev().find(|before| !self.is_optional(*before)).unwrap_or(0)
+    }
+
+    /// The steps that can precede `step` in a conversion, the nearest first: up to the required one.
+    fn before(&self, step: usize) -> impl Iterator<Item = usize> {
+        (self.required_before(step)..step).rev()
+    }
 }
 
 /// One attempt to pass the funnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conversion {
-    /// Number of completed steps.
+    /// Number of completed steps; with optional steps, up to which step the conversion got.
     pub level: usize,
+    /// Bit set of the optional steps within `level` that were not completed.
+    pub skipped: u32,
     /// Timestamps of the completed steps, in order of completion.
     pub times: [i64; STEPS_MAX],
     /// Timestamps by step; only for unordered funnels.
@@ -47,16 +67,26 @@ pub(crate) struct Conversion {
 impl Conversion {
     fn starting(at: i64) -> Self {
         let mut conversion =
-            Self { level: 1, times: [0; STEPS_MAX], by_step: [i64::MIN; STEPS_MAX] };
+            Self { level: 1, skipped: 0, times: [0; STEPS_MAX], by_step: [i64::MIN; STEPS_MAX] };
         conversion.times[0] = at;
         conversion
+    }
+
+    /// Whether the step was completed; if any order counts, whether so many steps and one more were.
+    pub fn has(&self, step: usize) -> bool {
+        step < self.level && self.skipped & 1 << step == 0
+    }
+
+    fn completed(&self) -> impl DoubleEndedIterator<Item = usize> + Clone + use<> {
+        let own = *self;
+        (0..self.level).filter(move |step| own.has(*step))
     }
 
     /// The completed steps and their timestamps, in order of completion.
     pub fn steps(&self, rules: &Rules) -> Vec<(usize, i64)> {
         match rules.order {
             Order::Ordered | Order::Strict => {
-                self.times[..self.level].iter().copied().enumerate().collect()
+                self.completed().map(|step| (step, self.times[step])).collect()
             }
             Order::Unordered => {
                 let completed = self.by_step.iter().copied().enumerate();
@@ -129,7 +159,10 @@ impl<'a> StepMatcher<'a> {
         let happened = events.iter().filter(|event| (step(event) as usize) < self.rules.steps);
         let happened = happened.fold(0u32, |all, event| all | 1 << step(event));
         match self.rules.order {
-            Order::Ordered | Order::Strict => happened.trailing_ones() as usize,
+            Order::Ordered | Order::Strict => {
+                let steps = (happened | self.rules.optional).trailing_ones();
+                (u32::BITS - (happened & ((1 << steps) - 1)).leading_zeros()) as usize
+            }
             Order::Unordered => happened.count_ones() as usize,
         }
     }
@@ -140,8 +173,12 @@ impl<'a> StepMatcher<'a> {
             if conversion.level <= exclusion.to {
                 return false;
             }
-            let (after, before) =
-                (conversion.times[exclusion.from], conversion.times[exclusion.to]);
+            // Of skipped steps, the nearest completed ones outside of the range.
+            let mut completed = conversion.completed();
+            let to = completed.clone().find(|step| *step >= exclusion.to);
+            let from = completed.rfind(|step| *step <= exclusion.from);
+            let (Some(from), Some(to)) = (from, to) else { return false };
+            let (after, before) = (conversion.times[from], conversion.times[to]);
             let from = events.partition_point(|event| event.time <= after);
             let to = events.partition_point(|event| event.time < before).max(from);
             events[from..to].iter().any(|event| step(event) == EXCLUSION + at as u32)
@@ -152,7 +189,9 @@ impl<'a> StepMatcher<'a> {
     /// Calls `each` with the conversion from every possible first event, until it returns false.
     pub fn runs(&mut self, events: &[ActorEvent], each: impl FnMut(&Conversion) -> bool) {
         match self.rules.order {
+            Order::Ordered if self.rules.optional != 0 => self.ordered_optional(events, each),
             Order::Ordered => self.ordered(events, each),
+            Order::Strict if self.rules.optional != 0 => self.strict_optional(events, each),
             Order::Strict => self.strict(events, each),
             Order::Unordered => self.unordered(events, each),
         }
@@ -177,6 +216,56 @@ impl<'a> StepMatcher<'a> {
                     _ => break,
                 }
                 conversion.level = at + 1;
+            }
+            if !each(&conversion) {
+                return;
+            }
+        }
+    }
+
+    /// Every step takes the earliest time after the required step before, so that an optional step
+    /// never delays a required one. From the last step back, an optional step counts if it then lies
+    /// before the next one that counts.
+    fn ordered_optional(
+        &mut self,
+        events: &[ActorEvent],
+        mut each: impl FnMut(&Conversion) -> bool,
+    ) {
+        self.fill_times(events);
+        let rules = self.rules;
+        for start in &self.times[0] {
+            let mut conversion = Conversion::starting(*start);
+            let mut reached = 1u32;
+            for at in 1..rules.steps {
+                let required = (0..at).filter(|before| !rules.is_optional(*before));
+                let after = |before: usize| {
+                    conversion.times[before] + i64::from(rules.overlaps[at] & 1 << before != 0)
+                };
+                let earliest = required.map(after).max().unwrap_or(*start);
+                let times = &self.times[at];
+                match times.get(times.partition_point(|time| *time < earliest)) {
+                    Some(time) if time - start <= rules.window => {
+                        conversion.times[at] = *time;
+                        reached |= 1 << at;
+                    }
+                    _ if rules.is_optional(at) => {}
+                    _ => break,
+                }
+            }
+            conversion.level = (u32::BITS - reached.leading_zeros()) as usize;
+            let mut next = conversion.level - 1;
+            for at in (0..next).rev() {
+                let time = conversion.times[at];
+                let overlaps = |later: &usize| rules.overlaps[at] & 1 << later != 0;
+                let mut same = conversion.completed().filter(|later| *later > at).filter(overlaps);
+                let fits = reached & 1 << at != 0
+                    && time <= conversion.times[next]
+                    && same.all(|later| time < conversion.times[later]);
+                if fits || !rules.is_optional(at) {
+                    next = at;
+                } else {
+                    conversion.skipped |= 1 << at;
+                }
             }
             if !each(&conversion) {
                 return;
@@ -248,6 +337,47 @@ impl<'a> StepMatcher<'a> {
         }
     }
 
+    /// Follows all conversions that can lie in consecutive groups at once, by their last step.
+    fn strict_optional(
+        &mut self,
+        events: &[ActorEvent],
+        mut each: impl FnMut(&Conversion) -> bool,
+    ) {
+        self.fill_slots(events);
+        let rules = self.rules;
+        for (first, group) in self.groups.iter().enumerate() {
+            if group.steps & 1 == 0 {
+                continue;
+            }
+            let mut best = Conversion::starting(group.time);
+            let mut chains: [Option<Chain>; STEPS_MAX] = [None; STEPS_MAX];
+            chains[0] = Some(Chain { conversion: best, used: 1, before: 0 });
+            let mut here = first;
+            loop {
+                let own = self.groups[here];
+                Chain::extend_within(&mut chains, own, rules);
+                let furthest = chains.iter().rev().flatten().next();
+                let Some(furthest) = furthest else { break };
+                if furthest.conversion.level > best.level {
+                    best = furthest.conversion;
+                }
+                here += 1;
+                let next = self.groups.get(here);
+                let next = next.filter(|next| next.time - group.time <= rules.window);
+                let (false, Some(next)) = (own.other, next) else { break };
+                let mut followed = [None; STEPS_MAX];
+                for step in (1..rules.steps).filter(|step| next.steps & 1 << step != 0) {
+                    let before = rules.before(step).find_map(|before| chains[before]);
+                    followed[step] = before.map(|chain| chain.with(step, next.time, 0));
+                }
+                chains = followed;
+            }
+            if !each(&best) {
+                return;
+            }
+        }
+    }
+
     fn unordered(&mut self, events: &[ActorEvent], mut each: impl FnMut(&Conversion) -> bool) {
         self.fill_times(events);
         let mut last = None;
@@ -301,6 +431,43 @@ impl<'a> StepMatcher<'a> {
             conversion.by_step[step] = self.groups[*group].time;
         }
         conversion
+    }
+}
+
+/// A conversion through consecutive groups of events.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    conversion: Conversion,
+    /// Bit set of the steps in the current group.
+    used: u32,
+    /// The step before the last one.
+    before: usize,
+}
+
+impl Chain {
+    /// With a further step; `used` has the steps that it shares its group with.
+    fn with(self, step: usize, time: i64, used: u32) -> Self {
+        let mut conversion = self.conversion;
+        let before = conversion.level - 1;
+        (before + 1..step).for_each(|skipped| conversion.skipped |= 1 << skipped);
+        conversion.times[step] = time;
+        conversion.level = step + 1;
+        Self { conversion, used: used | 1 << step, before }
+    }
+
+    /// Further steps that other events of the same group match. A chain with the nearer step before
+    /// wins: it skips fewer.
+    fn extend_within(chains: &mut [Option<Self>; STEPS_MAX], group: TimeGroup, rules: &Rules) {
+        for step in (1..rules.steps).filter(|step| group.steps & 1 << step != 0) {
+            let fits = |chain: &Self| rules.overlaps[step] & chain.used == 0;
+            let own = rules.before(step).find_map(|before| chains[before].filter(fits));
+            let Some(chain) = own.map(|chain| chain.with(step, group.time, chain.used)) else {
+                continue;
+            };
+            if chains[step].is_none_or(|known| known.before < chain.before) {
+                chains[step] = Some(chain);
+            }
+        }
     }
 }
 

@@ -168,12 +168,9 @@ pub(crate) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("TrendsQuery", "calendarHeatmapFilter", "{}"),
     ("calendarHeatmapFilter", "bucketBySessionStart", "false"),
     ("trendsFilter", "compare", "false"),
-    ("FunnelsQuery", "compareFilter", "{}"),
     ("LifecycleQuery", "customAggregationTarget", "false"),
     ("stickinessFilter", "compare", "false"),
-    ("compareFilter", "compare", "false"),
     ("funnelsFilter", "customAggregationTarget", "false"),
-    ("funnelsFilter", "hideIncompleteConversionWindowPeriods", "false"),
     ("retentionFilter", "aggregationPropertyType", "\"event\""),
     ("retentionFilter", "aggregationType", "\"count\""),
     ("retentionFilter", "customAggregationTarget", "false"),
@@ -266,7 +263,6 @@ mod tests {
             }
         }
         assert!(read("calendarHeatmapFilter", "bucketBySessionStart", json!(true)).is_err());
-        assert!(read("compareFilter", "compare", json!(true)).is_err(), "funnels compare nothing");
         assert!(read("retentionFilter", "aggregationType", json!("sum")).is_err());
     }
 

@@ -252,7 +252,7 @@ impl Base {
     }
 }
 
-fn is_empty(filters: &Json) -> bool {
+pub(crate) fn is_empty(filters: &Json) -> bool {
     match filters {
         Json::Null => true,
         Json::Array(all) => all.is_empty(),

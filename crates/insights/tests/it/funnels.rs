@@ -226,3 +226,98 @@ fn funnels_can_aggregate_by_session_or_group() {
     assert_eq!(counts(&project.run(by("person_id"))), [1, 1]);
     assert_eq!(counts(&project.run(by("concat(event, distinct_id)"))), [1, 0]);
 }
+
+#[test]
+fn compared_funnels_have_the_steps_of_both_periods() {
+    let project = Project::f1();
+    let compare = |filter: Json| {
+        let more = json!({"dateRange": {"date_from": "2024-01-03", "date_to": "2024-01-03"},
+            "compareFilter": {"compare": true, "compare_to": "-2d"}});
+        with(funnel(&["a", "b"], filter), more)
+    };
+    let found = project.run(compare(json!({})));
+    assert_eq!(counts(&found), [1, 0, 2, 1]);
+    assert_eq!(each(&found, "compare_label"), ["current", "current", "previous", "previous"]);
+    let listed = |point: Json| project.actors(&compare(json!({})), &point).unwrap().actors.len();
+    assert_eq!(listed(json!({"funnelStep": 1, "compare": "previous"})), 2);
+    assert_eq!(listed(json!({"funnelStep": 1})), 1);
+    let plain = funnel(&["a", "b"], json!({}));
+    assert!(project.actors(&plain, &json!({"compare": "previous"})).is_err());
+
+    // Every value has a funnel in both periods.
+    let by_browser = json!({"breakdownFilter": {"breakdown": "$browser"}});
+    let found = project.run(with(compare(json!({})), by_browser));
+    let funnels: Vec<_> = found.as_array().unwrap().iter().map(counts).collect();
+    assert_eq!(funnels, [[1, 0], [0, 0], [1, 0], [1, 1]]);
+    let of = |at: usize| (&found[at][0]["breakdown_value"][0], &found[at][0]["compare_label"]);
+    assert_eq!(
+        (of(1), of(3)),
+        ((&json!("Safari"), &json!("current")), (&json!("Safari"), &json!("previous")))
+    );
+
+    let found = project.run(compare(json!({"funnelVizType": "trends"})));
+    assert_eq!(each(&found, "data"), [json!([0]), json!([50])]);
+    assert_eq!(each(&found, "days"), [json!(["2024-01-03"]), json!(["2024-01-01"])]);
+
+    let found = project.run(compare(json!({"funnelVizType": "time_to_convert"})));
+    assert_eq!(
+        each(&found, "bins"),
+        [json!([[3600, 0], [3660, 0]]), json!([[3600, 1], [3660, 0]])]
+    );
+    assert_eq!(each(&found, "average_conversion_time"), [Json::Null, json!(3600)]);
+    let never = with(
+        compare(json!({"funnelVizType": "time_to_convert"})),
+        json!({"series": [event("b"), event("a")]}),
+    );
+    assert_eq!(each(&project.run(never), "bins"), [json!([]), json!([])]);
+}
+
+#[test]
+fn optional_steps_count_where_they_lie_between_required_ones() {
+    let mut project = Project::f1();
+    project.event("p1", "c", "2024-01-01T11:00:00Z", json!({}));
+    project.event("p2", "c", "2024-01-01T14:00:00Z", json!({}));
+    let optional = |steps: &[&str], optional: &[usize], filter: Json| {
+        let mut query = funnel(steps, filter);
+        optional.iter().for_each(|step| query["series"][*step]["optionalInFunnel"] = json!(true));
+        query
+    };
+    let query = optional(&["a", "b", "c"], &[1], json!({}));
+    let found = project.run(query.clone());
+    assert_eq!(counts(&found), [2, 1, 2]);
+    // Both from the required step before.
+    assert_eq!(each(&found, "average_conversion_time"), [Json::Null, json!(3600), json!(5400)]);
+    let listed =
+        |step: i64| project.actors(&query, &json!({ "funnelStep": step })).unwrap().actors.len();
+    assert_eq!((listed(2), listed(3), listed(-2), listed(-3)), (1, 2, 1, 0));
+    let strict = optional(&["a", "b", "c"], &[1], json!({"funnelOrderType": "strict"}));
+    assert_eq!(counts(&project.run(strict)), [2, 1, 2]);
+    // The furthest step counts, so of two optional ones the later.
+    assert_eq!(counts(&project.run(optional(&["a", "c", "b"], &[1, 2], json!({})))), [2, 1, 1]);
+
+    for (query, why) in [
+        (optional(&["a", "b"], &[0], json!({})), "The first step"),
+        (optional(&["a", "b", "b"], &[1], json!({})), "the same as the following"),
+        (
+            optional(&["a", "b"], &[1], json!({"funnelOrderType": "unordered"})),
+            "Optional steps need",
+        ),
+        (optional(&["a", "b"], &[1], json!({"funnelVizType": "trends"})), "Optional steps need"),
+    ] {
+        assert!(project.run_err(query).contains(why));
+    }
+    project.run(optional(&["a", "b", "b"], &[1, 2], json!({})));
+}
+
+#[test]
+fn conversion_over_time_can_end_with_the_last_window_that_has_passed() {
+    let project = Project::f1();
+    let trends = |days: i64| {
+        let filter = json!({"funnelVizType": "trends", "funnelWindowInterval": days,
+            "hideIncompleteConversionWindowPeriods": true});
+        project.run(funnel(&["a", "b"], filter))[0].clone()
+    };
+    assert_eq!(trends(1)["days"], json!(["2024-01-01"]));
+    assert_eq!((&trends(1)["data"], &trends(1)["count"]), (&json!([50]), &json!(1)));
+    assert_eq!(trends(14)["days"], json!([]));
+}

@@ -122,7 +122,7 @@ impl CorrelationQuery {
         let mut plan = self.funnel.lowering(context)?;
         (plan.by, plan.output) = (BreakdownBy::Nothing, FunnelOutput::Steps);
         let mut statement = Statement::default();
-        plan.conversions(&mut statement, "", None)?;
+        plan.conversions(&mut statement, &plan.whole())?;
         let last = plan.rules.steps;
         let levels: Vec<String> =
             steps(&self.point, last)?.iter().map(ToString::to_string).collect();

@@ -17,7 +17,7 @@ fn events(journey: &str) -> Vec<ActorEvent> {
 
 fn rules(steps: usize, order: Order) -> Rules {
     let overlaps = vec![0; steps];
-    Rules { steps, order, window: 100, overlaps, exclusions: Vec::new() }
+    Rules { steps, order, window: 100, overlaps, optional: 0, exclusions: Vec::new() }
 }
 
 fn best(rules: &Rules, journey: &str) -> Vec<i64> {
@@ -123,4 +123,31 @@ fn an_exclusion_counts_between_its_steps_only() {
         let conversion = step_matcher.best(&events).unwrap();
         assert_eq!(step_matcher.excludes(&conversion, &events), excluded, "{journey}");
     }
+}
+
+#[test]
+fn optional_steps_never_delay_required_ones() {
+    let steps = |rules: &Rules, journey: &str| {
+        StepMatcher::new(rules).best(&events(journey)).unwrap().steps(rules)
+    };
+    let rules = |order: Order, optional: u32| Rules { optional, ..rules(3, order) };
+    let ordered = rules(Order::Ordered, 0b10);
+    let strict = rules(Order::Strict, 0b10);
+    for (journey, both) in [
+        ("abc", &[(0, 0), (1, 1), (2, 2)][..]),
+        ("ac", &[(0, 0), (2, 1)]),
+        ("acb", &[(0, 0), (2, 1)]),
+        ("acbc", &[(0, 0), (2, 1)]),
+        ("ab", &[(0, 0), (1, 1)]),
+    ] {
+        assert_eq!(steps(&ordered, journey), both, "{journey}");
+        assert_eq!(steps(&strict, journey), both, "{journey}");
+    }
+    assert_eq!(steps(&ordered, "a.b.c"), [(0, 0), (1, 2), (2, 4)]);
+    assert_eq!(steps(&strict, "a.c"), [(0, 0)]);
+    assert_eq!(steps(&strict, "ab.c"), [(0, 0), (1, 1)]);
+    // The last step that is reached counts, and those before it that lie in order.
+    assert_eq!(steps(&rules(Order::Ordered, 0b110), "acb"), [(0, 0), (2, 1)]);
+    let late = Rules { window: 1, ..rules(Order::Ordered, 0b10) };
+    assert_eq!(steps(&late, "a-bac"), [(0, 3), (2, 4)]);
 }

@@ -208,20 +208,28 @@ fn funnels(check: &Check<'_>, results: &Json) {
     };
     match filter["funnelVizType"].as_str().unwrap() {
         "steps" => {
-            let whole = [results.clone()];
+            let nodes = list(&check.query["series"]);
+            let whole: Vec<Json> =
+                list(results).chunks(nodes.len()).map(|steps| json!(steps)).collect();
             let broken = check.query.get("breakdownFilter").is_some();
             for funnel in if broken { list(results) } else { &whole } {
                 let steps = list(funnel);
                 let value = &steps[0]["breakdown_value"];
-                for (at, step) in steps.iter().enumerate().filter(|_| is_one(value)) {
-                    let reached =
-                        with(json!({ "funnelStep": at + 1 }), "funnelStepBreakdown", value);
-                    check.count(reached, &step["count"]);
-                    if let Some(before) = at.checked_sub(1) {
+                let point = |step: i64| {
+                    let point = with(json!({ "funnelStep": step }), "funnelStepBreakdown", value);
+                    with(point, "compare", &steps[0]["compare_label"])
+                };
+                // A funnel that only the other period has is not in the result of this one.
+                let is_empty = steps[0]["count"] == 0 && !steps[0]["compare_label"].is_null();
+                for (at, step) in
+                    steps.iter().enumerate().filter(|_| is_one(value) && !(broken && is_empty))
+                {
+                    check.count(point(at as i64 + 1), &step["count"]);
+                    let is_required = |before: &usize| nodes[*before]["optionalInFunnel"] != true;
+                    if let Some(before) = (0..at).rev().find(is_required) {
                         let lost = steps[before]["count"].as_i64().unwrap()
                             - step["count"].as_i64().unwrap();
-                        let dropped = json!({ "funnelStep": -(at as i64) - 1 });
-                        check.count(with(dropped, "funnelStepBreakdown", value), &json!(lost));
+                        check.count(point(-(at as i64) - 1), &json!(lost));
                     }
                 }
             }
@@ -232,6 +240,7 @@ fn funnels(check: &Check<'_>, results: &Json) {
                     let of = |dropped: bool| {
                         let point = json!({ "funnelTrendsEntrancePeriodStart": day, "funnelTrendsDropOff": dropped });
                         let point = with(point, "funnelStepBreakdown", &item["breakdown_value"]);
+                        let point = with(point, "compare", &item["compare_label"]);
                         check.actors(check.query, &point).actors.len() as f64
                     };
                     let (converted, dropped) = (of(false), of(true));

@@ -1,5 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::ToSpan as _;
+use jiff::civil::Date;
 use serde_json::{Value as Json, json};
 
 use super::history::{History, NULL, Row};
@@ -16,33 +18,162 @@ struct Asked<'a> {
 /// Timestamps and rows of the completed steps.
 #[derive(Clone, Debug, Default)]
 struct Run<'a> {
+    /// Up to the last completed step; those of skipped steps mean nothing.
     times: Vec<i64>,
+    skipped: BTreeSet<usize>,
     rows: Vec<Option<&'a Row>>,
 }
 
 pub fn reference(history: &History, query: &Json) -> Json {
-    let filter = &query["funnelsFilter"];
-    let unit = match filter["funnelWindowIntervalUnit"].as_str().unwrap() {
-        "minute" => 60,
-        "hour" => 3_600,
-        "day" => 86_400,
-        _ => 7 * 86_400,
-    };
-    let asked = Asked {
-        history,
-        query,
-        steps: query["series"].as_array().unwrap(),
-        window: filter["funnelWindowInterval"].as_i64().unwrap() * unit * 1_000_000,
-        order: filter["funnelOrderType"].as_str().unwrap(),
-    };
-    match filter["funnelVizType"].as_str().unwrap() {
-        "steps" => asked.counts(),
-        "trends" => asked.trends(),
-        _ => asked.times(),
+    let asked = Asked::new(history, query);
+    if query["compareFilter"]["compare"] != true {
+        return match query["funnelsFilter"]["funnelVizType"].as_str().unwrap() {
+            "steps" => asked.counts(),
+            "trends" => asked.trends(),
+            _ => histogram(&asked.seconds(), &asked.seconds()),
+        };
     }
+    let (from, to) = (date(query, "date_from"), date(query, "date_to"));
+    let days = (to - from).get_days() + 1;
+    let before = |date: Date| json!(date.checked_sub(days.days()).unwrap().to_string());
+    let mut earlier = query.clone();
+    earlier["dateRange"] = json!({"date_from": before(from), "date_to": before(to)});
+    let previous = Asked::new(history, &earlier);
+    let mut sides = match query["funnelsFilter"]["funnelVizType"].as_str().unwrap() {
+        "steps" => [asked.counts(), previous.counts()],
+        "trends" => [asked.trends(), previous.trends()],
+        _ => {
+            // Compared periods without any conversion have no bins.
+            let both = [asked.seconds(), previous.seconds()];
+            let mut all = both.concat();
+            all.sort_by(f64::total_cmp);
+            both.map(|seconds| {
+                let mut own = histogram(&seconds, &all);
+                if all.is_empty() {
+                    own["bins"] = json!([]);
+                }
+                json!([own])
+            })
+        }
+    };
+    if asked.breakdown().is_some() && query["funnelsFilter"]["funnelVizType"] == "steps" {
+        sides = counterparts(&sides);
+    }
+    for (side, word) in sides.iter_mut().zip(["current", "previous"]) {
+        for item in side.as_array_mut().unwrap() {
+            match item {
+                Json::Array(steps) => {
+                    steps.iter_mut().for_each(|step| step["compare_label"] = json!(word));
+                }
+                item => item["compare_label"] = json!(word),
+            }
+        }
+    }
+    let [current, previous] = sides.map(|side| side.as_array().unwrap().clone());
+    Json::Array([current, previous].concat())
+}
+
+/// Both sides with the funnels of all breakdown values, those of the current one first.
+fn counterparts(sides: &[Json; 2]) -> [Json; 2] {
+    let funnels = || sides.iter().flat_map(|side| side.as_array().unwrap());
+    let mut values: Vec<&Json> = Vec::new();
+    for funnel in funnels() {
+        if !values.contains(&&funnel[0]["breakdown"]) {
+            values.push(&funnel[0]["breakdown"]);
+        }
+    }
+    let empty = |value: &&Json| {
+        let mut funnel = funnels().find(|own| own[0]["breakdown"] == **value).unwrap().clone();
+        for step in funnel.as_array_mut().unwrap() {
+            step["count"] = json!(0);
+            step["average_conversion_time"] = Json::Null;
+            step["median_conversion_time"] = Json::Null;
+        }
+        funnel
+    };
+    [0, 1].map(|side| {
+        let own = |value: &&Json| {
+            let all = sides[side].as_array().unwrap();
+            all.iter().find(|own| own[0]["breakdown"] == **value).cloned()
+        };
+        values.iter().map(|value| own(value).unwrap_or_else(|| empty(value))).collect()
+    })
 }
 
 impl<'a> Asked<'a> {
+    fn new(history: &'a History, query: &'a Json) -> Self {
+        let filter = &query["funnelsFilter"];
+        let unit = match filter["funnelWindowIntervalUnit"].as_str().unwrap() {
+            "minute" => 60,
+            "hour" => 3_600,
+            "day" => 86_400,
+            _ => 7 * 86_400,
+        };
+        Asked {
+            history,
+            query,
+            steps: query["series"].as_array().unwrap(),
+            window: filter["funnelWindowInterval"].as_i64().unwrap() * unit * 1_000_000,
+            order: filter["funnelOrderType"].as_str().unwrap(),
+        }
+    }
+
+    fn is_optional(&self, step: usize) -> bool {
+        self.steps[step]["optionalInFunnel"] == true
+    }
+
+    fn has_optional(&self) -> bool {
+        (0..self.steps.len()).any(|step| self.is_optional(step))
+    }
+
+    /// The steps that can be the last completed one before a step, the nearest first.
+    fn before(&self, step: usize) -> Vec<usize> {
+        let required = (0..step).rev().find(|before| !self.is_optional(*before)).unwrap();
+        (required..step).rev().collect()
+    }
+
+    /// With optional steps, events have timestamps of their own. Reads them one after the other: `reached`
+    /// has for each step the conversion that got to it first.
+    fn run_optional(&self, rows: &[&'a Row], first: usize) -> Run<'a> {
+        let mut reached: Vec<Option<Vec<(usize, &'a Row)>>> = vec![None; self.steps.len()];
+        reached[0] = Some(vec![(0, rows[first])]);
+        let mut furthest = reached[0].clone().unwrap();
+        for row in &rows[first + 1..] {
+            if self.order == "strict" && !self.history.passes(row, self.query, &json!({})) {
+                continue;
+            }
+            if row.time - rows[first].time > self.window {
+                break;
+            }
+            let earlier = reached.clone();
+            if self.order == "strict" {
+                reached = vec![None; self.steps.len()];
+            }
+            for step in (1..self.steps.len()).filter(|step| self.is_step(row, *step)) {
+                let before = self.before(step).into_iter().find_map(|at| earlier[at].clone());
+                if let (None, Some(mut path)) = (&reached[step], before) {
+                    path.push((step, row));
+                    if step > furthest.last().unwrap().0 {
+                        furthest = path.clone();
+                    }
+                    reached[step] = Some(path);
+                }
+            }
+        }
+        let level = furthest.last().unwrap().0 + 1;
+        let mut run = Run {
+            times: vec![i64::MIN; level],
+            skipped: (0..level).collect(),
+            rows: vec![None; self.steps.len()],
+        };
+        for (step, row) in furthest {
+            run.times[step] = row.time;
+            run.skipped.remove(&step);
+            run.rows[step] = Some(row);
+        }
+        run
+    }
+
     fn is_step(&self, row: &Row, step: usize) -> bool {
         self.history.passes(row, self.query, &self.steps[step])
     }
@@ -86,8 +217,9 @@ impl<'a> Asked<'a> {
         match self.order {
             "unordered" => self.any_step(rows[first]).then(|| self.unordered(rows, first)),
             _ if !self.is_step(rows[first], 0) => None,
+            _ if self.has_optional() => Some(self.run_optional(rows, first)),
             "strict" => {
-                let mut run = Run { times: Vec::new(), rows: done };
+                let mut run = Run { rows: done, ..Run::default() };
                 // Filters decide which events can lie between.
                 let seen = rows[first..]
                     .iter()
@@ -102,7 +234,8 @@ impl<'a> Asked<'a> {
                 Some(run)
             }
             _ => {
-                let mut start = Run { times: vec![rows[first].time], rows: done };
+                let times = vec![rows[first].time];
+                let mut start = Run { times, rows: done, ..Run::default() };
                 start.rows[0] = Some(rows[first]);
                 Some(self.longest(rows, start))
             }
@@ -144,7 +277,7 @@ impl<'a> Asked<'a> {
             .filter(|row| row.time >= start && row.time - start <= self.window)
             .copied()
             .collect();
-        let mut run = Run { times: Vec::new(), rows: vec![None; self.steps.len()] };
+        let mut run = Run { rows: vec![None; self.steps.len()], ..Run::default() };
         for end in 0..within.len() {
             let done = self.assign(&within[..=end], 0, &mut Vec::new());
             while run.times.len() < done {
@@ -219,10 +352,14 @@ impl<'a> Asked<'a> {
         exclusions.iter().any(|exclusion| {
             let step = |key: &str| exclusion[key].as_u64().unwrap() as usize;
             let (from, to) = (step("funnelFromStep"), step("funnelToStep"));
-            run.times.len() > to
-                && rows.iter().any(|row| {
-                    self.is_exclusion(row) && run.times[from] < row.time && row.time < run.times[to]
-                })
+            if run.times.len() <= to {
+                return false;
+            }
+            let from = (0..=from).rev().find(|step| run.completed(*step)).unwrap();
+            let to = (to..run.times.len()).find(|step| run.completed(*step)).unwrap();
+            rows.iter().any(|row| {
+                self.is_exclusion(row) && run.times[from] < row.time && row.time < run.times[to]
+            })
         })
     }
 
@@ -311,13 +448,15 @@ impl<'a> Asked<'a> {
         let funnel = |runs: &[Run<'_>], breakdown: Option<Json>| -> Json {
             let step = |step: usize| {
                 let reached: Vec<&Run<'_>> =
-                    runs.iter().filter(|run| run.times.len() > step).collect();
+                    runs.iter().filter(|run| run.completed(step)).collect();
                 let seconds: Vec<f64> = match step {
                     0 => Vec::new(),
-                    step => reached
-                        .iter()
-                        .map(|run| (run.times[step] - run.times[step - 1]) as f64 / 1e6)
-                        .collect(),
+                    step => {
+                        let required = *self.before(step).last().unwrap();
+                        let seconds =
+                            |run: &&Run<'_>| (run.times[step] - run.times[required]) as f64 / 1e6;
+                        reached.iter().map(seconds).collect()
+                    }
                 };
                 let mut item = json!({
                     "count": reached.len(), "order": step,
@@ -383,7 +522,8 @@ impl<'a> Asked<'a> {
             .collect()
     }
 
-    fn times(&self) -> Json {
+    /// Conversion times, sorted.
+    fn seconds(&self) -> Vec<f64> {
         let mut seconds = Vec::new();
         for rows in self.sequences() {
             let Some(run) = self.best(&self.runs(&rows)) else { continue };
@@ -392,27 +532,38 @@ impl<'a> Asked<'a> {
             }
         }
         seconds.sort_by(f64::total_cmp);
-        let bins = match (seconds.first(), seconds.last()) {
-            (Some(low), Some(high)) => {
-                let (low, high) = (low.floor(), high.ceil());
-                let count = (seconds.len() as f64).cbrt().ceil();
-                let width = ((high - low) / count).ceil();
-                let width = if width == 0.0 { 60.0 } else { width };
-                let bin = |at: usize| {
-                    let (from, to) = (low + at as f64 * width, low + (at + 1) as f64 * width);
-                    let own = seconds.iter().filter(|own| from <= **own && **own < to);
-                    json!([from, own.count()])
-                };
-                (0..=count as usize).map(bin).collect()
-            }
-            _ => json!([[0, 0], [1, 0]]),
-        };
-        json!({
-            "average_conversion_time": mean(&seconds),
-            "median_conversion_time": median(&seconds),
-            "bins": bins,
-        })
+        seconds
     }
+}
+
+impl Run<'_> {
+    fn completed(&self, step: usize) -> bool {
+        step < self.times.len() && !self.skipped.contains(&step)
+    }
+}
+
+/// The histogram of conversion times, with the bins of all that are compared.
+fn histogram(seconds: &[f64], all: &[f64]) -> Json {
+    let bins = match (all.first(), all.last()) {
+        (Some(low), Some(high)) => {
+            let (low, high) = (low.floor(), high.ceil());
+            let count = (all.len() as f64).cbrt().ceil();
+            let width = ((high - low) / count).ceil();
+            let width = if width == 0.0 { 60.0 } else { width };
+            let bin = |at: usize| {
+                let (from, to) = (low + at as f64 * width, low + (at + 1) as f64 * width);
+                let own = seconds.iter().filter(|own| from <= **own && **own < to);
+                json!([from, own.count()])
+            };
+            (0..=count as usize).map(bin).collect()
+        }
+        _ => json!([[0, 0], [1, 0]]),
+    };
+    json!({
+        "average_conversion_time": mean(seconds),
+        "median_conversion_time": median(seconds),
+        "bins": bins,
+    })
 }
 
 fn mean(numbers: &[f64]) -> Option<f64> {

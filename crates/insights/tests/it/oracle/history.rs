@@ -334,5 +334,6 @@ impl Reference for History {
             && query["dateRange"].get("date_to").is_some()
             && query["trendsFilter"]["display"] != "ActionsTable"
             && query["compareFilter"].get("compare_to").is_none()
+            && query["funnelsFilter"].get("hideIncompleteConversionWindowPeriods").is_none()
     }
 }

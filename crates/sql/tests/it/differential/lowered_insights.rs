@@ -31,8 +31,10 @@ impl Reference for Everything {
         true
     }
 
-    fn computes_query(&self, _: &Json) -> bool {
-        true
+    /// All but strict funnels with optional steps, which are not lowered.
+    fn computes_query(&self, query: &Json) -> bool {
+        query["funnelsFilter"]["funnelOrderType"] != "strict"
+            || !query.to_string().contains("\"optionalInFunnel\":true")
     }
 }
 
@@ -166,14 +168,14 @@ fn fixed_queries() -> Vec<Json> {
             "targetEntity": {"id": "a"}, "returningEntity": {"id": "a"}},
             "dateRange": {"date_to": "2024-03-20T12:00:00"}}),
         funnels(json!([node("a"), group]), json!({})),
-        paths(json!({"includeEventTypes": ["$pageview", "custom_event"], "showFullUrls": true})),
-        paths(json!({"includeEventTypes": ["hogql"], "stepLimit": 20, "edgeLimit": 1000,
         json!({"kind": "StickinessQuery", "dateRange": range, "interval": "month", "intervalCount": 2,
             "series": [node("a")]}),
         json!({"kind": "RetentionQuery", "dateRange": range, "breakdownFilter": cohorts,
             "retentionFilter": {"period": "Week", "timeWindowMode": "24_hour_windows",
             "retentionCustomBrackets": [2, 1], "minimumOccurrences": 2,
             "targetEntity": {"id": "a"}, "returningEntity": {"id": "b"}}}),
+        paths(json!({"includeEventTypes": ["$pageview", "custom_event"], "showFullUrls": true})),
+        paths(json!({"includeEventTypes": ["hogql"], "stepLimit": 20, "edgeLimit": 1000,
             "pathsHogQLExpression": "upper(event)", "excludeEvents": ["B"], "maxEdgeWeight": 3})),
         paths(
             json!({"includeEventTypes": ["$screen", "$pageview"], "pathGroupings": ["/d*", "/p*g"],
@@ -193,9 +195,23 @@ fn fixed_queries() -> Vec<Json> {
             let mut by_cohort =
                 funnels(json!([node("a"), node("a"), node("b"), node("a")]), filter);
             by_cohort["breakdownFilter"] = cohorts.clone();
+            queries.push(by_cohort.clone());
+            by_cohort["compareFilter"] = json!({"compare": true, "compare_to": "-2w"});
             queries.push(by_cohort);
         }
     }
+    let mut optional = funnels(
+        json!([node("a"), node("b"), node("a"), node("c"), node("d"), node("b")]),
+        json!({"exclusions": [{"kind": "EventsNode", "event": "$pageview", "funnelFromStep": 1,
+            "funnelToStep": 4}], "breakdownAttributionType": "step",
+            "breakdownAttributionValue": 2}),
+    );
+    optional["breakdownFilter"] = json!({"breakdowns": [{"property": "browser"}]});
+    optional["compareFilter"] = json!({"compare": true});
+    for step in [1, 2, 4, 5] {
+        optional["series"][step]["optionalInFunnel"] = json!(true);
+    }
+    queries.push(optional);
     queries
 }
 

@@ -42,16 +42,21 @@ impl Reference for MirroredProject {
         }
         match query["kind"].as_str().unwrap() {
             "TrendsQuery" => self.computes_trends(query),
-            "FunnelsQuery" => computes_funnel(&query["funnelsFilter"], &query["series"]),
+            "FunnelsQuery" => {
+                let is_optional = |step: &Json| step["optionalInFunnel"] == true;
+                query.get("compareFilter").is_none()
+                    && !query["series"].as_array().unwrap().iter().any(is_optional)
+                    && computes_funnel(&query["funnelsFilter"], &query["series"])
+            }
             "StickinessQuery" => query["interval"] != "hour",
+            // The oracle of the operators computes rolling windows, as it does compared funnels and
+            // optional steps.
+            "RetentionQuery" => query["retentionFilter"].get("timeWindowMode").is_none(),
             _ => true,
         }
     }
 }
 
-            // The oracle of the operators computes rolling windows, as it does compared funnels and
-            // optional steps.
-            "RetentionQuery" => query["retentionFilter"].get("timeWindowMode").is_none(),
 impl MirroredProject {
     fn computes_trends(&self, query: &Json) -> bool {
         // ClickHouse's hours begin at half past after a clock change of half an hour.
@@ -75,6 +80,9 @@ impl MirroredProject {
 }
 
 fn computes_funnel(filter: &Json, steps: &Json) -> bool {
+    if filter.get("hideIncompleteConversionWindowPeriods").is_some() {
+        return false;
+    }
     match filter["funnelOrderType"].as_str().unwrap() {
         // The reference joins every start with every later event, which is slow for long windows.
         "unordered" => {
