@@ -4690,11 +4690,13 @@ export interface components {
             action_id?: components["schemas"]["NumberOrText"] | null;
             /**
              * Format: double
-             * @description In seconds, from the step before.
+             * @description In seconds, from the last required step before.
              */
             average_conversion_time?: number | null;
             breakdown?: components["schemas"]["BreakdownValue"] | null;
             breakdown_value?: components["schemas"]["BreakdownValue"] | null;
+            /** @description If the query compares periods. */
+            compare_label?: components["schemas"]["ComparedRange"] | null;
             converted_people_url?: string | null;
             /**
              * Format: uint64
@@ -4721,12 +4723,16 @@ export interface components {
                 number,
                 number
             ][];
+            /** @description If the query compares periods. */
+            compare_label?: components["schemas"]["ComparedRange"] | null;
             /** Format: double */
             median_conversion_time?: number | null;
         };
         /** @description Conversion rates over time, in percent. */
         FunnelTrend: {
             breakdown_value?: components["schemas"]["BreakdownValue"] | null;
+            /** @description If the query compares periods. */
+            compare_label?: components["schemas"]["ComparedRange"] | null;
             /** Format: uint64 */
             count: number;
             data: (number | null)[];
@@ -4783,6 +4789,8 @@ export interface components {
             funnelWindowIntervalUnit?: components["schemas"]["FunnelWindowUnit"];
             goalLines?: components["schemas"]["GoalLine"][] | null;
             hiddenLegendBreakdowns?: string[] | null;
+            /** @description Of conversion over time, leaves out the intervals whose conversion window has not passed yet. */
+            hideIncompleteConversionWindowPeriods?: boolean;
             /** @enum {unknown} */
             layout?: "horizontal" | "vertical" | null;
             legendPosition?: string | null;
@@ -4802,6 +4810,7 @@ export interface components {
              */
             aggregation_group_type_index?: number | null;
             breakdownFilter?: components["schemas"]["BreakdownFilter"];
+            compareFilter?: components["schemas"]["CompareFilter"];
             dateRange?: components["schemas"]["DateRange"];
             filterTestAccounts?: boolean;
             funnelsFilter?: components["schemas"]["FunnelsFilter"];
@@ -4817,8 +4826,8 @@ export interface components {
             samplingFactor?: number | null;
             series: components["schemas"]["SeriesNode"][];
         };
-        /** @description Steps; steps for each breakdown value; conversion times; or rates over time. */
-        FunnelsResult: components["schemas"]["FunnelStep"][] | components["schemas"]["FunnelStep"][][] | components["schemas"]["FunnelTrend"][] | components["schemas"]["FunnelTimes"];
+        /** @description Steps; steps for each breakdown value; conversion times, of each period if the query compares two; or rates over time. */
+        FunnelsResult: components["schemas"]["FunnelStep"][] | components["schemas"]["FunnelStep"][][] | components["schemas"]["FunnelTrend"][] | components["schemas"]["FunnelTimes"][] | components["schemas"]["FunnelTimes"];
         /** @description A horizontal line of a chart. */
         GoalLine: {
             borderColor?: string | null;
@@ -6296,6 +6305,8 @@ export interface components {
             /** Format: uint64 */
             minimumOccurrences?: number | null;
             period?: components["schemas"]["RetentionPeriod"];
+            /** @description How many intervals each column after the first spans: `[1, 3]` counts the first interval after the start, and the second to the fourth. */
+            retentionCustomBrackets?: number[];
             /** @enum {unknown} */
             retentionReference?: "total" | "previous" | null;
             retentionType?: components["schemas"]["RetentionType"];
@@ -6623,6 +6634,11 @@ export interface components {
             dateRange?: components["schemas"]["DateRange"];
             filterTestAccounts?: boolean;
             interval?: components["schemas"]["Interval"];
+            /**
+             * Format: uint
+             * @description Actors count by the windows in which they are active; a window is of this many intervals.
+             */
+            intervalCount?: number | null;
             /** @constant */
             kind: "StickinessQuery";
             /** @description A list of property filters, or a group of them. */

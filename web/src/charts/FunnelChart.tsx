@@ -11,6 +11,8 @@ export interface FunnelStep {
   /// Seconds from the step before, averaged and in the middle.
   averageSeconds?: number | null;
   medianSeconds?: number | null;
+  /// Persons may skip it.
+  optional?: boolean;
 }
 
 export interface FunnelSeries {
@@ -19,6 +21,8 @@ export interface FunnelSeries {
   label: string;
   steps: readonly FunnelStep[];
   color?: string;
+  /// Of the period that is compared with.
+  compare?: boolean;
 }
 
 export interface FunnelChartProps extends ChartProps {
@@ -27,6 +31,18 @@ export interface FunnelChartProps extends ChartProps {
   noun?: string;
   /// Opens those who reached a step, or who dropped off before it.
   onOpen?: (series: FunnelSeries, step: number, outcome: "converted" | "dropped") => void;
+}
+
+/// The last step before that nobody may skip.
+export function requiredBefore<Step extends { optional?: boolean }>(
+  steps: readonly Step[],
+  at: number,
+): Step | undefined {
+  return steps.slice(0, at).findLast(({ optional }) => !optional);
+}
+
+function swatch({ color, compare }: FunnelSeries, index: number) {
+  return { background: color ?? seriesColor(index), opacity: compare ? 0.45 : undefined };
 }
 
 export function funnelTable({ series }: Pick<FunnelChartProps, "series">): ChartData {
@@ -44,10 +60,10 @@ export function funnelTable({ series }: Pick<FunnelChartProps, "series">): Chart
       series.map(({ label, steps }) => {
         const step = steps[at];
         const first = steps[0]?.count ?? 0;
-        const before = steps[at - 1]?.count ?? first;
+        const before = requiredBefore(steps, at)?.count ?? first;
         const reached = step?.count ?? 0;
         return [
-          `${at + 1}. ${step?.label ?? ""}`,
+          `${at + 1}. ${step?.label ?? ""}${step?.optional ? " (optional)" : ""}`,
           ...(broken ? [label] : []),
           reached,
           first > 0 ? percent(reached / first) : null,
@@ -71,12 +87,13 @@ export function FunnelChart({
 }: FunnelChartProps) {
   const steps = series[0]?.steps ?? [];
   const first = steps[0]?.count ?? 0;
-  const last = steps.at(-1)?.count ?? 0;
+  const last = requiredBefore(steps, steps.length)?.count ?? 0;
+  const all = steps.some(({ optional }) => optional) ? "required" : steps.length;
   const people = (value: number) => count(value, noun, noun === "person" ? "persons" : undefined);
   const summary =
     steps.length === 0
       ? "No values."
-      : `${people(last)} of ${exact(first)} (${percent(first > 0 ? last / first : 0)}) went through all ${steps.length} steps.`;
+      : `${people(last)} of ${exact(first)} (${percent(first > 0 ? last / first : 0)}) went through all ${all} steps.`;
   const tallest = Math.max(1, ...series.map(({ steps: [head] }) => head?.count ?? 0));
   return (
     <ChartFrame
@@ -107,19 +124,19 @@ export function FunnelChart({
                 const share = own && head > 0 ? own.count / head : 0;
                 const full = series.length > 1 ? tallest : Math.max(1, head);
                 const size = Math.min(1, (own?.count ?? 0) / full);
-                const background = item.color ?? seriesColor(index);
+                const look = swatch(item, index);
                 const name = `${item.label ? `${item.label}: ` : ""}${people(own?.count ?? 0)}, ${percent(share)} of the first step`;
                 const bar = (
                   <>
                     {/* The same bar, lying on narrow screens and standing on wide ones. */}
                     <span
                       className="block h-4 rounded-sm @md:hidden"
-                      style={{ width: `${size * 100}%`, background }}
+                      style={{ width: `${size * 100}%`, ...look }}
                     />
                     <span className="hidden @md:block" style={{ flexGrow: 1 - size }} />
                     <span
                       className="hidden rounded-t-sm @md:block"
-                      style={{ flexGrow: size, background }}
+                      style={{ flexGrow: size, ...look }}
                     />
                   </>
                 );
@@ -147,14 +164,17 @@ export function FunnelChart({
               <p className="line-clamp-2 font-medium wrap-break-word" title={step.label}>
                 <span className="mr-1.5 text-muted">{at + 1}</span>
                 {step.label}
+                {step.optional && (
+                  <span className="ml-1.5 text-xs font-normal text-muted">optional</span>
+                )}
               </p>
               {series.map((item, index) => (
                 <StepText
                   key={item.id}
-                  color={series.length > 1 ? (item.color ?? seriesColor(index)) : undefined}
+                  look={series.length > 1 ? swatch(item, index) : undefined}
                   label={item.label}
                   step={item.steps[at]}
-                  before={item.steps[at - 1]}
+                  before={requiredBefore(item.steps, at)}
                   first={item.steps[0]?.count ?? 0}
                   people={people}
                   onDropped={onOpen && at > 0 ? () => onOpen(item, at, "dropped") : undefined}
@@ -168,10 +188,7 @@ export function FunnelChart({
         <ul className="flex flex-wrap gap-x-4 gap-y-1 px-2 pt-2 text-xs">
           {series.map((item, index) => (
             <li key={item.id} className="flex items-center gap-1.5">
-              <span
-                className="size-2.5 rounded-sm"
-                style={{ background: item.color ?? seriesColor(index) }}
-              />
+              <span className="size-2.5 rounded-sm" style={swatch(item, index)} />
               {item.label}
             </li>
           ))}
@@ -182,8 +199,8 @@ export function FunnelChart({
 }
 
 interface StepTextProps {
-  /// Tells the values of a breakdown apart.
-  color?: string;
+  /// Tells the values of a breakdown and compared periods apart.
+  look?: { background: string; opacity?: number };
   label: string;
   step: FunnelStep | undefined;
   before: FunnelStep | undefined;
@@ -192,29 +209,23 @@ interface StepTextProps {
   onDropped?: () => void;
 }
 
-function StepText({ color, label, step, before, first, people, onDropped }: StepTextProps) {
+function StepText({ look, label, step, before, first, people, onDropped }: StepTextProps) {
   const reached = step?.count ?? 0;
   const dropped = before ? before.count - reached : 0;
   const share = before && before.count > 0 ? percent(dropped / before.count) : "";
-  const left = `${exact(dropped)} dropped off (${share})`;
+  const left = `${exact(dropped)} ${step?.optional ? "skipped it" : "dropped off"} (${share})`;
   return (
-    <div className={cx(color && "text-xs not-first-of-type:mt-1")}>
+    <div className={cx(look && "text-xs not-first-of-type:mt-1")}>
       <p className="flex flex-wrap items-center gap-x-1.5" title={label || undefined}>
-        {color && (
-          <span
-            className="size-2.5 shrink-0 rounded-sm"
-            style={{ background: color }}
-            aria-hidden
-          />
-        )}
+        {look && <span className="size-2.5 shrink-0 rounded-sm" style={look} aria-hidden />}
         {label && <span className="sr-only">{label}:</span>}
         <span className="font-semibold tabular-nums">
           {percent(first > 0 ? reached / first : 0)}
         </span>
-        <span className="text-muted">{color ? exact(reached) : people(reached)}</span>
+        <span className="text-muted">{look ? exact(reached) : people(reached)}</span>
       </p>
       {share && (
-        <div className={cx("text-xs text-muted", color && "pl-4")}>
+        <div className={cx("text-xs text-muted", look && "pl-4")}>
           {onDropped ? (
             <button
               type="button"
@@ -226,7 +237,7 @@ function StepText({ color, label, step, before, first, people, onDropped }: Step
           ) : (
             <p>{left}</p>
           )}
-          {!color && step?.medianSeconds ? <p>median {duration(step.medianSeconds)}</p> : null}
+          {!look && step?.medianSeconds ? <p>median {duration(step.medianSeconds)}</p> : null}
         </div>
       )}
     </div>

@@ -17,6 +17,8 @@ export interface RetentionGridProps extends ChartProps {
   cohorts: readonly RetentionCohort[];
   /// The name of a period, as in "Day".
   period: string;
+  /// The headings of the periods, where they are not numbered: as in "Day 2-4".
+  headings?: readonly string[];
   onOpen?: (cohort: RetentionCohort, period: number) => void;
   /// The first cohorts and periods only, for lists.
   thumbnail?: boolean;
@@ -28,10 +30,15 @@ const THUMBNAIL_PERIODS = 3;
 export function retentionTable({
   cohorts,
   period,
-}: Pick<RetentionGridProps, "cohorts" | "period">): ChartData {
+  headings,
+}: Pick<RetentionGridProps, "cohorts" | "period" | "headings">): ChartData {
   const periods = Math.max(0, ...cohorts.map(({ values }) => values.length));
   return {
-    columns: ["Cohort", "Size", ...Array.from({ length: periods }, (_, at) => `${period} ${at}`)],
+    columns: [
+      "Cohort",
+      "Size",
+      ...Array.from({ length: periods }, (_, at) => headings?.[at] ?? `${period} ${at}`),
+    ],
     rows: cohorts.map(({ label, values }) => [
       label,
       values[0] ?? null,
@@ -56,10 +63,12 @@ export function RetentionGrid({
   className,
   cohorts,
   period,
+  headings,
   onOpen,
   thumbnail = false,
 }: RetentionGridProps) {
-  const data = retentionTable({ cohorts, period });
+  const data = retentionTable({ cohorts, period, headings });
+  const heading = (at: number) => headings?.[at] ?? `${period} ${at}`;
   const periods = Math.min(
     data.columns.length - 2,
     thumbnail ? THUMBNAIL_PERIODS : Number.POSITIVE_INFINITY,
@@ -80,7 +89,7 @@ export function RetentionGrid({
   const summary =
     cohorts.length === 0
       ? "No values."
-      : `${cohorts.length} cohorts with ${exact(size)} persons. On average ${percent(mean(1) ?? 0)} came back in ${period.toLowerCase()} 1.`;
+      : `${cohorts.length} cohorts with ${exact(size)} persons. On average ${percent(mean(1) ?? 0)} came back in ${heading(1).toLowerCase()}.`;
   return (
     <ChartFrame
       label={label}
@@ -108,7 +117,7 @@ export function RetentionGrid({
               {Array.from({ length: periods }, (_, at) => (
                 // biome-ignore lint/suspicious/noArrayIndexKey: a period is its position.
                 <th key={at} scope="col" className="min-w-11 px-0.5 font-medium whitespace-nowrap">
-                  {period} {at}
+                  {heading(at)}
                 </th>
               ))}
             </tr>
@@ -148,7 +157,7 @@ export function RetentionGrid({
                   const share = first > 0 ? value / first : 0;
                   const unfinished =
                     cohort.unfinishedFrom !== undefined && at >= cohort.unfinishedFrom;
-                  const title = `${cohort.label}, ${period} ${at}: ${exact(value)} of ${exact(first)}${unfinished ? ", not over yet" : ""}`;
+                  const title = `${cohort.label}, ${heading(at)}: ${exact(value)} of ${exact(first)}${unfinished ? ", not over yet" : ""}`;
                   const cell = cx(
                     "grid h-7 w-full min-w-11 place-items-center rounded-sm tabular-nums",
                     shade(share),

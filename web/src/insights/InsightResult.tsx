@@ -10,14 +10,7 @@ import { EmptyState, Skeleton } from "@/ui";
 import { cx } from "@/ui/cx";
 import { CategoryChart } from "./CategoryChart";
 import type { PointRef } from "./points";
-import {
-  type Answer,
-  type FunnelStep,
-  hasBreakdown,
-  type InsightQuery,
-  type SeriesResult,
-  type SqlQuery,
-} from "./queries";
+import type { Answer, InsightQuery, SeriesResult, SqlQuery } from "./queries";
 import { resultModel } from "./results";
 import { sqlChartOf } from "./sqlChart";
 import { PERCENT, PLAIN, valueFormat } from "./valueFormat";
@@ -199,10 +192,6 @@ function Result({
       );
     }
     case "funnel": {
-      const broken =
-        query.kind === "FunnelsQuery" &&
-        hasBreakdown(query.breakdownFilter) &&
-        Array.isArray((results as FunnelStep[][])[0]);
       if (thumbnail) {
         return (
           <CategoryChart
@@ -235,7 +224,7 @@ function Result({
               : onOpen &&
                 ((series, step, outcome) =>
                   onOpen({
-                    item: broken ? Number(series.id) : 0,
+                    item: Number(series.id),
                     at: String(outcome === "dropped" ? -(step + 1) : step + 1),
                   }))
           }
@@ -262,6 +251,7 @@ function Result({
           cohorts={model.cohorts}
           thumbnail={thumbnail}
           period={model.period}
+          headings={model.headings}
           onOpen={
             thumbnail
               ? undefined
@@ -282,7 +272,7 @@ function Result({
             hiddenIds={hiddenIds}
             thumbnail={thumbnail}
             onOpenPoint={
-              thumbnail
+              thumbnail || query.kind === "FunnelsQuery"
                 ? undefined
                 : onOpen &&
                   ((series, index) =>

@@ -301,6 +301,89 @@ describe("results", () => {
     }
   });
 
+  it("put compared funnels side by side", () => {
+    const funnel: FunnelsQuery = {
+      kind: "FunnelsQuery",
+      series: [
+        { kind: "EventsNode", event: "a" },
+        { kind: "EventsNode", event: "b", optionalInFunnel: true },
+        { kind: "EventsNode", event: "c" },
+      ],
+      compareFilter: { compare: true },
+    };
+    const step = (order: number, count: number, side: string) => ({
+      name: "abc".charAt(order),
+      order,
+      count,
+      compare_label: side,
+    });
+    const steps = [
+      ...[10, 3, 8].map((count, order) => step(order, count, "current")),
+      ...[5, 5, 0].map((count, order) => step(order, count, "previous")),
+    ];
+    const options = { timeZone: "UTC", now: NOW };
+    expect(resultModel(funnel, answer(steps), options)).toMatchObject({
+      type: "funnel",
+      series: [
+        {
+          id: "0",
+          label: "Current",
+          compare: false,
+          steps: [{}, { optional: true }, { count: 8 }],
+        },
+        { id: "1", label: "Previous", compare: true, steps: [{ count: 5 }, {}, {}] },
+      ],
+    });
+    // Those who dropped off before a step had completed the required one before it.
+    expect(pointOf(funnel, answer(steps), { item: 0, at: "-3" }, "UTC")?.value).toBe(2);
+    expect(pointOf(funnel, answer(steps), { item: 1, at: "-3" }, "UTC")).toMatchObject({
+      value: 5,
+      actors: { funnelStep: -3, compare: "previous" },
+    });
+    const times = {
+      ...funnel,
+      funnelsFilter: { funnelVizType: "time_to_convert" as const },
+    };
+    const histogram = (side: string, count: number) => ({
+      bins: [
+        [60, count],
+        [120, 0],
+      ],
+      compare_label: side,
+    });
+    const found = answer([histogram("current", 4), histogram("previous", 1)]);
+    expect(resultModel(times, found, options)).toMatchObject({
+      type: "categories",
+      series: [
+        { label: "Current", values: [4] },
+        { label: "Previous", values: [1], compare: true },
+      ],
+    });
+  });
+
+  it("give brackets of retention their headings", () => {
+    const retention: RetentionQuery = {
+      kind: "RetentionQuery",
+      retentionFilter: { retentionCustomBrackets: [1, 3] },
+    };
+    const labels = ["Day 0", "Day 1", "Day 2-4"];
+    const start = new Date(NOW - 2 * 86_400_000).toISOString();
+    const row = {
+      date: start,
+      label: "Day 0",
+      values: labels.map((label) => ({ count: 1, label })),
+    };
+    const model = resultModel(retention, answer([row]), { timeZone: "UTC", now: NOW });
+    expect(model).toMatchObject({
+      type: "retention",
+      headings: labels,
+      cohorts: [{ values: [1, 1, 1], unfinishedFrom: 2 }],
+    });
+    expect(pointOf(retention, answer([row]), { item: 0, at: "2" }, "UTC")?.title).toContain(
+      "day 2-4",
+    );
+  });
+
   it("name the persons of a point", () => {
     expect(pointOf(query, answer(items), { item: 1, at: "2026-10-30" }, "UTC")).toMatchObject({
       value: 5,

@@ -151,7 +151,7 @@ export function pointOf(
         title: segment(
           later === 0
             ? entityName(filter?.targetEntity)
-            : `${entityName(filter?.returningEntity)}, ${period.toLowerCase()} ${later}`,
+            : `${entityName(filter?.returningEntity)}, ${cell.label.toLowerCase()}`,
           row.breakdown_value,
         ),
         place: `Cohort of ${label}`,
@@ -219,6 +219,7 @@ function funnelPoint(
         funnelTrendsEntrancePeriodStart: ref.at,
         funnelTrendsDropOff: false,
         funnelStepBreakdown: item.breakdown_value,
+        compare: item.compare_label ?? undefined,
       }),
     };
   }
@@ -227,7 +228,10 @@ function funnelPoint(
   const step = funnel?.[number - 1];
   if (!funnel || !step) return null;
   const dropped = ref.at.startsWith("-");
-  const before = funnel[number - 2]?.count ?? 0;
+  const required = funnel
+    .slice(0, number - 1)
+    .findLast(({ order }) => !query.series[order]?.optionalInFunnel);
+  const before = required?.count ?? 0;
   const node = query.series[step.order];
   const name = node ? seriesName(node) : step.name;
   return {
@@ -242,6 +246,7 @@ function funnelPoint(
       source: query,
       funnelStep: dropped ? -number : number,
       funnelStepBreakdown: step.breakdown_value ?? undefined,
+      compare: step.compare_label ?? undefined,
     }),
   };
 }

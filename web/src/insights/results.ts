@@ -45,7 +45,7 @@ export type ResultModel =
   | { type: "bars"; look: "bars" | "pie" | "table"; items: BarItem[] }
   | { type: "funnel"; series: FunnelSeries[] }
   | { type: "histogram"; bins: { label: string; from: string; value: number }[]; note: string }
-  | { type: "retention"; cohorts: RetentionCohort[]; period: string }
+  | { type: "retention"; cohorts: RetentionCohort[]; period: string; headings: string[] }
   | { type: "categories"; labels: string[]; series: TimeSeries[] }
   | { type: "paths"; links: PathLink[] }
   | { type: "rows"; data: ChartData }
@@ -197,13 +197,16 @@ export function funnelTrends(results: Schemas["FunnelsResult"]): Schemas["Funnel
   return Array.isArray(results) ? results.filter((line) => "days" in line) : [];
 }
 
-/// The steps of each breakdown value, or of the only funnel.
+/// The steps of each breakdown value, or of the only funnel; of compared periods those of the current
+/// one first.
 export function funnelSteps(results: Schemas["FunnelsResult"]): FunnelStep[][] {
   if (!Array.isArray(results)) return [];
   const broken = results.filter((steps) => Array.isArray(steps));
   if (broken.length > 0) return broken;
   const steps = results.filter((step) => "name" in step);
-  return steps.length > 0 ? [steps] : [];
+  const previous = steps.filter(({ compare_label: side }) => side === "previous");
+  const current = steps.filter(({ compare_label: side }) => side !== "previous");
+  return [current, previous].filter(({ length }) => length > 0);
 }
 
 export function sqlRows(rows: unknown[][], columns: string[] = []): ResultModel {
@@ -276,11 +279,11 @@ export function resultModel(
       const viz = query.funnelsFilter?.funnelVizType;
       if (viz === "time_to_convert") {
         const found = resultsOf(query, answer);
-        if (Array.isArray(found)) return { type: "empty" };
-        const { average_conversion_time: average, median_conversion_time: median } = found;
-        if (average === null || average === undefined) return { type: "empty" };
         // The last bin only closes the one before.
         const text = (seconds: number) => (seconds === 0 ? "0 s" : duration(seconds));
+        if (Array.isArray(found)) return comparedTimes(found, text);
+        const { average_conversion_time: average, median_conversion_time: median } = found;
+        if (average === null || average === undefined) return { type: "empty" };
         const bins = found.bins.slice(0, -1).map(([from = 0, value = 0], at) => ({
           label: `${text(from)} – ${text(found.bins[at + 1]?.[0] ?? from)}`,
           from: text(from).split(" ").slice(0, 2).join(" "),
@@ -312,11 +315,18 @@ export function resultModel(
       if (funnels.length === 0) return { type: "empty" };
       const unordered = query.funnelsFilter?.funnelOrderType === "unordered";
       const broken = hasBreakdown(query.breakdownFilter);
-      return {
-        type: "funnel",
-        series: funnels.map((steps, at) => ({
+      const isPrevious = (steps: FunnelStep[]) => steps[0]?.compare_label === "previous";
+      const compared = funnels.some(isPrevious);
+      const values = funnels.filter((steps) => !isPrevious(steps)).length;
+      const series = funnels.map((steps, at) => {
+        const compare = isPrevious(steps);
+        const value = broken ? breakdownLabel(steps[0]?.breakdown) : "";
+        const side = compare ? "previous" : "current";
+        return {
           id: String(at),
-          label: broken ? breakdownLabel(steps[0]?.breakdown) : "",
+          label: !compared ? value : value ? `${value}, ${side}` : capitalized(side),
+          compare,
+          color: compared ? seriesColor(compare ? at - values : at) : undefined,
           steps: steps.map((step) => {
             const node = query.series[step.order];
             return {
@@ -324,10 +334,16 @@ export function resultModel(
               count: step.count,
               averageSeconds: step.average_conversion_time,
               medianSeconds: step.median_conversion_time,
+              optional: node?.optionalInFunnel === true,
             };
           }),
-        })),
-      };
+        };
+      });
+      // Both periods of a value stand side by side.
+      const pairs = series
+        .slice(0, values)
+        .flatMap((item, at) => [item, series[values + at]].filter((side) => side !== undefined));
+      return { type: "funnel", series: compared ? pairs : series };
     }
     case "RetentionQuery": {
       const rows = resultsOf(query, answer);
@@ -339,9 +355,13 @@ export function resultModel(
       // The grid needs its width for numbers: the year is written where there are two.
       const years = new Set(rows.map(({ date }) => date.slice(0, 4)));
       const style = years.size > 1 ? "long" : "short";
+      const columns = retentionColumns(query.retentionFilter, rows[0]?.values.length ?? 0);
+      // An actor that starts at the end of a period has windows that end a period later.
+      const late = query.retentionFilter?.timeWindowMode === "24_hour_windows" ? 1 : 0;
       return {
         type: "retention",
         period,
+        headings: rows[0]?.values.map(({ label }) => label) ?? [],
         cohorts: rows.map(({ values, breakdown_value }, at) => {
           const start = starts[at] ?? 0;
           const name = intervalLabel(new Date(start), interval, timeZone, style);
@@ -350,8 +370,8 @@ export function resultModel(
           return {
             id: String(at),
             label: broken ? `${breakdownLabel(breakdown_value)} · ${name}` : name,
-            values: values.map(({ count }, k) => (k < begun ? count : null)),
-            unfinishedFrom: begun - 1,
+            values: values.map(({ count }, k) => ((columns[k]?.first ?? k) < begun ? count : null)),
+            unfinishedFrom: unfinishedColumn(columns, begun - 1 - late),
           };
         }),
       };
@@ -370,6 +390,55 @@ export function resultModel(
       };
     }
   }
+}
+
+/// The first and last period after the start that each column counts.
+function retentionColumns(
+  filter: Schemas["RetentionFilter"] | undefined,
+  length: number,
+): { first: number; last: number }[] {
+  const brackets = filter?.retentionCustomBrackets ?? [];
+  if (brackets.length === 0) return Array.from({ length }, (_, at) => ({ first: at, last: at }));
+  const columns = [{ first: 0, last: 0 }];
+  for (const size of brackets) {
+    const before = columns.at(-1)?.last ?? 0;
+    columns.push({ first: before + 1, last: before + size });
+  }
+  return columns;
+}
+
+/// The first column with a period that is not over.
+function unfinishedColumn(columns: readonly { last: number }[], underWay: number): number {
+  const at = columns.findIndex(({ last }) => last >= underWay);
+  return at < 0 ? columns.length : at;
+}
+
+function capitalized(word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1);
+}
+
+/// Histograms of two periods, side by side.
+function comparedTimes(
+  found: Schemas["FunnelsResult"] & unknown[],
+  text: (seconds: number) => string,
+): ResultModel {
+  const times = (found as unknown[]).filter(
+    (item): item is Schemas["FunnelTimes"] =>
+      typeof item === "object" && item !== null && "bins" in item,
+  );
+  const bins = times[0]?.bins.slice(0, -1) ?? [];
+  if (bins.length === 0) return { type: "empty" };
+  return {
+    type: "categories",
+    labels: bins.map(([from = 0]) => text(from).split(" ").slice(0, 2).join(" ")),
+    series: times.map(({ bins: own, compare_label: side }) => ({
+      id: side ?? "current",
+      label: capitalized(side ?? "current"),
+      values: own.slice(0, -1).map(([, value = 0]) => value),
+      compare: side === "previous",
+      color: seriesColor(0),
+    })),
+  };
 }
 
 /// How many periods of a zone's calendar lie between two times.

@@ -64,7 +64,9 @@ function hasInterval(query: InsightQuery): boolean {
 /// Range, interval, comparison and chart type: what one changes while looking.
 export function Controls({ query, edit, timeZone, short = false }: ControlsProps) {
   const compare =
-    "compareFilter" in query || query.kind === "TrendsQuery" || query.kind === "StickinessQuery";
+    query.kind === "TrendsQuery" ||
+    query.kind === "StickinessQuery" ||
+    query.kind === "FunnelsQuery";
   const comparison =
     "compareFilter" in query && query.compareFilter?.compare
       ? (query.compareFilter.compare_to ?? "before")
@@ -89,7 +91,7 @@ export function Controls({ query, edit, timeZone, short = false }: ControlsProps
             options={INTERVALS.filter(({ value }) => !tooMany(value, query.dateRange))}
           />
         )}
-        {compare && (query.kind === "TrendsQuery" || query.kind === "StickinessQuery") && (
+        {compare && (
           <Select
             label="Compare with"
             value={comparison}

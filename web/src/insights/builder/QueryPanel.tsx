@@ -63,6 +63,11 @@ export function QueryPanel({ query, edit, problem }: QueryPanelProps) {
             }
             addLabel={query.kind === "FunnelsQuery" ? "Add step" : "Add series"}
             max={SERIES_MAX[query.kind] ?? 1}
+            optional={
+              query.kind === "FunnelsQuery" &&
+              (query.funnelsFilter?.funnelVizType ?? "steps") === "steps" &&
+              query.funnelsFilter?.funnelOrderType !== "unordered"
+            }
           />
         </Section>
       )}

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import {
   ArrowDown,
   ArrowUp,
+  CircleDashed,
   Copy,
   EllipsisVertical,
   ListFilter,
@@ -57,6 +58,8 @@ export interface SeriesEditorProps {
   marks: "letters" | "numbers" | "none";
   addLabel: string;
   max: number;
+  /// Whether steps after the first may be optional.
+  optional?: boolean;
   disabled?: boolean;
 }
 
@@ -68,6 +71,7 @@ export function SeriesEditor({
   marks,
   addLabel,
   max,
+  optional = false,
   disabled,
 }: SeriesEditorProps) {
   const set = (at: number, node: SeriesNode, topic?: string) =>
@@ -93,6 +97,7 @@ export function SeriesEditor({
               marks === "letters" ? seriesLetter(at) : marks === "numbers" ? String(at + 1) : ""
             }
             math={math}
+            optional={optional && at > 0}
             disabled={disabled}
             onChange={(next, topic) => set(at, next, topic && `${topic}.${at}`)}
             onRemove={
@@ -136,6 +141,7 @@ interface SeriesRowProps {
   node: SeriesNode;
   mark: string;
   math: MathOffer;
+  optional: boolean;
   disabled?: boolean;
   onChange: (node: SeriesNode, topic?: string) => void;
   onRemove?: () => void;
@@ -148,6 +154,7 @@ function SeriesRow({
   node,
   mark,
   math,
+  optional,
   disabled,
   onChange,
   onRemove,
@@ -180,6 +187,7 @@ function SeriesRow({
             onChange={(choice) => onChange(withChoice(node, choice))}
             disabled={disabled}
           />
+          {node.optionalInFunnel && <span className="text-xs text-muted">optional</span>}
           {math !== "none" && (
             <span
               className={cx(
@@ -213,6 +221,19 @@ function SeriesRow({
                     icon: <Pencil aria-hidden />,
                     onSelect: () => setRenaming(true),
                   },
+                  ...(optional || node.optionalInFunnel
+                    ? [
+                        {
+                          label: node.optionalInFunnel ? "Make required" : "Make optional",
+                          icon: <CircleDashed aria-hidden />,
+                          onSelect: () =>
+                            onChange({
+                              ...node,
+                              optionalInFunnel: node.optionalInFunnel ? undefined : true,
+                            }),
+                        },
+                      ]
+                    : []),
                   ...(onDuplicate
                     ? [{ label: "Duplicate", icon: <Copy aria-hidden />, onSelect: onDuplicate }]
                     : []),

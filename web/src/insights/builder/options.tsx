@@ -411,6 +411,18 @@ const FUNNELS: Option<FunnelsQuery>[] = [
     ),
   },
   {
+    id: "complete",
+    label: "Complete windows",
+    isOn: ({ funnelsFilter: filter }) => filter?.hideIncompleteConversionWindowPeriods === true,
+    add: (query) => funnels(query, { hideIncompleteConversionWindowPeriods: true }),
+    remove: removeFunnels("hideIncompleteConversionWindowPeriods"),
+    control: () => (
+      <span className="text-xs text-muted">
+        leaves out intervals whose conversion window has not passed
+      </span>
+    ),
+  },
+  {
     id: "window",
     label: "Conversion window",
     isOn: ({ funnelsFilter: filter }) =>
@@ -696,6 +708,50 @@ const RETENTION: Option<RetentionQuery>[] = [
       </span>
     ),
   },
+  {
+    id: "windows",
+    label: "24-hour windows",
+    isOn: ({ retentionFilter: filter }) => filter?.timeWindowMode === "24_hour_windows",
+    add: (query) =>
+      retention(
+        { ...query, retentionFilter: without(query.retentionFilter, "cumulative") },
+        { timeWindowMode: "24_hour_windows" },
+      ),
+    remove: (query) => ({
+      ...query,
+      retentionFilter: without(query.retentionFilter, "timeWindowMode"),
+    }),
+    control: () => (
+      <span className="text-xs text-muted">counts from each person's first start, not by date</span>
+    ),
+  },
+  {
+    id: "brackets",
+    label: "Brackets",
+    isOn: ({ retentionFilter: filter }) => filter?.retentionCustomBrackets !== undefined,
+    add: (query) => retention(query, { retentionCustomBrackets: [1, 6, 7, 14] }),
+    remove: (query) => ({
+      ...query,
+      retentionFilter: without(query.retentionFilter, "retentionCustomBrackets"),
+    }),
+    control: ({ query, edit, disabled }) => (
+      <span className="flex flex-wrap items-center gap-1.5 text-[0.8125rem]">
+        <Typed
+          label="Periods in each column"
+          placeholder="1, 6, 7, 14"
+          value={(query.retentionFilter?.retentionCustomBrackets ?? []).join(", ")}
+          onCommit={(text) => {
+            const sizes = text.split(/[\s,]+/).map(Number);
+            const valid = sizes.filter((size) => Number.isInteger(size) && size > 0);
+            edit(retention(query, { retentionCustomBrackets: valid }), "brackets");
+          }}
+          disabled={disabled}
+          className="max-w-40"
+        />
+        {(query.retentionFilter?.period ?? "Day").toLowerCase()}s in each column
+      </span>
+    ),
+  },
   groupOption<RetentionQuery>(),
 ];
 
@@ -796,6 +852,27 @@ const STICKINESS: Option<StickinessQuery>[] = [
     }),
     control: () => (
       <span className="text-xs text-muted">counts who were active so often or more</span>
+    ),
+  },
+  {
+    id: "intervalCount",
+    label: "Windows",
+    isOn: ({ intervalCount }) => (intervalCount ?? 1) > 1,
+    add: (query) => ({ ...query, intervalCount: 2 }),
+    remove: ({ intervalCount: _, ...query }) => query,
+    control: ({ query, edit, disabled }) => (
+      <span className="flex items-center gap-1.5 text-[0.8125rem]">
+        of
+        <NumberField
+          label="Intervals in a window"
+          min={2}
+          max={1_000}
+          value={query.intervalCount ?? 2}
+          onChange={(count) => edit({ ...query, intervalCount: count ?? 2 }, "windows")}
+          disabled={disabled}
+        />
+        {query.interval ?? "day"}s
+      </span>
     ),
   },
   groupOption<StickinessQuery>(),
