@@ -24,6 +24,13 @@ export interface RetentionGridProps extends ChartProps {
   thumbnail?: boolean;
 }
 
+const WHOLE = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
+
+/// Short enough for a cell; the exact share is in its label.
+function wholePercent(share: number): string {
+  return share > 0 && share < 0.005 ? `<${WHOLE.format(0.01)}` : WHOLE.format(share);
+}
+
 const THUMBNAIL_COHORTS = 2;
 const THUMBNAIL_PERIODS = 3;
 
@@ -116,7 +123,7 @@ export function RetentionGrid({
               </th>
               {Array.from({ length: periods }, (_, at) => (
                 // biome-ignore lint/suspicious/noArrayIndexKey: a period is its position.
-                <th key={at} scope="col" className="min-w-11 px-0.5 font-medium whitespace-nowrap">
+                <th key={at} scope="col" className="min-w-9 px-0.5 font-medium whitespace-nowrap">
                   {heading(at)}
                 </th>
               ))}
@@ -131,9 +138,13 @@ export function RetentionGrid({
               {Array.from({ length: periods }, (_, at) => {
                 const share = mean(at);
                 return (
-                  // biome-ignore lint/suspicious/noArrayIndexKey: a period is its position.
-                  <td key={at} className="h-7 text-center tabular-nums">
-                    {share === null ? "" : percent(share)}
+                  <td
+                    // biome-ignore lint/suspicious/noArrayIndexKey: a period is its position.
+                    key={at}
+                    title={share === null ? undefined : percent(share)}
+                    className="h-7 text-center tabular-nums"
+                  >
+                    {share === null ? "" : wholePercent(share)}
                   </td>
                 );
               })}
@@ -157,9 +168,9 @@ export function RetentionGrid({
                   const share = first > 0 ? value / first : 0;
                   const unfinished =
                     cohort.unfinishedFrom !== undefined && at >= cohort.unfinishedFrom;
-                  const title = `${cohort.label}, ${heading(at)}: ${exact(value)} of ${exact(first)}${unfinished ? ", not over yet" : ""}`;
+                  const title = `${percent(share)}. ${cohort.label}, ${heading(at)}: ${exact(value)} of ${exact(first)}${unfinished ? ", not over yet" : ""}`;
                   const cell = cx(
-                    "grid h-7 w-full min-w-11 place-items-center rounded-sm tabular-nums",
+                    "grid h-7 w-full min-w-9 place-items-center rounded-sm tabular-nums",
                     shade(share),
                     unfinished && "border border-dashed border-line-strong",
                   );
@@ -170,15 +181,15 @@ export function RetentionGrid({
                         <button
                           type="button"
                           title={title}
-                          aria-label={`${percent(share)}. ${title}`}
+                          aria-label={title}
                           onClick={() => onOpen(cohort, at)}
                           className={cell}
                         >
-                          {percent(share)}
+                          {wholePercent(share)}
                         </button>
                       ) : (
                         <div title={title} className={cell}>
-                          {percent(share)}
+                          {wholePercent(share)}
                         </div>
                       )}
                     </td>

@@ -402,6 +402,19 @@ function bands(drawn: readonly Drawn[], series: readonly TimeSeries[]): uPlot.Ba
   return found;
 }
 
+/// Distances of the value axis' lines, from 1e-12 to 5e18.
+const STEPS = Array.from({ length: 31 }, (_, at) => at - 12).flatMap((power) =>
+  [1, 2, 2.5, 5].map((step) => Number(`${step}e${power}`)),
+);
+const WHOLE_STEPS = STEPS.filter((step) => step % 1 === 0);
+
+/// Counts have no fractions, so neither has their axis.
+function hasWholeValues({ series }: TimeChartProps): boolean {
+  return series.every(({ values }) =>
+    values.every((value) => value === null || Number.isInteger(value)),
+  );
+}
+
 function plotOptions(
   latest: { current: TimeChartProps },
   drawn: readonly Drawn[],
@@ -489,6 +502,7 @@ function plotOptions(
             grid: { stroke: line, width: 1 },
             ticks: { show: false },
             space: 44,
+            incrs: () => (hasWholeValues(latest.current) ? WHOLE_STEPS : STEPS),
             values: (_, splits) => splits.map(latest.current.axisFormat ?? compact),
           },
         ],

@@ -277,8 +277,13 @@ function CohortScreen({ projectId, cohort }: { projectId: string; cohort: Cohort
             value: "persons",
             label: (
               <>
-                Persons{" "}
-                <span className="text-xs font-normal text-muted">{exact(cohort.count ?? 0)}</span>
+                Persons
+                {typeof cohort.count === "number" && (
+                  <>
+                    {" "}
+                    <span className="text-xs font-normal text-muted">{exact(cohort.count)}</span>
+                  </>
+                )}
               </>
             ),
             panel: panel(<CohortMembers projectId={projectId} cohort={cohort} />),

@@ -97,8 +97,10 @@ export function HomePage() {
         ) : dashboard.isLoading ? (
           <Skeleton className="h-80" />
         ) : (
-          <div className="grid items-start gap-6 lg:grid-cols-[2fr_1fr]">
-            <InsightShelves />
+          <div className="grid items-start gap-x-4 gap-y-6 lg:grid-cols-3">
+            <div className="min-w-0 lg:col-span-2">
+              <InsightShelves />
+            </div>
             <FlagChanges />
           </div>
         )}
@@ -172,7 +174,7 @@ function IngestionLight({ last }: { last: string | null | undefined }) {
           {quiet
             ? "No event in the last hour; the latest came "
             : "Events arrive; the latest came "}
-          <RelativeTime at={last} />.
+          <RelativeTime at={notLaterThanNow(last)} />.
         </span>
       )}
       {refused > 0 && (
@@ -190,6 +192,11 @@ function IngestionLight({ last }: { last: string | null | undefined }) {
       </span>
     </span>
   );
+}
+
+/// An app whose clock is ahead sends events of the future.
+function notLaterThanNow(at: string): Date {
+  return new Date(Math.min(Date.parse(at), Date.now()));
 }
 
 function TodayRow() {
@@ -291,30 +298,39 @@ function InsightShelves() {
   });
   const pinned = useQuery(list({ favorited: "true", order: "-last_modified_at" }));
   const recent = useQuery(list({ order: "-last_modified_at" }));
-  if (recent.isError) return <ErrorPanel error={recent.error} onRetry={() => recent.refetch()} />;
+  if (recent.isError) {
+    return (
+      <Card title="Recent insights">
+        <ErrorPanel error={recent.error} className="py-1" onRetry={() => recent.refetch()} />
+      </Card>
+    );
+  }
   if (recent.isPending) return <Skeleton className="h-64" />;
   const pinnedIds = new Set(pinned.data?.results.map(({ short_id: id }) => id));
   const others = recent.data.results.filter(({ short_id: id }) => !pinnedIds.has(id));
   if (recent.data.results.length === 0) {
     return (
-      <Card>
-        <EmptyState
-          icon={<ChartNoAxesCombined aria-hidden />}
-          title="No insights yet"
-          action={
-            <Link
-              to="/project/$projectId/insights/new"
-              params={{ projectId }}
-              className={buttonClass("primary")}
-            >
-              Make your first chart
-            </Link>
-          }
-        >
-          An insight is a saved chart that stays current, such as how many people signed up each
-          day.
-        </EmptyState>
-      </Card>
+      <section>
+        <SectionTitle title="Recent insights" />
+        <Card>
+          <EmptyState
+            icon={<ChartNoAxesCombined aria-hidden />}
+            title="No insights yet"
+            action={
+              <Link
+                to="/project/$projectId/insights/new"
+                params={{ projectId }}
+                className={buttonClass("primary")}
+              >
+                Make your first chart
+              </Link>
+            }
+          >
+            An insight is a saved chart that stays current, such as how many people signed up each
+            day.
+          </EmptyState>
+        </Card>
+      </section>
     );
   }
   return (
@@ -437,34 +453,37 @@ function FlagChanges() {
   // A reader without access to flags or their history sees no such panel.
   if (query.isError || query.isPending) return null;
   return (
-    <Card title="Flag changes">
-      {query.data.results.length === 0 ? (
-        <EmptyState icon={<Flag aria-hidden />} title="No flag has changed" className="py-4">
-          Who changed which flag, and when, shows here.
-        </EmptyState>
-      ) : (
-        <ul className="flex flex-col divide-y">
-          {query.data.results.slice(0, CHANGES_MAX).map((entry) => (
-            <li key={entry.id} className="flex items-start gap-2.5 py-2">
-              <Flag className="mt-0.5 size-4 shrink-0 text-muted" aria-hidden />
-              <p className="min-w-0 wrap-anywhere">
-                {actorName(entry)} {describeFlagChange(entry)}{" "}
-                <Link
-                  to="/project/$projectId/feature_flags/$id"
-                  params={{ projectId, id: entry.item_id }}
-                  search={{ tab: "history", entry: entry.id }}
-                  className="font-medium hover:underline"
-                >
-                  {entry.detail.name}
-                </Link>{" "}
-                <span className="text-xs text-muted">
-                  <RelativeTime at={entry.created_at} />
-                </span>
-              </p>
-            </li>
-          ))}
-        </ul>
-      )}
-    </Card>
+    <section>
+      <SectionTitle title="Flag changes" />
+      <Card>
+        {query.data.results.length === 0 ? (
+          <EmptyState icon={<Flag aria-hidden />} title="No flag has changed" className="py-4">
+            Who changed which flag, and when, shows here.
+          </EmptyState>
+        ) : (
+          <ul className="-my-2 flex flex-col divide-y">
+            {query.data.results.slice(0, CHANGES_MAX).map((entry) => (
+              <li key={entry.id} className="flex items-start gap-2.5 py-2">
+                <Flag className="mt-0.5 size-4 shrink-0 text-muted" aria-hidden />
+                <p className="min-w-0 wrap-anywhere">
+                  {actorName(entry)} {describeFlagChange(entry)}{" "}
+                  <Link
+                    to="/project/$projectId/feature_flags/$id"
+                    params={{ projectId, id: entry.item_id }}
+                    search={{ tab: "history", entry: entry.id }}
+                    className="font-medium hover:underline"
+                  >
+                    {entry.detail.name}
+                  </Link>{" "}
+                  <span className="text-xs text-muted">
+                    <RelativeTime at={entry.created_at} />
+                  </span>
+                </p>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Card>
+    </section>
   );
 }
