@@ -4,7 +4,7 @@ import { SQLDialect, sql } from "@codemirror/lang-sql";
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, linter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { EditorState, Prec } from "@codemirror/state";
-import { EditorView, keymap, lineNumbers, placeholder } from "@codemirror/view";
+import { EditorView, keymap, lineNumbers, placeholder, tooltips } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { type Ref, useEffect, useImperativeHandle, useRef } from "react";
 import { completionSource, insertion } from "./completion";
@@ -75,9 +75,11 @@ const THEME = EditorView.theme({
   ".cm-tooltip": {
     backgroundColor: "var(--surface)",
     color: "var(--text)",
-    border: "1px solid var(--line)",
+    border: "1px solid var(--line-strong)",
     borderRadius: "6px",
+    boxShadow: "0 1px 2px var(--shadow-color), 0 8px 24px -6px var(--shadow-color)",
   },
+  ".cm-tooltip.cm-tooltip-autocomplete": { overflow: "hidden", "& > ul": { minWidth: "8rem" } },
   ".cm-tooltip-autocomplete > ul > li": { padding: "3px 8px" },
   ".cm-tooltip-autocomplete > ul > li[aria-selected]": {
     backgroundColor: "var(--accent-soft)",
@@ -181,6 +183,13 @@ export function SqlEditor({ ref, value, ...callbacks }: SqlEditorProps) {
             override: [completionSource(() => latest.current.names)],
             icons: false,
             maxRenderedOptions: 80,
+          }),
+          // Popups may reach below the editor, but not beside it.
+          tooltips({
+            tooltipSpace: ({ dom }) => {
+              const { left, right } = dom.getBoundingClientRect();
+              return { left, right, top: 0, bottom: window.innerHeight };
+            },
           }),
           linter(check, { delay: CHECK_MS }),
           keymap.of([...defaultKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap]),

@@ -169,6 +169,10 @@ function Workbench({ projectId, saved, insight }: WorkbenchProps) {
 
   // Where the running part begins in the statement.
   const offset = useRef(0);
+  // The whole statement with its variables: of the latest run, and of the result on the screen.
+  const statement = JSON.stringify(sqlQuery(filled));
+  const ran = useRef(statement);
+  const [shown, setShown] = useState(statement);
   const onEnd = (state: RunState) => {
     if (state.kind === "done") {
       const { query, answer, ms } = state.finished;
@@ -177,6 +181,7 @@ function Workbench({ projectId, saved, insight }: WorkbenchProps) {
       writeRuns(projectId, next);
       setRuns(next);
       editor.current?.show([]);
+      setShown(ran.current);
     } else if (state.kind === "failed" && state.error instanceof ApiError) {
       const problem = problemOf(state.query.query, state.error.detail);
       if (!problem) return;
@@ -196,6 +201,7 @@ function Workbench({ projectId, saved, insight }: WorkbenchProps) {
     if (reason) return;
     const part = editor.current?.selection();
     offset.current = part?.from ?? 0;
+    ran.current = statement;
     void run(sqlQuery(filled, part?.text));
   };
 
@@ -365,7 +371,7 @@ function Workbench({ projectId, saved, insight }: WorkbenchProps) {
                 <Kbd keys="mod+enter" />
               </span>
               <p role="status" className="min-w-0 flex-1 text-xs text-muted">
-                <Status state={state} />
+                <Status state={state} changed={statement !== shown} />
               </p>
             </div>
           </Card>
@@ -484,7 +490,7 @@ function Workbench({ projectId, saved, insight }: WorkbenchProps) {
 const NO_VARIABLES: readonly InsightVariable[] = [];
 const TABLE: SqlChart = { display: "ActionsTable", x: null, y: [], series: null };
 
-function Status({ state }: { state: RunState }) {
+function Status({ state, changed }: { state: RunState; changed: boolean }) {
   if (state.kind === "running") {
     return (
       <span className="inline-flex items-center gap-1.5">
@@ -501,6 +507,7 @@ function Status({ state }: { state: RunState }) {
       {count(rows, "row")} in {exact(Math.round(ms))} ms
       {scanned !== null && scanned !== undefined && `, ${exact(scanned)} rows read`}
       {answer.hasMore && "; there are more: add a LIMIT"}
+      {changed && <span className="text-warn"> · Changed since this run</span>}
     </>
   );
 }

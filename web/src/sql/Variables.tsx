@@ -45,7 +45,7 @@ export function Variables({ draft, known, onChange }: VariablesProps) {
         const variable = known.find(({ code_name: codeName }) => codeName === name);
         const given = draft.variables[name];
         return (
-          <div key={name} className="flex items-start gap-1.5">
+          <div key={name} className="flex min-w-0 flex-wrap items-start gap-1.5">
             <code className="pt-1.5 font-mono text-xs text-muted">{name}</code>
             {variable ? (
               <VariableValue
@@ -119,7 +119,7 @@ function OwnValue({ name, value: { type, text }, onChange }: OwnValueProps) {
             label={`Value of ${name}`}
             hideLabel
             error={text !== "" && "error" in parsed ? parsed.error : null}
-            className="w-40"
+            className="w-40 max-sm:w-28"
           >
             <Input
               className="h-7! min-h-7! text-[0.8125rem]"
