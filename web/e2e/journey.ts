@@ -129,11 +129,12 @@ async function violations(
     .first()
     .waitFor({ state: "detached", timeout: DIMMED_MS_MAX })
     .catch(() => {});
-  // Transitions blend colours: axe must see their end. Spinners have none.
+  // Transitions blend colours: axe must see their end. Spinners and what follows scrolling have none.
   await page.evaluate(() =>
     Promise.all(
       document
         .getAnimations()
+        .filter((one) => one.timeline === document.timeline)
         .filter((one) => one.effect?.getComputedTiming().endTime !== Number.POSITIVE_INFINITY)
         .map((one) => one.finished.catch(() => {})),
     ),

@@ -125,6 +125,7 @@ export function CohortsPage() {
     {
       id: "state",
       header: "State",
+      secondary: true,
       className: "whitespace-nowrap",
       cell: (cohort) => <CohortState cohort={cohort} />,
     },

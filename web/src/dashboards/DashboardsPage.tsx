@@ -127,6 +127,7 @@ export function DashboardsPage() {
     {
       id: "by",
       header: "Created by",
+      secondary: true,
       className: "text-muted whitespace-nowrap",
       sortValue: (dashboard) => dashboard.created_by?.first_name,
       cell: (dashboard) => dashboard.created_by?.first_name ?? "",

@@ -35,7 +35,7 @@ export function OverridesDialog({
         <>
           <Button
             variant="ghost"
-            className="mr-auto"
+            className="sm:mr-auto"
             disabled={Object.keys(filters).length === 0}
             onClick={() => setFilters({})}
           >

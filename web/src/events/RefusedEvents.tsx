@@ -56,7 +56,7 @@ export function RefusedEvents() {
           <button
             type="button"
             onClick={() => setOpen(row)}
-            className="block max-w-44 truncate text-left font-medium hover:underline sm:max-w-none"
+            className="block max-w-44 min-w-36 truncate py-1 text-left font-medium hover:underline max-sm:whitespace-normal sm:max-w-none"
           >
             {reasonOf(row.type).title}
           </button>

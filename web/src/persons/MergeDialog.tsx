@@ -8,6 +8,9 @@ import { count, exact } from "@/ui/format";
 import { PersonPicker } from "./PersonPicker";
 import { type Person, type PersonItem, personChanged } from "./personApi";
 
+/// It names the event that made the person, so it differs always and says nothing.
+const CREATOR = "$creator_event_uuid";
+
 export interface MergeDialogProps {
   projectId: string;
   person: Person;
@@ -31,6 +34,7 @@ export function MergeDialog({ projectId, person, onClose }: MergeDialogProps) {
         }),
       ),
   });
+  const conflicts = preview.data?.conflicts.filter(({ key }) => key !== CREATOR) ?? [];
   const merge = useMutation({
     mutationFn: () =>
       call(
@@ -98,12 +102,12 @@ export function MergeDialog({ projectId, person, onClose }: MergeDialogProps) {
             of both. <strong className="font-medium">{found.other.name}</strong> is no person of its
             own any more.
           </p>
-          {found.conflicts.length > 0 ? (
+          {conflicts.length > 0 ? (
             <table className="w-full text-left">
               <caption className="mb-1 text-left text-muted">
-                {count(found.conflicts.length, "property differs", "properties differ")}:
+                {count(conflicts.length, "property differs", "properties differ")}:
               </caption>
-              <thead className="text-xs text-muted">
+              <thead className="text-xs text-muted max-sm:sr-only">
                 <tr className="border-b">
                   <th scope="col" className="py-1 pr-3 font-medium">
                     Property
@@ -117,14 +121,21 @@ export function MergeDialog({ projectId, person, onClose }: MergeDialogProps) {
                 </tr>
               </thead>
               <tbody>
-                {found.conflicts.map(({ key, kept, dropped }) => (
-                  <tr key={key} className="border-b last:border-b-0">
-                    <th scope="row" className="py-1 pr-3 font-normal text-muted wrap-anywhere">
+                {conflicts.map(({ key, kept, dropped }) => (
+                  <tr key={key} className="border-b last:border-b-0 max-sm:block max-sm:py-1.5">
+                    <th
+                      scope="row"
+                      className="py-1 pr-3 font-normal text-muted wrap-anywhere max-sm:block max-sm:py-0"
+                    >
                       {propertyLabel(key)}
                     </th>
-                    <td className="py-1 pr-3 wrap-anywhere">{valueText(kept)}</td>
-                    <td className="py-1 text-muted line-through wrap-anywhere">
-                      {valueText(dropped)}
+                    <td className="py-1 pr-3 wrap-anywhere max-sm:block max-sm:py-0">
+                      <span className="text-muted sm:hidden">Kept: </span>
+                      {valueText(kept)}
+                    </td>
+                    <td className="py-1 text-muted wrap-anywhere max-sm:block max-sm:py-0">
+                      <span className="sm:hidden">Dropped: </span>
+                      <span className="line-through">{valueText(dropped)}</span>
                     </td>
                   </tr>
                 ))}

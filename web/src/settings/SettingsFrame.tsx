@@ -2,9 +2,10 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useProject } from "@/shell/useProject";
 import { cx, Page, PageHeader } from "@/ui";
+import { useCurrentLink } from "@/ui/SectionFrame";
 
 const LINK =
-  "flex h-8 items-center rounded-md px-2.5 font-medium whitespace-nowrap text-muted -outline-offset-2 hover:bg-hover hover:text-text aria-[current=page]:bg-accent-soft aria-[current=page]:text-accent-text";
+  "flex h-8 shrink-0 items-center rounded-md px-2.5 font-medium whitespace-nowrap text-muted -outline-offset-2 hover:bg-hover hover:text-text aria-[current=page]:bg-accent-soft aria-[current=page]:text-accent-text";
 
 /// What a page belongs to is said by a line before it.
 const LINKS = [
@@ -27,12 +28,14 @@ export interface SettingsFrameProps {
 /// The frame of all settings, with the list of their pages.
 export function SettingsFrame({ title, description, actions, children }: SettingsFrameProps) {
   const { projectId } = useProject();
+  const nav = useCurrentLink(title);
   return (
     <Page>
       <div className="flex flex-col gap-x-8 gap-y-3 lg:flex-row">
         <nav
+          ref={nav}
           aria-label="Settings"
-          className="flex shrink-0 flex-wrap gap-1 lg:w-44 lg:flex-col lg:pt-1"
+          className="scroll-thin flex shrink-0 gap-1 overflow-x-auto overflow-y-hidden lg:w-44 lg:flex-col lg:overflow-visible lg:pt-1"
         >
           {LINKS.map(({ to, label, begins }) => (
             <Link

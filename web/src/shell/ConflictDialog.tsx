@@ -14,7 +14,7 @@ export function ConflictDialog() {
       title={`This ${noun} was changed meanwhile`}
       footer={
         <>
-          <Button className="mr-auto" onClick={() => resolve("later")}>
+          <Button className="sm:mr-auto" onClick={() => resolve("later")}>
             Keep editing
           </Button>
           <Button onClick={() => resolve("theirs")}>Load theirs</Button>

@@ -51,7 +51,7 @@ export function Dialog({
           </div>
           <div className="scroll-thin min-h-0 flex-1 overflow-y-auto px-4 py-3.5">{children}</div>
           {footer && (
-            <div className="flex flex-wrap-reverse justify-end gap-2 border-t px-4 py-3">
+            <div className="flex gap-2 border-t px-4 py-3 max-sm:flex-col-reverse sm:flex-wrap-reverse sm:justify-end">
               {footer}
             </div>
           )}

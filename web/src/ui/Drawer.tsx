@@ -68,7 +68,7 @@ export function Drawer({
               {children}
             </Base.Content>
             {footer && (
-              <div className="flex flex-wrap-reverse justify-end gap-2 border-t px-4 py-3">
+              <div className="flex gap-2 border-t px-4 py-3 max-sm:flex-col-reverse sm:flex-wrap-reverse sm:justify-end">
                 {footer}
               </div>
             )}

@@ -5,6 +5,16 @@ import { Page, PageHeader } from "./PageHeader";
 export const SECTION_LINK =
   "-mb-px flex h-9 items-center border-b-2 border-transparent font-medium whitespace-nowrap text-muted -outline-offset-2 hover:text-text aria-[current=page]:border-accent aria-[current=page]:text-text";
 
+/// For links that are wider than a phone: scrolls the current one into view.
+export function useCurrentLink(title: string) {
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const current = nav.current?.querySelector("[aria-current=page]");
+    if (title) current?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [title]);
+  return nav;
+}
+
 export interface SectionFrameProps {
   /// Names the browser's tab, and the section where that has no heading.
   title: string;
@@ -27,12 +37,7 @@ export function SectionFrame({
   wide,
   children,
 }: SectionFrameProps) {
-  const nav = useRef<HTMLElement>(null);
-  // On phones the links are wider than the screen.
-  useEffect(() => {
-    const current = nav.current?.querySelector("[aria-current=page]");
-    if (title) current?.scrollIntoView({ block: "nearest", inline: "center" });
-  }, [title]);
+  const nav = useCurrentLink(title);
   return (
     <Page wide={wide}>
       <PageHeader

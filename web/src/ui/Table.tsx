@@ -35,6 +35,8 @@ export interface Column<Row> {
   /// Width in pixels; without it the column takes what it needs.
   width?: number;
   className?: string;
+  /// Left out on phones.
+  secondary?: boolean;
 }
 
 export interface TableProps<Row> {
@@ -135,7 +137,7 @@ export function Table<Row>({
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must take the focus.
       tabIndex={0}
       className={cx(
-        "scroll-thin relative overflow-auto rounded-b-lg -outline-offset-2",
+        "scroll-thin scroll-hint relative overflow-auto rounded-b-lg -outline-offset-2",
         virtual && !className && "max-h-[70dvh]",
         className,
       )}
@@ -170,6 +172,7 @@ export function Table<Row>({
                     "sticky top-0 z-10 h-8 border-b bg-surface px-3 text-xs font-medium whitespace-nowrap text-muted",
                     at === 0 && "left-0 z-20 pl-4",
                     column.align === "right" && "text-right",
+                    column.secondary && "max-sm:hidden",
                   )}
                 >
                   {column.sortValue ? (
@@ -236,6 +239,7 @@ export function Table<Row>({
                       "h-9 border-b border-line px-3 group-last/row:border-b-0",
                       at === 0 && "sticky left-0 z-[1] bg-inherit pl-4",
                       column.align === "right" && "text-right tabular-nums",
+                      column.secondary && "max-sm:hidden",
                       column.className,
                     )}
                   >

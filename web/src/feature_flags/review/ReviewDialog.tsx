@@ -97,7 +97,7 @@ export function ReviewDialog(props: ReviewDialogProps) {
           : `Review changes of ${flag.key}`;
   const footer = conflict ? (
     <>
-      <Button className="mr-auto" onClick={onClose}>
+      <Button className="sm:mr-auto" onClick={onClose}>
         Keep editing
       </Button>
       <Button variant="primary" onClick={settle}>
@@ -105,12 +105,12 @@ export function ReviewDialog(props: ReviewDialogProps) {
       </Button>
     </>
   ) : why ? (
-    <Button className="mr-auto" icon={<ArrowLeft aria-hidden />} onClick={() => setWhy(null)}>
+    <Button className="sm:mr-auto" icon={<ArrowLeft aria-hidden />} onClick={() => setWhy(null)}>
       Back to the review
     </Button>
   ) : (
     <>
-      <Button className="mr-auto" onClick={onClose}>
+      <Button className="sm:mr-auto" onClick={onClose}>
         Back
       </Button>
       <Button
