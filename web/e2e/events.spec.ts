@@ -78,7 +78,7 @@ test("events are filtered, shown in chosen columns, opened and downloaded", asyn
   expect(csv.trim().split(/\r?\n/)).toHaveLength(2);
   expect(csv).toContain("ann@example.com");
 
-  await page.getByRole("button", { name: "Clear" }).click();
+  await page.getByRole("button", { name: "Clear filters" }).click();
   await expect(page.getByRole("row")).toHaveCount(4);
   await page.getByRole("button", { name: "Time, oldest first" }).click();
   await expect(page.getByRole("columnheader", { name: /Time/ })).toHaveAttribute(

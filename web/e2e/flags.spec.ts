@@ -340,7 +340,8 @@ test("why, usage, history, access and code of a flag", async ({ page, admin }) =
   await page.getByRole("combobox", { name: "Person" }).click();
   await page.getByRole("combobox", { name: "Search person" }).fill("p3");
   await page.getByRole("option", { name: /^p3/ }).first().click();
-  await expect(page.getByText("Feature flag is disabled")).toBeVisible();
+  await expect(page.getByText("The flag is off")).toBeVisible();
+  await expect(page.getByText("Its conditions are not looked at while it is off.")).toBeVisible();
   await checkPage(page, "flag why");
 
   await page.getByRole("tab", { name: "Usage" }).click();

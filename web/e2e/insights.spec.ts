@@ -356,8 +356,8 @@ test("insights are tagged together", async ({ page, admin }) => {
     });
   }
   await page.goto("/project/1/insights?search=Bulk");
-  await page.getByRole("checkbox", { name: "Select Bulk one" }).click();
-  await page.getByRole("checkbox", { name: "Select Bulk two" }).click();
+  await page.getByRole("checkbox", { name: "Choose Bulk one" }).click();
+  await page.getByRole("checkbox", { name: "Choose Bulk two" }).click();
   await checkPage(page, "insights chosen");
   await page.getByRole("button", { name: "Tag", exact: true }).click();
   await page.getByLabel("Tags").fill("journey,");

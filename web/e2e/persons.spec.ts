@@ -150,7 +150,7 @@ test("properties are edited in place, ids split and persons merged", async ({ pa
   await expect(page.getByRole("button", { name: "Remove plan" })).toBeVisible();
 
   await openTab(page, /^Distinct ids/);
-  await page.getByRole("checkbox", { name: "Select ann-anon" }).click();
+  await page.getByRole("checkbox", { name: "Choose ann-anon" }).click();
   await page.getByRole("button", { name: "Split 1 id off" }).click();
   await expect(page.getByRole("dialog")).toContainText("1 new person");
   await checkPage(page, "person split");

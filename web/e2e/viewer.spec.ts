@@ -143,7 +143,7 @@ test("a viewer reads, is told why nothing changes, and learns nothing of what is
     await page.getByRole("button", { name: "More for Sign-ups" }).click();
     await expect(page.getByRole("menuitem", { name: "Delete" })).toBeDisabled();
     await page.keyboard.press("Escape");
-    await page.getByRole("checkbox", { name: "Select Sign-ups" }).click();
+    await page.getByRole("checkbox", { name: "Choose Sign-ups" }).click();
     await expect(page.getByRole("button", { name: "Tag", exact: true })).toBeDisabled();
     await checkPage(page, "insights as a viewer");
     await page.goto(`${base}/feature_flags`);

@@ -23,7 +23,7 @@ export function ExploreFilters({
 }: ExploreFiltersProps) {
   const clear = onClear && (
     <Button variant="ghost" onClick={onClear}>
-      Clear
+      Clear filters
     </Button>
   );
   return (

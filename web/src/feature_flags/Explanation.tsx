@@ -15,6 +15,8 @@ import {
   type FlagNode,
   fits,
   hashText,
+  isOff,
+  reasonText,
   resultLabel,
 } from "./model/explanation";
 import { filterSentence, type Names } from "./model/sentences";
@@ -82,9 +84,10 @@ function One({ flagId, subject, fields, filters, title }: OneProps) {
         <>
           <p className="mb-3 flex flex-wrap items-center gap-2">
             <FlagValueText value={String(query.data.value)} className="text-sm!" />
-            <span className="text-muted">{query.data.evaluation.description}</span>
+            <span className="text-muted">{reasonText(query.data.evaluation)}</span>
           </p>
           <Tree
+            off={isOff(query.data.evaluation)}
             flags={explanationTree(query.data.steps, (key) =>
               key === query.data.key
                 ? filters
@@ -99,7 +102,15 @@ function One({ flagId, subject, fields, filters, title }: OneProps) {
   );
 }
 
-function Tree({ flags, asked, names }: { flags: FlagNode[]; asked: string; names: Names }) {
+interface TreeProps {
+  off: boolean;
+  flags: FlagNode[];
+  asked: string;
+  names: Names;
+}
+
+function Tree({ off, flags, asked, names }: TreeProps) {
+  if (off) return <p className="text-muted">Its conditions are not looked at while it is off.</p>;
   if (flags.length === 0) return <p className="text-muted">Nothing was compared.</p>;
   return (
     <ul className="flex flex-col gap-3">

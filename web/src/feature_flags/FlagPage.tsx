@@ -4,7 +4,7 @@ import { isHidden } from "@/api/errors";
 import { RouteNotFound } from "@/shell/routeStates";
 import { useProject } from "@/shell/useProject";
 import { Card, ErrorPanel, Page, PageHeader, Skeleton } from "@/ui";
-import { FlagScreen } from "./FlagScreen";
+import { FlagScreen, FlagsLink } from "./FlagScreen";
 import { flagQuery } from "./flagApi";
 
 const route = getRouteApi("/project/$projectId/feature_flags/$id");
@@ -38,7 +38,7 @@ export function FlagPage() {
   if (query.isPending) {
     return (
       <Page>
-        <PageHeader title="Feature flag" />
+        <PageHeader title="Feature flag" eyebrow={<FlagsLink projectId={projectId} />} />
         <div role="status" className="flex flex-col gap-4">
           <span className="sr-only">Loading</span>
           <Skeleton className="h-9" />
@@ -53,7 +53,7 @@ export function FlagPage() {
       <RouteNotFound />
     ) : (
       <Page>
-        <PageHeader title="Feature flag" />
+        <PageHeader title="Feature flag" eyebrow={<FlagsLink projectId={projectId} />} />
         <Card>
           <ErrorPanel error={query.error} onRetry={() => query.refetch()} />
         </Card>

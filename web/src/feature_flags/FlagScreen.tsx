@@ -164,15 +164,7 @@ export function FlagScreen({ flag, search, onCreated }: FlagScreenProps) {
       <PageHeader
         sticky
         title={title}
-        eyebrow={
-          <Link
-            to="/project/$projectId/feature_flags"
-            params={{ projectId }}
-            className="hover:underline"
-          >
-            Feature flags
-          </Link>
-        }
+        eyebrow={<FlagsLink projectId={projectId} />}
         heading={
           <div className="flex min-w-0 flex-wrap items-center gap-x-3 gap-y-1">
             <h1 className="min-w-0 text-xl font-semibold tracking-tight wrap-anywhere">{title}</h1>
@@ -277,8 +269,14 @@ export function FlagScreen({ flag, search, onCreated }: FlagScreenProps) {
       )}
       {(isChanged || !flag) && (
         // Within reach of the thumb, above the bottom bar.
-        <div className="sticky bottom-16 z-10 mt-4 flex justify-end md:hidden">
-          <Button variant="primary" size="lg" disabledReason={disabledReason} onClick={ask}>
+        <div className="sticky bottom-[calc(3.3125rem+env(safe-area-inset-bottom))] z-10 -mx-4 mt-4 flex flex-col border-t bg-bg px-4 py-2 sm:-mx-6 sm:px-6 md:hidden">
+          <Button
+            variant="primary"
+            size="lg"
+            className="w-full"
+            disabledReason={disabledReason}
+            onClick={ask}
+          >
             Review and save
           </Button>
         </div>
@@ -409,5 +407,18 @@ function FlagMenu({ flag, base, disabledReason, onReview, onCopyToProjects }: Fl
         },
       ]}
     />
+  );
+}
+
+/// Back to the list.
+export function FlagsLink({ projectId }: { projectId: string }) {
+  return (
+    <Link
+      to="/project/$projectId/feature_flags"
+      params={{ projectId }}
+      className="inline-flex min-h-6 items-center hover:underline"
+    >
+      Feature flags
+    </Link>
   );
 }

@@ -194,7 +194,7 @@ export function FlagsPage() {
             {seenTags.current.size > 0 && (
               <Combobox
                 label="Tag"
-                value={tag ?? null}
+                value={tag ?? ""}
                 options={[
                   { value: "", label: "Any tag" },
                   ...[...seenTags.current].sort().map((one) => ({ value: one, label: one })),

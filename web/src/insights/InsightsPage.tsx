@@ -187,7 +187,7 @@ export function InsightsPage() {
         {seenTags.current.size > 0 && (
           <Combobox
             label="Tag"
-            value={tag ?? null}
+            value={tag ?? ""}
             options={[
               { value: "", label: "Any tag" },
               ...[...seenTags.current].sort().map((one) => ({ value: one, label: one })),
@@ -212,7 +212,7 @@ export function InsightsPage() {
               void navigate({ search: {}, replace: true });
             }}
           >
-            Clear
+            Clear filters
           </Button>
         )}
       </div>
@@ -361,7 +361,7 @@ function InsightCard({ insight, selected, onSelect }: CardProps) {
     >
       <div className="flex items-start gap-2 px-3 pt-2.5">
         <Checkbox
-          label={`Select ${name}`}
+          label={`Choose ${name}`}
           hideLabel
           checked={selected}
           onChange={onSelect}
@@ -512,7 +512,7 @@ function BulkBar({ insights, onDone, onAll }: BulkBarProps) {
       aria-label="Chosen insights"
       className="mb-3 flex flex-wrap items-center gap-2 rounded-md bg-accent-soft px-3 py-1.5 text-accent-text"
     >
-      <span className="font-medium">{count(insights.length, "insight")} selected</span>
+      <span className="font-medium">{count(insights.length, "insight")} chosen</span>
       <Button
         size="sm"
         icon={<Tag aria-hidden />}
@@ -533,10 +533,10 @@ function BulkBar({ insights, onDone, onAll }: BulkBarProps) {
         Delete
       </Button>
       <Button size="sm" variant="ghost" onClick={onAll}>
-        Select all on this page
+        Choose all on this page
       </Button>
       <Button size="sm" variant="ghost" onClick={onDone}>
-        Clear
+        Choose none
       </Button>
       {tagging && (
         <Suspense fallback={null}>

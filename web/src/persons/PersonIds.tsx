@@ -31,7 +31,7 @@ export function PersonIds({ ids, onSplit }: PersonIdsProps) {
           {ids.length > 1 && (
             <Checkbox
               hideLabel
-              label={`Select ${id}`}
+              label={`Choose ${id}`}
               checked={chosen.has(id)}
               onChange={(on) => toggle(id, on)}
             />
@@ -64,7 +64,7 @@ export function PersonIds({ ids, onSplit }: PersonIdsProps) {
             icon={<Split aria-hidden />}
             disabledReason={
               selected.length === 0
-                ? "Select the ids that belong to somebody else."
+                ? "Choose the ids that belong to somebody else."
                 : all
                   ? "One id has to stay."
                   : undefined

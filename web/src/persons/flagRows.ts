@@ -1,6 +1,7 @@
 /// Flags of a person: as served beside now.
 
 import type { Schemas } from "@/api/client";
+import { reasonText } from "@/feature_flags/model/explanation";
 import type { SqlQuery } from "@/insights/queries";
 
 export interface ServedFlag {
@@ -80,7 +81,7 @@ export function flagRows(
       served: call?.value,
       at: call?.at,
       now: current?.value,
-      reason: current?.evaluation.description,
+      reason: current && reasonText(current.evaluation),
       differs: call !== undefined && current !== undefined && call.value !== current.value,
     };
   };

@@ -96,7 +96,7 @@ export function ListPanel<Row>(props: ListPanelProps<Row>) {
         {filters}
         {filtered && onClear && (
           <Button variant="ghost" onClick={onClear}>
-            Clear
+            Clear filters
           </Button>
         )}
       </div>

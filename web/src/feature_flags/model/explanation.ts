@@ -116,6 +116,30 @@ export function resultLabel(code: string): string {
   return RESULTS[code] ?? code.replaceAll("_", " ");
 }
 
+/// Why a flag has its value, in the words of the editor.
+export function reasonText(evaluation: Schemas["Evaluation"]): string {
+  const { reason, condition_index: index, description } = evaluation;
+  switch (reason) {
+    case "condition_match":
+      return typeof index === "number" ? `By condition ${index + 1}` : description;
+    case "no_condition_match":
+      // It may go on, as in "; conditions on groups were skipped".
+      return description.replace("No matching condition set", "No condition matched");
+    case "out_of_rollout_bound":
+      return "Outside the rollout";
+    case "disabled":
+    case "flag_disabled":
+      return "The flag is off";
+    default:
+      return description;
+  }
+}
+
+/// The reason has a code of its own where no condition was looked at.
+export function isOff({ reason }: Schemas["Evaluation"]): boolean {
+  return reason === "disabled" || reason === "flag_disabled";
+}
+
 /// A hash or a bound, from 0 to 1, as a percentage with enough digits to compare.
 export function hashText(value: number): string {
   return `${(value * 100).toFixed(3).replace(/\.?0+$/, "")}%`;
