@@ -109,7 +109,7 @@ test.describe("a link to an event that does not exist", () => {
 
   test("says so", async ({ page }) => {
     await page.goto("/project/1/activity/explore?id=018dfa00-0000-7000-8000-00000000dead");
-    await expect(page.getByText("Could not load this event")).toBeVisible();
+    await expect(page.getByText("This event does not exist (any more)")).toBeVisible();
     await checkPage(page, "event not found");
   });
 });

@@ -3,10 +3,11 @@ import { LoaderCircle } from "lucide-react";
 import { api, call } from "@/api/client";
 import { ApiError, errorMessage } from "@/api/errors";
 import { useDebounced } from "@/shell/useDebounced";
-import { Card, Field, Input, Textarea } from "@/ui";
+import { Card } from "@/ui";
 import { count, exact, percent } from "@/ui/format";
 import { ConditionEditor } from "./ConditionEditor";
 import { type CohortDraft, completeConditions, filtersOf, incompleteCount } from "./conditions";
+import { NameCard } from "./NameCard";
 
 const COUNT_REST_MS = 300;
 
@@ -30,30 +31,7 @@ export function CohortForm({ projectId, draft, onChange, cohortId, nameError }: 
         />
       </Card>
       <div className="flex flex-col gap-4 max-lg:order-first">
-        <Card>
-          <div className="flex flex-col gap-3">
-            <Field label="Name" error={nameError}>
-              <Input
-                maxLength={400}
-                value={draft.name}
-                placeholder="Such as Paying customers"
-                onChange={(event) =>
-                  onChange({ ...draft, name: event.currentTarget.value }, "name")
-                }
-              />
-            </Field>
-            <Field label="Description">
-              <Textarea
-                rows={2}
-                maxLength={1_000}
-                value={draft.description}
-                onChange={(event) =>
-                  onChange({ ...draft, description: event.currentTarget.value }, "description")
-                }
-              />
-            </Field>
-          </div>
-        </Card>
+        <NameCard draft={draft} onChange={onChange} nameError={nameError} />
         <Reach projectId={projectId} draft={draft} />
       </div>
     </div>

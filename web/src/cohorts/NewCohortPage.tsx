@@ -6,10 +6,11 @@ import { lazy } from "@/api/lazy";
 import { useFragmentDraft } from "@/shell/useFragmentDraft";
 import { useKeys } from "@/shell/useGlobalKeys";
 import { useProject } from "@/shell/useProject";
-import { Button, Card, ErrorPanel, Field, Input, Page, PageHeader, SkeletonRows, Tabs } from "@/ui";
+import { Button, Card, ErrorPanel, Page, PageHeader, SkeletonRows, Tabs } from "@/ui";
 import { type Cohort, cohortName, createCohort, createList } from "./cohortApi";
 import { type CohortDraft, completeConditions, filtersOf, incompleteCount } from "./conditions";
 import { DRAFT_CODEC } from "./draftCodec";
+import { NameCard } from "./NameCard";
 import { EMPTY_INPUT, type ListInput, listOf, PersonListInput } from "./PersonListInput";
 import { resolvePersons } from "./personList";
 
@@ -112,29 +113,25 @@ export function NewCohortPage() {
             value: "static",
             label: "Static list",
             panel: (
-              <Card>
-                <form
-                  className="flex max-w-xl flex-col gap-4"
-                  onSubmit={(event: FormEvent) => {
-                    event.preventDefault();
-                    save();
-                  }}
-                >
-                  <p className="text-muted">
-                    A static cohort is a list: it changes only when persons are added or removed.
-                  </p>
-                  <Field label="Name" error={nameError}>
-                    <Input
-                      maxLength={400}
-                      value={name}
-                      onChange={(event) =>
-                        draft.edit({ ...draft.value, name: event.currentTarget.value }, "name")
-                      }
-                    />
-                  </Field>
-                  <PersonListInput input={list} onChange={setList} />
-                </form>
-              </Card>
+              <form
+                className="grid gap-4 lg:grid-cols-[1fr_17rem]"
+                onSubmit={(event: FormEvent) => {
+                  event.preventDefault();
+                  save();
+                }}
+              >
+                <Card title="Persons of the list">
+                  <div className="flex max-w-xl flex-col gap-4">
+                    <p className="text-muted">
+                      A static cohort is a list: it changes only when persons are added or removed.
+                    </p>
+                    <PersonListInput input={list} onChange={setList} />
+                  </div>
+                </Card>
+                <div className="max-lg:order-first">
+                  <NameCard draft={draft.value} onChange={draft.edit} nameError={nameError} />
+                </div>
+              </form>
             ),
           },
         ]}

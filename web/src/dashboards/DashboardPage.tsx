@@ -85,7 +85,7 @@ export function DashboardPage() {
   if (query.isPending) {
     return (
       <Page wide>
-        <PageHeader title="Dashboard" />
+        <PageHeader title="Dashboard" eyebrow={<BackLink projectId={projectId} />} />
         <div role="status" className="grid gap-4 sm:grid-cols-2">
           <span className="sr-only">Loading</span>
           <Skeleton className="h-80" />
@@ -99,7 +99,7 @@ export function DashboardPage() {
       <RouteNotFound />
     ) : (
       <Page>
-        <PageHeader title="Dashboard" />
+        <PageHeader title="Dashboard" eyebrow={<BackLink projectId={projectId} />} />
         <Card>
           <ErrorPanel
             error={query.error}
@@ -228,17 +228,7 @@ function Loaded({ dashboard }: { dashboard: Dashboard }) {
       <Page wide>
         <PageHeader
           title={dashboardName(dashboard)}
-          eyebrow={
-            full ? undefined : (
-              <Link
-                to="/project/$projectId/dashboard"
-                params={{ projectId }}
-                className="inline-flex min-h-6 items-center hover:underline"
-              >
-                Dashboards
-              </Link>
-            )
-          }
+          eyebrow={full ? undefined : <BackLink projectId={projectId} />}
           description={
             <>
               {dashboard.description}
@@ -500,4 +490,16 @@ function useLayout(dashboard: Dashboard) {
     send(last);
   };
   return { places, save, undo, canUndo: undos.length > 0, wide, setWide };
+}
+
+function BackLink({ projectId }: { projectId: string }) {
+  return (
+    <Link
+      to="/project/$projectId/dashboard"
+      params={{ projectId }}
+      className="inline-flex min-h-6 items-center hover:underline"
+    >
+      Dashboards
+    </Link>
+  );
 }

@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { ChartNoAxesCombined, ChevronDown, ChevronUp, Columns3, ListFilter } from "lucide-react";
 import { useState } from "react";
 import { api, call } from "@/api/client";
+import { isHidden } from "@/api/errors";
 import { propertyLabel } from "@/filters/operators";
 import type { PropertyFilter } from "@/filters/types";
 import { useProject } from "@/shell/useProject";
@@ -97,6 +98,10 @@ export function EventDrawer({ id, event, onClose, ...rest }: EventDrawerProps) {
     >
       {shown ? (
         <EventDetails event={shown} timeZone={project.timezone} projectId={projectId} {...rest} />
+      ) : isHidden(query.error) ? (
+        <EmptyState title="This event does not exist (any more)">
+          It may be deleted, or the link may be of another project.
+        </EmptyState>
       ) : query.isError ? (
         <ErrorPanel
           title="Could not load this event"

@@ -201,12 +201,17 @@ const NAMES: Record<string, string> = {
   $ip: "IP address",
 };
 
+/// "Current URL" as "current URL", but "IP address" as it is.
+function withinSentence(name: string): string {
+  return /^[A-Z][a-z]/.test(name) ? name.charAt(0).toLowerCase() + name.slice(1) : name;
+}
+
 /// A property's name for people. The key stays visible in pickers.
 export function propertyLabel(key: string): string {
   if (NAMES[key]) return NAMES[key];
   if (key.startsWith("$initial_")) {
     const rest = NAMES[`$${key.slice("$initial_".length)}`];
-    if (rest) return `Initial ${rest.toLowerCase()}`;
+    if (rest) return `Initial ${withinSentence(rest)}`;
   }
   if (key.startsWith("$feature/")) return `Flag ${key.slice("$feature/".length)}`;
   return key;

@@ -176,7 +176,7 @@ function Groups({ type, projectId }: { type: Schemas["GroupType"]; projectId: st
       title={title}
       actions={
         <>
-          <Button icon={<Plus aria-hidden />} onClick={() => setDialog("new")}>
+          <Button variant="primary" icon={<Plus aria-hidden />} onClick={() => setDialog("new")}>
             New {one}
           </Button>
           <Menu

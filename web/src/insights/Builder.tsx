@@ -297,16 +297,7 @@ export function Builder({ insight, saved, dashboards, onCreated, onDelete }: Bui
     <Page wide>
       <PageHeader
         title={name}
-        eyebrow={
-          <Link
-            to="/project/$projectId/insights"
-            params={{ projectId }}
-            search={{}}
-            className="inline-flex min-h-6 items-center hover:underline"
-          >
-            Insights
-          </Link>
-        }
+        eyebrow={<InsightsLink projectId={projectId} />}
         description={
           <>
             {insight ? insight.description : derived}
@@ -739,5 +730,19 @@ function Sql({ answered }: { answered: Answered }) {
     <EmptyState title="No SQL for this insight" className="my-auto">
       The server gave none with its answer.
     </EmptyState>
+  );
+}
+
+/// Back to the list.
+export function InsightsLink({ projectId }: { projectId: string }) {
+  return (
+    <Link
+      to="/project/$projectId/insights"
+      params={{ projectId }}
+      search={{}}
+      className="inline-flex min-h-6 items-center hover:underline"
+    >
+      Insights
+    </Link>
   );
 }

@@ -7,7 +7,7 @@ import { eventDefinitionsQuery } from "@/filters/definitions";
 import { RouteNotFound } from "@/shell/routeStates";
 import { useProject } from "@/shell/useProject";
 import { buttonClass, Card, EmptyState, ErrorPanel, Page, PageHeader, Skeleton, toast } from "@/ui";
-import { Builder } from "./Builder";
+import { Builder, InsightsLink } from "./Builder";
 import { CodeBlock } from "./CodeBlock";
 import { decodeDraft } from "./draft";
 import { InsightResult } from "./InsightResult";
@@ -29,9 +29,10 @@ function useOpenInsight() {
 }
 
 function Loading({ title }: { title: string }) {
+  const { projectId } = useProject();
   return (
     <Page wide>
-      <PageHeader title={title} />
+      <PageHeader title={title} eyebrow={<InsightsLink projectId={projectId} />} />
       <div role="status" className="flex gap-4">
         <span className="sr-only">Loading</span>
         <Skeleton className="hidden h-96 w-92 lg:block" />
@@ -119,7 +120,7 @@ export function InsightPage() {
       <RouteNotFound />
     ) : (
       <Page>
-        <PageHeader title="Insight" />
+        <PageHeader title="Insight" eyebrow={<InsightsLink projectId={projectId} />} />
         <Card>
           <ErrorPanel error={query.error} onRetry={() => query.refetch()} />
         </Card>

@@ -22,7 +22,7 @@ export function PeopleFrame(props: PeopleFrameProps) {
     index: String(type.group_type_index),
     label: groupTypeName(type, true),
   }));
-  if (types.isSuccess && groups.length === 0) groups.push({ index: "0", label: "Groups" });
+  if (!types.isError && groups.length === 0) groups.push({ index: "0", label: "Groups" });
   const links = (
     <>
       <Link

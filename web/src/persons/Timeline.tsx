@@ -152,7 +152,7 @@ export function Timeline({ filter, empty }: TimelineProps) {
           {after > 0 && <li aria-hidden style={{ height: after }} />}
         </ul>
       </section>
-      <div className="flex min-h-9 flex-wrap items-center gap-2 border-t px-4 text-xs text-muted">
+      <div className="flex min-h-9 flex-wrap items-center gap-2 border-t px-4 py-2 text-xs text-muted">
         {query.isFetchingNextPage && <LoaderCircle className="size-3.5 animate-spin" aria-hidden />}
         <p role="status">
           {query.hasNextPage
