@@ -4826,7 +4826,10 @@ export interface components {
             samplingFactor?: number | null;
             series: components["schemas"]["SeriesNode"][];
         };
-        /** @description Steps; steps for each breakdown value; conversion times, of each period if the query compares two; or rates over time. */
+        /**
+         * @description Steps; steps for each breakdown value; conversion times, of each period if the query compares two;
+         *     or rates over time.
+         */
         FunnelsResult: components["schemas"]["FunnelStep"][] | components["schemas"]["FunnelStep"][][] | components["schemas"]["FunnelTrend"][] | components["schemas"]["FunnelTimes"][] | components["schemas"]["FunnelTimes"];
         /** @description A horizontal line of a chart. */
         GoalLine: {
@@ -6305,7 +6308,10 @@ export interface components {
             /** Format: uint64 */
             minimumOccurrences?: number | null;
             period?: components["schemas"]["RetentionPeriod"];
-            /** @description How many intervals each column after the first spans: `[1, 3]` counts the first interval after the start, and the second to the fourth. */
+            /**
+             * @description How many intervals each column after the first spans: `[1, 3]` counts the first interval after
+             *     the start, and the second to the fourth.
+             */
             retentionCustomBrackets?: number[];
             /** @enum {unknown} */
             retentionReference?: "total" | "previous" | null;
