@@ -168,7 +168,8 @@ export function RetentionGrid({
                   const share = first > 0 ? value / first : 0;
                   const unfinished =
                     cohort.unfinishedFrom !== undefined && at >= cohort.unfinishedFrom;
-                  const title = `${percent(share)}. ${cohort.label}, ${heading(at)}: ${exact(value)} of ${exact(first)}${unfinished ? ", not over yet" : ""}`;
+                  const label = `${cohort.label}, ${heading(at)}: ${exact(value)} of ${exact(first)}${unfinished ? ", not over yet" : ""}`;
+                  const title = `${percent(share)}. ${label}`;
                   const cell = cx(
                     "grid h-7 w-full min-w-9 place-items-center rounded-sm tabular-nums",
                     shade(share),
@@ -181,7 +182,7 @@ export function RetentionGrid({
                         <button
                           type="button"
                           title={title}
-                          aria-label={title}
+                          aria-label={`${wholePercent(share)}. ${label}`}
                           onClick={() => onOpen(cohort, at)}
                           className={cell}
                         >
