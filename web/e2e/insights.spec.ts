@@ -169,10 +169,35 @@ const KINDS = [
     /went through all 2 steps/,
   ],
   [
+    "compared funnel",
+    {
+      kind: "FunnelsQuery",
+      series: [
+        ...SERIES,
+        { kind: "EventsNode", event: "signed up", optionalInFunnel: true },
+        { kind: "EventsNode", event: "paid" },
+      ],
+      compareFilter: { compare: true },
+      dateRange: { date_from: "-5d" },
+    },
+    /went through all required steps/,
+  ],
+  [
     "retention",
     {
       kind: "RetentionQuery",
       retentionFilter: { targetEntity: { id: "$pageview", type: "events" }, totalIntervals: 11 },
+    },
+    /cohorts with/,
+  ],
+  [
+    "retention brackets",
+    {
+      kind: "RetentionQuery",
+      retentionFilter: {
+        targetEntity: { id: "$pageview", type: "events" },
+        retentionCustomBrackets: [1, 2, 4],
+      },
     },
     /cohorts with/,
   ],
