@@ -28,7 +28,9 @@ const WHOLE = new Intl.NumberFormat(undefined, { style: "percent", maximumFracti
 
 /// Short enough for a cell; the exact share is in its label.
 function wholePercent(share: number): string {
-  return share > 0 && share < 0.005 ? `<${WHOLE.format(0.01)}` : WHOLE.format(share);
+  if (share > 0 && share < 0.005) return `<${WHOLE.format(0.01)}`;
+  if (share >= 0.995 && share < 1) return `>${WHOLE.format(0.99)}`;
+  return WHOLE.format(share);
 }
 
 const THUMBNAIL_COHORTS = 2;
