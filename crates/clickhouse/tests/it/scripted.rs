@@ -106,5 +106,8 @@ fn forward(real: &str, request: &Request) -> Vec<u8> {
     connection.write_all(&request.body).unwrap();
     let mut response = Vec::new();
     connection.read_to_end(&mut response).unwrap();
+    // Otherwise the client keeps a connection that this server closes, and meets its end at any request.
+    let status_line = response.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    response.splice(status_line..status_line, *b"Connection: close\r\n");
     response
 }
