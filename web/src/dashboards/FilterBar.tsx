@@ -1,5 +1,6 @@
 import { RotateCcw, Save } from "lucide-react";
 import type { ReactNode } from "react";
+import { shiftedDays } from "@/ranges/range";
 import { useKeys } from "@/shell/useGlobalKeys";
 import { useProject } from "@/shell/useProject";
 import { Button } from "@/ui";
@@ -11,7 +12,6 @@ import {
   hasFilters,
   searchOf,
 } from "./filters";
-import { shiftRange } from "./ranges";
 
 export interface FilterBarProps {
   search: DashboardSearch;
@@ -44,8 +44,8 @@ export function FilterBar(props: FilterBarProps) {
   };
   const shift = (direction: -1 | 1) => {
     const today = new Intl.DateTimeFormat("en-CA", { timeZone: project.timezone }).format();
-    const range = shiftRange(shown.date_from, shown.date_to, direction, today);
-    if (range) change({ date_from: range.from, date_to: range.to });
+    const range = shiftedDays(shown, direction, today);
+    if (range) change(range);
   };
   useKeys([
     { key: "[", run: () => shift(-1) },

@@ -4,10 +4,10 @@ import { lazy } from "@/api/lazy";
 import { propertyLabel } from "@/filters/operators";
 import type { PropertySource } from "@/filters/PropertyPicker";
 import { countFilters, type Filters as PropertyFilters } from "@/filters/types";
+import { RangePicker } from "@/ranges/RangePicker";
 import { useProject } from "@/shell/useProject";
 import { Badge, Button, IconButton, Popover, Select, Skeleton } from "@/ui";
 import { type DashboardSearch, INTERVALS, readBreakdown, writeBreakdown } from "./filters";
-import { RangeControl } from "./RangeControl";
 
 const FilterEditor = lazy(async () => ({
   default: (await import("@/filters/FilterEditor")).FilterEditor,
@@ -37,11 +37,13 @@ export function FilterControls({ value, onChange }: FilterControlsProps) {
   const total = countFilters(properties);
   return (
     <>
-      <RangeControl
-        from={value.date_from}
-        to={value.date_to}
+      <RangePicker
+        value={value}
+        emptyLabel="Own ranges"
         timeZone={project.timezone}
-        onChange={(from, to) => onChange({ date_from: from ?? "", date_to: to })}
+        onChange={({ date_from, date_to }) =>
+          onChange({ date_from: date_from ?? "", date_to: date_to ?? undefined })
+        }
       />
       <Select
         label="Interval"

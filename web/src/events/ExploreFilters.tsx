@@ -1,8 +1,9 @@
 import { FilterEditor } from "@/filters/FilterEditor";
+import { RangePicker } from "@/ranges/RangePicker";
 import { Button } from "@/ui";
+import { boundsOf, rangeOf } from "./bounds";
 import { EventChoice, PersonChoice } from "./choices";
 import type { EventFilter } from "./eventList";
-import { TimeRange } from "./TimeRange";
 
 export interface ExploreFiltersProps {
   projectId: string;
@@ -29,10 +30,10 @@ export function ExploreFilters({
   return (
     <div className="mb-3 flex flex-wrap items-start gap-2">
       <EventChoice projectId={projectId} value={filter} onChange={onChange} />
-      <TimeRange
-        value={filter}
+      <RangePicker
+        value={rangeOf(filter)}
         timeZone={timeZone}
-        onChange={({ after, before }) => onChange({ after, before })}
+        onChange={(range) => onChange(boundsOf(range))}
       />
       <PersonChoice value={filter} onChange={onChange} />
       {filter.properties && clear}

@@ -24,6 +24,7 @@ import { lazy } from "@/api/lazy";
 import { useLiveRefetch } from "@/api/live";
 import { mayEdit } from "@/api/permissions";
 import { ConflictError } from "@/api/versions";
+import { draggedRange, isOfDays, rangeLabel, shiftedRange } from "@/ranges/range";
 import { useDebounced } from "@/shell/useDebounced";
 import { useKeys } from "@/shell/useGlobalKeys";
 import { useProject } from "@/shell/useProject";
@@ -69,7 +70,6 @@ import {
   reachesNow,
   vizNode,
 } from "./queries";
-import { draggedRange, rangeLabel, shiftedRange } from "./range";
 import { resultModel } from "./results";
 import { SqlBlock } from "./SqlBlock";
 import { useDraft } from "./useDraft";
@@ -626,13 +626,14 @@ function hasPoints(query: Answered["query"]): boolean {
 function rangeText({ query, answer }: Answered, timeZone: string): string {
   const range = answer.resolved_date_range;
   if (!range) return timeZone;
-  const label = query.kind === "HogQLQuery" ? "" : rangeLabel(query.dateRange);
+  const isSaid =
+    query.kind === "HogQLQuery" ||
+    query.kind === "RetentionQuery" ||
+    isOfDays(query.dateRange ?? {});
   const day = (text: string) => intervalLabel(new Date(text), "day", timeZone);
   const [from, to] = [day(range.date_from), day(range.date_to)];
   const dates = from === to ? from : `${from} – ${to}`;
-  return [label && query.kind !== "RetentionQuery" ? label : "", dates, timeZone]
-    .filter((part, at, all) => part && all.indexOf(part) === at)
-    .join(" · ");
+  return [...(isSaid ? [] : [rangeLabel(query.dateRange, timeZone)]), dates, timeZone].join(" · ");
 }
 
 function Tags({ tags }: { tags: readonly string[] }): ReactNode {

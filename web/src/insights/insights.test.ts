@@ -18,7 +18,6 @@ import {
   type RetentionQuery,
   type TrendsQuery,
 } from "./queries";
-import { draggedRange, parseRange, rangeLabel, shiftedRange, suggestedInterval } from "./range";
 import { resultModel } from "./results";
 import { intervalTimes, zonedDate, zonedTime } from "./zones";
 
@@ -164,53 +163,6 @@ describe("kinds", () => {
       query: "x",
     });
     expect(insightSource({ kind: "EventsQuery" })).toBeNull();
-  });
-});
-
-describe("ranges", () => {
-  it("are read from text", () => {
-    expect(parseRange("-14d")).toEqual({ date_from: "-14d" });
-    expect(parseRange("14d")).toEqual({ date_from: "-14d" });
-    expect(parseRange("last 3 weeks")).toEqual({ date_from: "-3w" });
-    expect(parseRange("Yesterday")).toEqual({ date_from: "-1dStart", date_to: "-1dEnd" });
-    expect(parseRange("2026-11-01 to 2026-11-14")).toEqual({
-      date_from: "2026-11-01",
-      date_to: "2026-11-14",
-    });
-    expect(parseRange("mStart")).toEqual({ date_from: "mStart" });
-    for (const text of ["", "soon", "2026-13-99", "2026-11-14 to 2026-11-01", "a to b to c"]) {
-      expect(parseRange(text)).toBeNull();
-    }
-  });
-
-  it("have labels and intervals", () => {
-    expect(rangeLabel(undefined)).toBe("Last 7 days");
-    expect(rangeLabel({ date_from: "-3w" })).toBe("Last 3 weeks");
-    expect(suggestedInterval({ date_from: "-24h" })).toBe("hour");
-    expect(suggestedInterval({ date_from: "-30d" })).toBe("day");
-    expect(suggestedInterval({ date_from: "-1y" })).toBe("week");
-    expect(suggestedInterval({ date_from: "all" })).toBe("week");
-  });
-
-  it("are dragged and shifted in the project's zone", () => {
-    const zone = "Pacific/Auckland";
-    const from = zonedTime("2026-11-03", zone);
-    const to = zonedTime("2026-11-05", zone);
-    expect(draggedRange(from, to, "day", zone)).toEqual({
-      date_from: "2026-11-03",
-      date_to: "2026-11-05",
-    });
-    expect(draggedRange(from, from, "month", zone).date_to).toBe("2026-11-30");
-    expect(draggedRange(from, from, "hour", zone)).toEqual({
-      date_from: "2026-11-03T00:00:00",
-      date_to: "2026-11-03T00:59:59",
-      explicitDate: true,
-    });
-    const resolved = { date_from: "2026-11-01T00:00:00Z", date_to: "2026-11-07T23:59:59.999Z" };
-    expect(shiftedRange(resolved, -1, "UTC")).toEqual({
-      date_from: "2026-10-25",
-      date_to: "2026-10-31",
-    });
   });
 });
 

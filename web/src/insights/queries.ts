@@ -4,7 +4,6 @@ import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { type Query, runQuery, type Schemas } from "@/api/client";
 
 export type Interval = Schemas["Interval"];
-export type DateRange = Schemas["DateRange"];
 export type SeriesNode = Schemas["SeriesNode"];
 export type BreakdownType = Schemas["BreakdownType"];
 export type Breakdown = Schemas["Breakdown"];

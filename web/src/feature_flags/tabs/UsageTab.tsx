@@ -9,35 +9,30 @@ import { queryClient } from "@/api/queryClient";
 import { InsightResult } from "@/insights/InsightResult";
 import { answerQuery, resultsOf, type TrendsQuery } from "@/insights/queries";
 import { useMarkers } from "@/insights/useMarkers";
+import { RangePicker } from "@/ranges/RangePicker";
+import { type DateRange, suggestedInterval } from "@/ranges/range";
 import { useProject } from "@/shell/useProject";
-import { Button, buttonClass, Card, EmptyState, ErrorPanel, Select, Skeleton, toast } from "@/ui";
+import { Button, buttonClass, Card, EmptyState, ErrorPanel, Skeleton, toast } from "@/ui";
 import { count } from "@/ui/format";
 import { type Flag, flagQuery, remember } from "../flagApi";
 
 const CALLED = "$feature_flag_called";
-const RANGES = [
-  { value: "-24h", label: "Last 24 hours" },
-  { value: "-7d", label: "Last 7 days" },
-  { value: "-30d", label: "Last 30 days" },
-  { value: "-90d", label: "Last 90 days" },
-] as const;
-type RangeOption = (typeof RANGES)[number]["value"];
 
-function callsQuery(key: string, range: RangeOption): TrendsQuery {
+function callsQuery(key: string, range: DateRange): TrendsQuery {
   return {
     kind: "TrendsQuery",
     series: [{ kind: "EventsNode", event: CALLED, name: "Calls", math: "total" }],
     properties: [{ key: "$feature_flag", type: "event", operator: "exact", value: [key] }],
     breakdownFilter: { breakdown: "$feature_flag_response", breakdown_type: "event" },
-    dateRange: { date_from: range },
-    interval: range === "-24h" ? "hour" : "day",
+    dateRange: range,
+    interval: suggestedInterval(range),
   };
 }
 
 /// How often code asks for the flag, by what it answers.
 export function UsageTab({ flag }: { flag: Flag }) {
   const { projectId, project } = useProject();
-  const [range, setRange] = useState<RangeOption>("-7d");
+  const [range, setRange] = useState<DateRange>({ date_from: "-7d" });
   const query = useMemo(() => callsQuery(flag.key, range), [flag.key, range]);
   const result = useQuery(answerQuery(projectId, query));
   const { refetch } = result;
@@ -54,7 +49,7 @@ export function UsageTab({ flag }: { flag: Flag }) {
         title="Calls by value"
         description={result.data ? count(calls, "call") : undefined}
         actions={
-          <Select label="Range" size="sm" value={range} onChange={setRange} options={RANGES} />
+          <RangePicker size="sm" value={range} timeZone={project.timezone} onChange={setRange} />
         }
       >
         {result.isPending ? (

@@ -1,3 +1,4 @@
+import { RangePicker } from "@/ranges/RangePicker";
 import { Select, type SelectOption } from "@/ui";
 import {
   type FunnelsQuery,
@@ -7,7 +8,6 @@ import {
   type TrendsDisplay,
 } from "../queries";
 import type { Edit } from "./options";
-import { RangePicker } from "./RangePicker";
 import { tooMany, withRange } from "./withRange";
 
 export interface ControlsProps {

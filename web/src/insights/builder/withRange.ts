@@ -1,5 +1,5 @@
+import { rangeDays, suggestedInterval } from "@/ranges/range";
 import type { InsightQuery, Interval, TrendsQuery } from "../queries";
-import { rangeDays, suggestedInterval } from "../range";
 import { zonedDate, zonedDateTime } from "../zones";
 
 /// The server draws at most this many intervals.

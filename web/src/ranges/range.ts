@@ -1,8 +1,11 @@
-/// Date ranges: presets, text, labels, and shifting.
+/// Date ranges as the API takes them: presets, labels, and shifting.
 
-import { intervalLabel } from "@/ui/format";
-import type { DateRange, Interval } from "./queries";
-import { zonedDate, zonedDateTime } from "./zones";
+import type { Schemas } from "@/api/client";
+import { zonedDate, zonedDateTime } from "@/insights/zones";
+
+type Interval = Schemas["Interval"];
+/// Dates without a time are whole days, also the last one.
+export type DateRange = Schemas["DateRange"];
 
 export interface RangePreset {
   label: string;
@@ -25,9 +28,7 @@ export const PRESETS: readonly RangePreset[] = [
   { label: "All time", range: { date_from: "all" } },
 ];
 
-export const DEFAULT_RANGE: DateRange = { date_from: "-7d" };
-
-const UNITS: Record<string, string> = {
+export const UNITS: Record<string, string> = {
   s: "second",
   M: "minute",
   h: "hour",
@@ -38,26 +39,38 @@ const UNITS: Record<string, string> = {
   y: "year",
 };
 const RELATIVE = /^-(\d{1,4})([sMhdwmqy])$/;
-const GRAMMAR = /^-?\d{0,4}[sMhdwmqy](Start|End)?$/;
-const DATE = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?$/;
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+export const DATE = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?$/;
+const OFFSET = /(Z|[+-]\d{2}:?\d{2})$/;
 
 function same(a: DateRange, b: DateRange): boolean {
   return (
-    (a.date_from ?? null) === (b.date_from ?? null) && (a.date_to ?? null) === (b.date_to ?? null)
+    (a.date_from || null) === (b.date_from || null) && (a.date_to || null) === (b.date_to || null)
   );
 }
 
-function dateText(text: string): string {
-  const at = new Date(text.length === 10 ? `${text}T00:00:00Z` : text.replace(" ", "T"));
-  if (Number.isNaN(at.getTime())) return text;
-  if (text.length === 10) return intervalLabel(at, "day", "UTC");
-  return text.replace("T", " ").slice(0, 16);
+/// A date, or a date and a time, on the zone's clocks; null for what is relative or no date.
+export function onClocks(text: string | null | undefined, timeZone: string): string | null {
+  if (!text || !DATE.test(text)) return null;
+  const iso = text.replace(" ", "T");
+  const at = Date.parse(iso);
+  if (Number.isNaN(at)) return null;
+  return OFFSET.test(iso.slice(10)) ? zonedDateTime(at, timeZone) : iso;
 }
 
-/// As in "Last 7 days" or "Nov 1 – Nov 14".
-export function rangeLabel(range: DateRange | undefined): string {
+/// Whether a range is from one date to another, without times.
+export function isOfDays({ date_from: from, date_to: to }: DateRange): boolean {
+  return DAY.test(from ?? "") && DAY.test(to ?? "");
+}
+
+/// As in "Last 7 days" or "Nov 1 – 14, 2026".
+export function rangeLabel(
+  range: DateRange | undefined,
+  timeZone: string,
+  emptyLabel = "Last 7 days",
+): string {
   const { date_from: from, date_to: to } = range ?? {};
-  if (!from && !to) return "Last 7 days";
+  if (!from && !to) return emptyLabel;
   const preset = PRESETS.find((one) => same(one.range, { date_from: from, date_to: to }));
   if (preset) return preset.label;
   const relative = RELATIVE.exec(from ?? "");
@@ -65,47 +78,19 @@ export function rangeLabel(range: DateRange | undefined): string {
     const [, count = "", unit = ""] = relative;
     return `Last ${count} ${UNITS[unit]}${count === "1" ? "" : "s"}`;
   }
-  const name = (text: string | null | undefined, fallback: string) =>
-    !text ? fallback : DATE.test(text) ? dateText(text) : text;
-  const [a, b] = [name(from, "7 days ago"), name(to, "now")];
-  return a === b ? a : `${a} – ${b}`;
-}
-
-/// One end of a range as typed: a date, or relative such as `-14d`, `14d`, `mStart`.
-function parseEnd(text: string): string | null {
-  const trimmed = text.trim();
-  if (DATE.test(trimmed)) {
-    return Number.isNaN(Date.parse(trimmed.slice(0, 10))) ? null : trimmed;
-  }
-  if (trimmed === "all") return trimmed;
-  if (/^\d{1,4}[sMhdwmqy]$/.test(trimmed)) return `-${trimmed}`;
-  return GRAMMAR.test(trimmed) ? trimmed : null;
-}
-
-/// A range as typed, as in `-14d`, `2026-11-01 to 2026-11-14`, `last 3 weeks` or "yesterday".
-export function parseRange(text: string): DateRange | null {
-  const trimmed = text.trim();
-  if (!trimmed) return null;
-  const lower = trimmed.toLowerCase();
-  const preset = PRESETS.find(({ label }) => label.toLowerCase() === lower);
-  if (preset) return preset.range;
-  const words = /^(?:last\s+)?(\d{1,4})\s*(second|minute|hour|day|week|month|quarter|year)s?$/.exec(
-    lower,
-  );
-  if (words) {
-    const unit = Object.entries(UNITS).find(([, name]) => name === words[2])?.[0];
-    return { date_from: `-${words[1]}${unit}` };
-  }
-  const ends = trimmed.split(/\s+(?:to|until|–)\s+|\s*\.\.\s*/);
-  if (ends.length > 2) return null;
-  const from = parseEnd(ends[0] ?? "");
-  if (from === null) return null;
-  if (ends.length === 1) return { date_from: from };
-  if ((ends[1] ?? "").toLowerCase() === "now") return { date_from: from };
-  const to = parseEnd(ends[1] ?? "");
-  if (to === null || to === "all" || from === "all") return null;
-  if (DATE.test(from) && DATE.test(to) && from > to) return null;
-  return { date_from: from, date_to: to };
+  const [start, end] = [onClocks(from, timeZone), onClocks(to, timeZone)];
+  const isTimed = [start, end].some((text) => text && text.length > 10);
+  // The clocks of the zone, without a shift by the browser's.
+  const format = new Intl.DateTimeFormat(undefined, {
+    dateStyle: "medium",
+    timeStyle: isTimed ? "short" : undefined,
+    timeZone: "UTC",
+  });
+  const at = (local: string) => new Date(local.length === 10 ? `${local}T00:00Z` : `${local}Z`);
+  if (start && end) return format.formatRange(at(start), at(end));
+  const [a, b] = [start ? format.format(at(start)) : from, end ? format.format(at(end)) : to];
+  if (!b) return `Since ${a}`;
+  return a === "all" ? `Until ${b}` : `${a || "7 days ago"} – ${b}`;
 }
 
 const DAYS_PER: Record<string, number> = {
@@ -191,4 +176,23 @@ export function shiftedRange(
   const [a, b] = [zonedDate(from, timeZone), zonedDate(to, timeZone)];
   const days = Math.round((Date.parse(b) - Date.parse(a)) / 86_400_000) + 1;
   return { date_from: addDays(a, direction * days), date_to: addDays(b, direction * days) };
+}
+
+/// As `shiftedRange`, where no server has resolved the range: of fixed dates and `-14d` only.
+export function shiftedDays(
+  { date_from: from, date_to: to }: DateRange,
+  direction: -1 | 1,
+  today: string,
+): { date_from: string; date_to: string } | null {
+  const relative = /^-(\d{1,4})d$/.exec(from ?? "");
+  let start: string;
+  if (relative && !to) start = addDays(today, -Number(relative[1]));
+  else if (from && DATE.test(from)) start = from.slice(0, 10);
+  else return null;
+  const end = to && DATE.test(to) ? to.slice(0, 10) : today;
+  const days = (Date.parse(end) - Date.parse(start)) / 86_400_000 + 1;
+  return {
+    date_from: addDays(start, direction * days),
+    date_to: addDays(end, direction * days),
+  };
 }
