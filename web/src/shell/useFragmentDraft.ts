@@ -51,9 +51,14 @@ export function useFragmentDraft<T>(saved: T, codec: DraftCodec<T>): FragmentDra
   const written = useRef(fragment.replace(/^#/, ""));
   useEffect(() => {
     if (wanted === written.current) return;
+    const before = written.current;
     const timer = setTimeout(() => {
       // A fragment that is not rendered yet is newer than this edit. Its render comes here again.
-      if (router.history.location.hash !== fragment) return;
+      const isNewer = [window.location.hash, router.history.location.hash].some(
+        (hash) => hash !== fragment,
+      );
+      // So is one that was rendered and decoded, but whose draft is not.
+      if (isNewer || written.current !== before) return;
       written.current = wanted;
       void navigate({
         to: ".",
