@@ -145,6 +145,7 @@ test("filters stay in the URL until they are saved", async ({ page, admin }) => 
   };
   await page.goto(`/project/1/dashboard/${id}`);
   await page.getByRole("button", { name: /^Range:/ }).click();
+  await expect(page.getByRole("textbox", { name: "As text" })).toBeVisible();
   await checkPage(page, "range");
   await page.getByRole("button", { name: "Last 7 days" }).click();
   await expect(page).toHaveURL(/date_from=-7d/);

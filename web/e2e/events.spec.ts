@@ -86,10 +86,30 @@ test("events are filtered, shown in chosen columns, opened and downloaded", asyn
     "ascending",
   );
   await page.getByRole("button", { name: "All time" }).click();
-  await checkPage(page, "events time range");
+  await expect(page.getByRole("textbox", { name: "As text" })).toBeVisible();
+  await checkPage(page, "events range");
   await page.getByRole("button", { name: "Last hour" }).click();
   await expect(page).toHaveURL(/after=-1h/);
   await expect(page.getByRole("row")).toHaveCount(4);
+
+  const [yesterday = "", today = ""] = [1, 0].map((days) =>
+    new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10),
+  );
+  await page.getByRole("button", { name: "Range: Last hour" }).click();
+  await page.getByLabel("From", { exact: true }).fill(yesterday);
+  await page.getByLabel("To", { exact: true }).fill(today);
+  await page.getByRole("button", { name: "Apply dates" }).click();
+  await expect(page).toHaveURL(new RegExp(`after=${yesterday}&before=`));
+  // The last day counts.
+  await expect(page.getByRole("row")).toHaveCount(4);
+  await page.getByRole("button", { name: /^Range:/ }).click();
+  await expect(page.getByLabel("To", { exact: true })).toHaveValue(today);
+  await page.getByLabel("From", { exact: true }).fill("2020-01-01");
+  await page.getByLabel("To", { exact: true }).fill("2020-01-01");
+  await page.getByLabel("To: Time").fill("12:30");
+  await page.getByRole("button", { name: "Apply dates" }).click();
+  await expect(page).toHaveURL(/before=2020-01-01T12(:|%3A)30/);
+  await expect(page.getByRole("row")).toHaveCount(0);
 });
 
 test("a link of PostHog's opens the event", async ({ page, admin }) => {

@@ -139,8 +139,10 @@ test("edits replace the URL, undo goes back, Back leaves", async ({ page }) => {
   await page.getByRole("link", { name: "New insight" }).first().click();
   await ready(page);
   await page.getByRole("button", { name: /^Range:/ }).click();
+  const text = page.getByRole("textbox", { name: "As text" });
+  await expect(text).toBeVisible();
   await checkPage(page, "builder range");
-  await page.getByRole("textbox", { name: "As text" }).fill("14d");
+  await text.fill("14d");
   await page.keyboard.press("Enter");
   await expect(page.getByRole("button", { name: "Range: Last 14 days" })).toBeVisible();
   await expect(page).toHaveURL(/-14d/);

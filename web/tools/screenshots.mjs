@@ -455,6 +455,12 @@ function views({ demo, empty, dashboard, number, shared, sharedInsight, person, 
       steps: [click("combobox", "Add filter")],
     },
     {
+      name: "events range",
+      path: `${project}/activity/explore?after=2026-01-01&before=2026-03-01`,
+      fold: true,
+      steps: [click("button", /^Range:/)],
+    },
+    {
       name: "events columns",
       path: `${project}/activity/explore`,
       fold: true,
