@@ -84,6 +84,25 @@ test("the palette finds screens and objects by keyboard", async ({ page, admin }
   await expect(page).toHaveURL(/\/project\/1\/insights/);
 });
 
+test("the palette opens what is written, before its results have come", async ({ page, admin }) => {
+  const names = ["Waiting room", "Waiting list"];
+  for (const name of names) await admin.post("/api/projects/1/dashboards", { data: { name } });
+  await page.goto("/project/1/home");
+  await expect(page.getByRole("navigation", { name: "Main" }).first()).toBeVisible();
+  await page.keyboard.press("ControlOrMeta+k");
+  await expect(page.getByRole("dialog", { name: "Search and actions" })).toBeVisible();
+  await page.keyboard.type("waiting");
+  const options = page.getByRole("option", { name: /^Waiting/ });
+  await expect(options).toHaveCount(2);
+  const [first, second] = await options.allTextContents();
+  const other = names.find((name) => second?.startsWith(name)) ?? "";
+  expect(first).not.toContain(other);
+  await page.route(/\/search\?/, () => {});
+  await page.keyboard.type(other.slice("waiting".length));
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { name: other })).toBeVisible();
+});
+
 test("keys go to screens, and the sheet lists them", async ({ page }) => {
   await page.goto("/project/1/home");
   await expect(page.getByRole("link", { name: "Insights" }).first()).toBeVisible();

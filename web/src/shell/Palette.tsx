@@ -150,7 +150,7 @@ export function Palette({ projectId, onClose, openKeys }: PaletteProps) {
   const router = useRouter();
   const [text, setText] = useState("");
   const term = useDebounced(text.trim(), 120);
-  const { data, isFetching } = useQuery({
+  const { data, isFetching, isPlaceholderData } = useQuery({
     queryKey: ["search", projectId, term],
     enabled: term !== "",
     // Both at once: a list that grows by parts moves under the cursor.
@@ -175,6 +175,8 @@ export function Palette({ projectId, onClose, openKeys }: PaletteProps) {
       return { results: objects.results, persons: persons.results };
     },
   });
+
+  const isOutdated = isPlaceholderData || term !== text.trim();
 
   const groups = useMemo(() => {
     const go = (path: string) => router.history.push(path);
@@ -292,7 +294,12 @@ export function Palette({ projectId, onClose, openKeys }: PaletteProps) {
               path: `${base}/persons/${uuid}`,
             })),
           ];
-    const items = results.filter((item) => item !== null).map(open);
+    // Enter opens the first one: of an earlier text's results only those that the new one names too.
+    const isNamed = ({ label }: Recent) => !isOutdated || label.toLowerCase().includes(wanted);
+    const items = results
+      .filter((item) => item !== null)
+      .filter(isNamed)
+      .map(open);
     const all: CommandGroup[] = [
       { value: wanted === "" ? "Recent" : "Results", items },
       { value: "Create", items: matching(create) },
@@ -301,7 +308,7 @@ export function Palette({ projectId, onClose, openKeys }: PaletteProps) {
       { value: "This browser", items: matching(here) },
     ];
     return all.filter((group) => group.items.length > 0);
-  }, [data, text, projectId, router, openKeys]);
+  }, [data, isOutdated, text, projectId, router, openKeys]);
 
   return (
     <Dialog.Root open onOpenChange={(open) => !open && onClose()}>
