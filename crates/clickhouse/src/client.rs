@@ -7,6 +7,7 @@ mod answer;
 mod statement;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -36,6 +37,8 @@ const EXCEPTION_CODE: &str = "x-clickhouse-exception-code";
 pub struct Client {
     agent: Agent,
     settings: Arc<Settings>,
+    /// While it is true, statements fail.
+    locked: Option<Arc<AtomicBool>>,
 }
 
 /// Rows for a table, encoded once: a repetition sends the same bytes.
@@ -58,7 +61,30 @@ pub enum Deduplication<'t> {
 impl Client {
     pub fn new(settings: Settings) -> Result<Self> {
         let agent = agent(&settings)?;
-        Ok(Self { agent, settings: Arc::new(settings) })
+        Ok(Self { agent, settings: Arc::new(settings), locked: None })
+    }
+
+    /// A client whose statements fail as if ClickHouse was away, until [`Client::unlock`]: nobody has
+    /// checked its tables yet.
+    pub(crate) fn locked(self) -> Self {
+        Self { locked: Some(Arc::new(AtomicBool::new(true))), ..self }
+    }
+
+    /// A client that is unlocked together with another one.
+    pub(crate) fn locked_with(self, other: &Self) -> Self {
+        Self { locked: other.locked.clone(), ..self }
+    }
+
+    pub(crate) fn without_lock(&self) -> Self {
+        Self { locked: None, ..self.clone() }
+    }
+
+    pub(crate) fn unlock(&self) {
+        self.locked.iter().for_each(|locked| locked.store(false, Ordering::Release));
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked.as_ref().is_some_and(|locked| locked.load(Ordering::Acquire))
     }
 
     pub fn settings(&self) -> &Settings {
@@ -77,7 +103,7 @@ impl Client {
     pub(crate) fn execute_without_database(&self, statement: &Statement) -> Result<()> {
         let mut settings = Settings::clone(&self.settings);
         settings.database = "default".to_owned();
-        let client = Self { agent: self.agent.clone(), settings: Arc::new(settings) };
+        let client = Self { agent: self.agent.clone(), settings: Arc::new(settings), locked: None };
         client.execute(statement)
     }
 
@@ -174,6 +200,11 @@ impl Client {
         cluster.map_or(String::new(), |cluster| format!(" ON CLUSTER `{cluster}`"))
     }
 
+    pub(crate) fn not_connected(&self) -> Error {
+        let why = "it has not been reached since the start".to_owned();
+        Error::Away { server: self.settings.server.clone(), why }
+    }
+
     fn protocol(&self, why: String) -> Error {
         Error::Protocol { server: self.settings.server.clone(), why }
     }
@@ -204,6 +235,9 @@ impl Client {
     }
 
     fn post(&self, url: &str, body: &[u8], timeout: Duration) -> Result<Response<Body>> {
+        if self.is_locked() {
+            return Err(self.not_connected());
+        }
         let secret = |text: &str| {
             let mut value = HeaderValue::from_bytes(text.as_bytes()).map_err(|_| Error::Url {
                 why: "has a user or password with a control character",

@@ -82,6 +82,9 @@ pub enum Error {
          their positions do not belong together"
     )]
     Journal { stored: u128, given: u128 },
+    /// The block of rows that need it waits.
+    #[error("what queries join to events cannot be brought to ClickHouse: {why}")]
+    Feed { why: String },
     /// The row can never be stored.
     #[error("the row at position {position} is refused: {why}")]
     Invalid { position: u64, why: &'static str },
@@ -140,6 +143,7 @@ impl Error {
                 | Self::TooManyParts { .. }
                 | Self::ReadOnlyReplica { .. }
                 | Self::Full { .. }
+                | Self::Feed { .. }
         )
     }
 }

@@ -15,8 +15,8 @@ use crate::client::{Client, Parameter, Parameters, Statement};
 use crate::error::{Error, Result};
 use crate::settings::Topology;
 
-pub(crate) use tables::EVENTS_TABLE;
 use tables::TABLES;
+pub(crate) use tables::{EVENTS_TABLE, within_months};
 
 /// Changes of the schema, in order. Only ever added to: the first one creates the tables as they were
 /// then, a later one alters them.
@@ -73,6 +73,39 @@ impl Schema {
     /// Creates the database and the tables, or brings those of an earlier version up to date. Safe to
     /// run on several nodes at once, and again after it was interrupted.
     pub fn open(client: Client) -> Result<Self> {
+        let schema = Self::unprepared(client);
+        schema.prepare()?;
+        Ok(schema)
+    }
+
+    /// The tables as they are, for a command that changes nothing; none if a server has never opened
+    /// them.
+    pub fn join(client: Client) -> Result<Option<Self>> {
+        let version = match stored_version(&client) {
+            // UNKNOWN_DATABASE
+            Err(Error::Refused { code: 81, .. }) => 0,
+            version => version?,
+        };
+        let known = CHANGES.len() as u32;
+        match version {
+            0 => Ok(None),
+            found if found > known => Err(Error::SchemaVersion { found, known }),
+            _ => {
+                let promoted = Arc::new(Mutex::new(Arc::new(read_promoted(&client)?)));
+                Ok(Some(Self { client, promoted }))
+            }
+        }
+    }
+
+    /// The tables of a ClickHouse that may be away. Until [`Schema::prepare`] has succeeded, every
+    /// statement fails.
+    pub fn unprepared(client: Client) -> Self {
+        Self { client: client.locked(), promoted: Arc::default() }
+    }
+
+    /// Does for an unprepared schema what [`Schema::open`] does.
+    pub fn prepare(&self) -> Result<()> {
+        let client = self.client.without_lock();
         let version = match stored_version(&client) {
             // UNKNOWN_DATABASE
             Err(Error::Refused { code: 81, .. }) => {
@@ -95,9 +128,15 @@ impl Schema {
             client.execute(&text.into())?;
             tracing::info!(version = number, "changed the schema of ClickHouse");
         }
-        let schema = Self { client, promoted: Arc::default() };
-        schema.refresh()?;
-        Ok(schema)
+        let promoted = read_promoted(&client)?;
+        *self.promoted.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(promoted);
+        self.client.unlock();
+        Ok(())
+    }
+
+    /// The same tables for another user, such as one that may only read.
+    pub fn as_user(&self, client: Client) -> Self {
+        Self { client: client.locked_with(&self.client), promoted: self.promoted.clone() }
     }
 
     /// What [`Schema::open`] runs on an empty database.
@@ -116,19 +155,7 @@ impl Schema {
 
     /// Reads which properties have a column: another node may have added some.
     pub fn refresh(&self) -> Result<()> {
-        let mut parameters = Parameters::default();
-        let prefix = parameters.add(Parameter::String(PROPERTY_PREFIX));
-        let text = format!(
-            "SELECT name FROM system.columns WHERE database = currentDatabase() AND \
-             table = 'events' AND startsWith(name, {prefix})"
-        );
-        let mut names = BTreeSet::new();
-        for batch in self.client.select(&Statement::new(text, parameters))? {
-            let batch = batch?;
-            let column = column::<StringArray>(&self.client, &batch, 0)?;
-            let name = |name: &str| name.strip_prefix(PROPERTY_PREFIX).map(str::to_owned);
-            names.extend(column.iter().flatten().filter_map(name));
-        }
+        let names = read_promoted(&self.client)?;
         *self.promoted.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(names);
         Ok(())
     }
@@ -162,6 +189,23 @@ impl Schema {
         self.refresh()?;
         Ok(new.len())
     }
+}
+
+fn read_promoted(client: &Client) -> Result<BTreeSet<String>> {
+    let mut parameters = Parameters::default();
+    let prefix = parameters.add(Parameter::String(PROPERTY_PREFIX));
+    let text = format!(
+        "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'events' \
+         AND startsWith(name, {prefix})"
+    );
+    let mut names = BTreeSet::new();
+    for batch in client.select(&Statement::new(text, parameters))? {
+        let batch = batch?;
+        let column = column::<StringArray>(client, &batch, 0)?;
+        let name = |name: &str| name.strip_prefix(PROPERTY_PREFIX).map(str::to_owned);
+        names.extend(column.iter().flatten().filter_map(name));
+    }
+    Ok(names)
 }
 
 /// Zero if there is no schema.

@@ -108,6 +108,14 @@ impl Settings {
         })
     }
 
+    pub fn with_user(self, user: String) -> Self {
+        Self { user, ..self }
+    }
+
+    pub fn with_password(self, password: String) -> Self {
+        Self { password: Password(password), ..self }
+    }
+
     /// Takes the password from a file, without the line feed at its end.
     pub fn with_password_file(mut self, file: &Path) -> Result<Self> {
         let fault = |why: String| Error::PasswordFile { file: file.to_owned(), why };

@@ -3,6 +3,7 @@
 mod block;
 mod deletes;
 mod lane;
+mod sink;
 mod tell;
 mod usage;
 mod writer;

@@ -50,6 +50,10 @@ pub enum Error {
     /// A reader's [`crate::RowPredicate`] failed.
     #[error("{0}")]
     Condition(String),
+    /// Another engine than the embedded one failed. What was written may have arrived; the caller
+    /// repeats it.
+    #[error(transparent)]
+    Engine(Box<dyn std::error::Error + Send + Sync>),
     /// The string is not a cursor of this warehouse.
     #[error("not a cursor of an event list")]
     Cursor,

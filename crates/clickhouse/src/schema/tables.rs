@@ -28,6 +28,14 @@ const EVENT_KEY: &str = "project_id, event, \
      toDate(least(greatest(timestamp, toDateTime64('1970-01-02 00:00:00', 6, 'UTC')), \
      toDateTime64('2149-01-01 00:00:00', 6, 'UTC'))), distinct_no, uuid";
 
+/// A time as the partitions of events see it.
+pub(crate) fn within_months(time: &str) -> String {
+    format!(
+        "least(greatest({time}, toDateTime64('2000-01-01 00:00:00', 6, 'UTC')), \
+         toDateTime64('2099-12-31 00:00:00', 6, 'UTC'))"
+    )
+}
+
 pub(super) const EVENTS: Table = Table {
     name: EVENTS_TABLE,
     columns: &[

@@ -1,13 +1,13 @@
 //! Deletes. ClickHouse masks rows of parts that it has; rows that a replay brings later are dropped by
 //! the writer, which remembers a delete for as long as a replay could reach its rows.
 
-use arrow::array::{Int64Array, StringArray, UInt64Array};
+use arrow::array::{Int64Array, StringArray, UInt32Array, UInt64Array};
 use model::ProjectId;
 use warehouse::{DeleteSelection, NewRow};
 
 use crate::client::{Client, Parameter, Parameters, Statement};
 use crate::error::{Error, Result};
-use crate::schema::{column, table_of_rows};
+use crate::schema::{column, table_of_rows, within_months};
 use crate::write::insert_row;
 
 /// Ids in one statement.
@@ -175,6 +175,40 @@ impl Mask {
         }
         condition
     }
+}
+
+/// Deletes the events of all projects before a time, in microseconds since 1970, and returns how many
+/// they were. Months that are over are dropped as a whole.
+pub(super) fn delete_before(client: &Client, micros: i64) -> Result<u64> {
+    let mut parameters = Parameters::default();
+    let time = parameters.add(Parameter::Timestamp(micros));
+    let text = format!("SELECT count() FROM events FINAL WHERE timestamp < {time}");
+    let mut events = 0;
+    for batch in client.select(&Statement::new(text, parameters.clone()))? {
+        events += column::<UInt64Array>(client, &batch?, 0)?.values().iter().sum::<u64>();
+    }
+    if events == 0 {
+        return Ok(0);
+    }
+    let (table, on_cluster) = (table_of_rows(&client.settings().topology), client.on_cluster());
+    let text = format!(
+        "SELECT DISTINCT toUInt32OrZero(partition_id) AS month FROM system.parts WHERE active AND \
+         database = currentDatabase() AND table = '{table}' AND month < toYYYYMM({})",
+        within_months(&time)
+    );
+    for batch in client.select(&Statement::new(text, parameters.clone()))? {
+        let batch = batch?;
+        for month in column::<UInt32Array>(client, &batch, 0)?.values() {
+            let text = format!("ALTER TABLE {table}{on_cluster} DROP PARTITION ID '{month}'");
+            client.execute(&text.into())?;
+            tracing::info!(month, "dropped a month of events from ClickHouse");
+        }
+    }
+    let text = format!("DELETE FROM {table}{on_cluster} WHERE timestamp < {time}");
+    let mut statement = Statement::new(text, parameters);
+    statement.settings = vec![("lightweight_deletes_sync", "2".to_owned())];
+    client.execute(&statement)?;
+    Ok(events)
 }
 
 fn malformed(client: &Client, why: &str) -> Error {

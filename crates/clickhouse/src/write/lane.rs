@@ -1,6 +1,7 @@
 //! The position that a lane has reached, as ClickHouse knows it.
 
 use arrow::array::{StringArray, UInt32Array, UInt64Array};
+use warehouse::StoredPosition;
 
 use crate::client::{Client, Parameter, Parameters, Statement};
 use crate::error::{Error, Result};
@@ -16,11 +17,13 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// The lane and its position. One that has never been written begins at zero. Fails if it was
-    /// filled from another journal.
+    /// The lane and its position. One that has never been opened is stored and begins at zero. Fails
+    /// if it was filled from another journal.
     pub fn open(client: &Client, lane: u16, journal: u128) -> Result<(Self, u64)> {
         let Some((generation, stored, position)) = stored(client, lane)? else {
-            return Ok((Self { lane, generation: 1, journal }, 0));
+            let new = Self { lane, generation: 1, journal };
+            new.reach(client, 0)?;
+            return Ok((new, 0));
         };
         if stored != journal {
             return Err(Error::Journal { stored, given: journal });
@@ -55,6 +58,12 @@ impl Lane {
         );
         insert_row(client, text, parameters)
     }
+}
+
+/// The journal that a lane was filled from, and how far; none if it was never opened.
+pub(super) fn stored_position(client: &Client, lane: u16) -> Result<Option<StoredPosition>> {
+    let stored = stored(client, lane)?;
+    Ok(stored.map(|(_, journal, position)| StoredPosition { journal, position }))
 }
 
 /// Generation, journal and position of a lane.

@@ -1,6 +1,8 @@
 //! The feed of what queries join to events: persons, distinct ids, groups and members of cohorts. Each
-//! row says what is so since a journal position; telling it again changes nothing, and of two rows of
-//! one thing the later position counts.
+//! row says what is so since a journal position, members of cohorts since a change of the feed; telling
+//! it again changes nothing, and of two rows of one thing the later position counts.
+//!
+//! How far the feed was told is stored as the position of a lane of its own.
 
 use std::sync::Arc;
 
@@ -11,14 +13,19 @@ use arrow::array::{
 use arrow::error::ArrowError;
 use model::{CohortId, ProjectId, Timestamp};
 use uuid::Uuid;
-use warehouse::for_each_json_member;
+use warehouse::{StoredPosition, for_each_json_member};
 
 use super::block::{keep_last, map_builder, record_batch};
+use super::insert_row;
+use super::lane::{Lane, stored_position};
 use super::writer::Writer;
-use crate::client::Deduplication;
+use crate::client::{Deduplication, Parameter, Parameters, Statement};
 use crate::error::{Error, Result};
+use crate::schema::column;
 use crate::values::encode;
 
+/// The lane whose position is the last change that ClickHouse was told.
+const FEED_LANE: u16 = u16::MAX;
 /// Rows of one insert.
 const ROWS_PER_INSERT: usize = 20_000;
 
@@ -89,6 +96,82 @@ impl Writer {
         self.tell_rows("persons", &told.persons, persons)?;
         self.tell_rows("groups", &told.groups, groups)?;
         self.tell_rows("cohort_members", &told.cohort_members, cohort_members)
+    }
+
+    /// The last change of the feed that ClickHouse knows; none if it was never told that it is whole.
+    pub fn told(&self) -> Result<Option<u64>> {
+        let stored = stored_position(self.client(), FEED_LANE)?;
+        let is_ours = |stored: &StoredPosition| stored.journal == self.journal();
+        Ok(stored.filter(is_ours).map(|stored| stored.position))
+    }
+
+    /// Stores that ClickHouse knows all changes of the feed up to this one.
+    pub fn set_told(&self, change: u64) -> Result<()> {
+        let (lane, _) = Lane::open(self.client(), FEED_LANE, self.journal())?;
+        lane.reach(self.client(), change)
+    }
+
+    /// As [`Writer::set_told`], after everything was told anew: changes may have lower numbers than
+    /// before.
+    pub fn set_told_anew(&self, change: u64) -> Result<()> {
+        let lane = Lane::next_generation(self.client(), FEED_LANE, self.journal())?;
+        lane.reach(self.client(), change)
+    }
+
+    /// Persons and groups that were last told before this position do not exist any more.
+    pub fn drop_untold(&self, before: u64) -> Result<()> {
+        for (table, columns) in [
+            ("persons", "project_id, person_no, person_id, created_at, is_identified, properties"),
+            ("groups", "project_id, type, key, created_at, properties"),
+        ] {
+            let mut parameters = Parameters::default();
+            let before = parameters.add(Parameter::UInt(before));
+            let text = format!(
+                "INSERT INTO {table} ({columns}, is_deleted, position) SELECT {columns}, true, \
+                 {before} FROM {table} FINAL WHERE NOT is_deleted AND position < {before}"
+            );
+            insert_row(self.client(), text, parameters)?;
+        }
+        Ok(())
+    }
+
+    /// Members of a version of a cohort that were last told before this change are none any more.
+    pub fn drop_members(
+        &self,
+        project: ProjectId,
+        (cohort, version): (CohortId, i64),
+        before: u64,
+    ) -> Result<()> {
+        let mut parameters = Parameters::default();
+        let [project, cohort, version] =
+            [project.0, cohort.0, version].map(|number| parameters.add(Parameter::Int(number)));
+        let before = parameters.add(Parameter::UInt(before));
+        let text = format!(
+            "INSERT INTO cohort_members (project_id, cohort_id, version, person_no, is_deleted, \
+             position) SELECT project_id, cohort_id, version, person_no, true, {before} \
+             FROM cohort_members FINAL WHERE project_id = {project} AND cohort_id = {cohort} AND \
+             version = {version} AND NOT is_deleted AND position < {before}"
+        );
+        insert_row(self.client(), text, parameters)
+    }
+
+    /// Deletes the members of a cohort's calculations before this one.
+    pub fn drop_versions(&self, project: ProjectId, cohort: CohortId, before: i64) -> Result<()> {
+        let mut parameters = Parameters::default();
+        let [project, cohort, before] =
+            [project.0, cohort.0, before].map(|number| parameters.add(Parameter::Int(number)));
+        let old = format!("project_id = {project} AND cohort_id = {cohort} AND version < {before}");
+        let text = format!("SELECT count() FROM cohort_members WHERE {old}");
+        let mut found = 0;
+        for batch in self.client().select(&Statement::new(text, parameters.clone()))? {
+            found += column::<UInt64Array>(self.client(), &batch?, 0)?.values().iter().sum::<u64>();
+        }
+        if found == 0 {
+            return Ok(());
+        }
+        let on_cluster = self.client().on_cluster();
+        let text = format!("DELETE FROM cohort_members{on_cluster} WHERE {old}");
+        self.client().execute(&Statement::new(text, parameters))
     }
 
     fn tell_rows<T>(

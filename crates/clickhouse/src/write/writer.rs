@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use arrow::array::UInt64Array;
 use model::{Clock, ProjectId, Timestamp};
-use warehouse::{DeleteOutcome, DeleteSelection, NewRow, StoreSize};
+use warehouse::{DeleteOutcome, DeleteSelection, NewRow, StoreSize, StoredPosition};
 
 use super::block::Block;
-use super::deletes::Mask;
+use super::deletes::{Mask, delete_before};
 use super::lane::Lane;
 use super::usage::Usage;
 use crate::client::{Client, Deduplication, EncodedRows};
@@ -26,15 +26,19 @@ pub struct WriterSettings {
     pub bytes_max: usize,
     /// How long a row waits for others.
     pub age_max: Duration,
+    /// Retention: events older than this are deleted.
+    pub events_age_max: Option<Duration>,
 }
 
 impl Default for WriterSettings {
     fn default() -> Self {
-        Self { rows_max: 50_000, bytes_max: 64 << 20, age_max: Duration::from_secs(1) }
+        let age_max = Duration::from_secs(1);
+        Self { rows_max: 50_000, bytes_max: 64 << 20, age_max, events_age_max: None }
     }
 }
 
 type Listener = dyn Fn(&[&NewRow<'_>]) + Send + Sync;
+type InsertHook = dyn Fn() -> Result<()> + Send + Sync;
 
 /// Cheap to clone; all clones are one writer. All calls block. Appends and one flush may run
 /// concurrently on any threads. There must be one writer of a lane at a time: the owner of the journal.
@@ -45,10 +49,14 @@ pub struct Writer {
 
 struct Inner {
     schema: Schema,
-    lane: Lane,
+    lane_no: u16,
+    journal: u128,
+    /// Set once the lane was opened.
+    lane: OnceLock<Lane>,
     settings: WriterSettings,
     clock: Clock,
     listener: OnceLock<Box<Listener>>,
+    insert_hook: OnceLock<Box<InsertHook>>,
     durable: AtomicU64,
     size: Mutex<StoreSize>,
     /// Taken before `state`.
@@ -86,7 +94,7 @@ struct Sealed {
 
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("lane", &self.inner.lane).finish_non_exhaustive()
+        f.debug_struct("Writer").field("lane", &self.inner.lane_no).finish_non_exhaustive()
     }
 }
 
@@ -103,9 +111,57 @@ impl Writer {
         settings: WriterSettings,
         clock: Clock,
     ) -> Result<Self> {
-        let (lane, position) = Lane::open(schema.client(), lane, journal)?;
-        let masks = Mask::load(schema.client(), lane.lane, position)?;
-        Ok(Self::new(schema, lane, position, masks, settings, clock))
+        let writer = Self::unconnected(schema, lane, journal, settings, clock);
+        writer.connect()?;
+        Ok(writer)
+    }
+
+    /// The writer of a lane whose ClickHouse may be away. Until [`Writer::connect`] has succeeded,
+    /// nothing can be written.
+    pub fn unconnected(
+        schema: Schema,
+        lane_no: u16,
+        journal: u128,
+        settings: WriterSettings,
+        clock: Clock,
+    ) -> Self {
+        let state = State {
+            block: Block::new(schema.promoted()),
+            appended: 0,
+            waiting_since: None,
+            sealed: None,
+            masks: Vec::new(),
+            usage: Usage::default(),
+            broken: None,
+        };
+        let inner = Inner {
+            schema,
+            lane_no,
+            journal,
+            lane: OnceLock::new(),
+            settings,
+            clock,
+            listener: OnceLock::new(),
+            insert_hook: OnceLock::new(),
+            durable: AtomicU64::new(0),
+            size: Mutex::default(),
+            flushing: Mutex::default(),
+            state: Mutex::new(state),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Does for an unconnected writer what [`Writer::open`] does. Only the first call that succeeds
+    /// has an effect.
+    pub fn connect(&self) -> Result<()> {
+        let _one_at_a_time = lock(&self.inner.flushing);
+        if self.inner.lane.get().is_some() {
+            return Ok(());
+        }
+        let (lane, position) = Lane::open(self.client(), self.inner.lane_no, self.inner.journal)?;
+        let masks = Mask::load(self.client(), lane.lane, position)?;
+        self.begin(lane, position, masks);
+        Ok(())
     }
 
     /// Begins a lane anew, from position zero of any journal. Its events stay until others replace
@@ -117,43 +173,48 @@ impl Writer {
         settings: WriterSettings,
         clock: Clock,
     ) -> Result<Self> {
-        let lane = Lane::next_generation(schema.client(), lane, journal)?;
-        Ok(Self::new(schema, lane, 0, Vec::new(), settings, clock))
+        let writer = Self::unconnected(schema, lane, journal, settings, clock);
+        let lane = Lane::next_generation(writer.client(), lane, journal)?;
+        writer.begin(lane, 0, Vec::new());
+        Ok(writer)
     }
 
-    fn new(
-        schema: Schema,
-        lane: Lane,
-        position: u64,
-        masks: Vec<Mask>,
-        settings: WriterSettings,
-        clock: Clock,
-    ) -> Self {
-        let state = State {
-            block: Block::new(schema.promoted()),
-            appended: position,
-            waiting_since: None,
-            sealed: None,
-            masks,
-            usage: Usage::default(),
-            broken: None,
-        };
-        let inner = Inner {
-            schema,
-            lane,
-            settings,
-            clock,
-            listener: OnceLock::new(),
-            durable: AtomicU64::new(position),
-            size: Mutex::default(),
-            flushing: Mutex::default(),
-            state: Mutex::new(state),
-        };
-        Self { inner: Arc::new(inner) }
+    fn begin(&self, lane: Lane, position: u64, masks: Vec<Mask>) {
+        let mut state = lock(&self.inner.state);
+        state.block = Block::new(self.inner.schema.promoted());
+        state.appended = position;
+        state.masks = masks;
+        self.inner.durable.store(position, Ordering::Release);
+        // Cannot be set: callers hold the lock, or nobody else has the writer.
+        let _ = self.inner.lane.set(lane);
+    }
+
+    fn lane(&self) -> Result<&Lane> {
+        self.inner.lane.get().ok_or_else(|| self.client().not_connected())
+    }
+
+    /// How far a lane has been stored, as ClickHouse knows it; none if it was never opened.
+    pub fn stored_position(schema: &Schema, lane: u16) -> Result<Option<StoredPosition>> {
+        super::lane::stored_position(schema.client(), lane)
+    }
+
+    /// Registers what runs before a block of rows becomes visible: it makes known what queries join
+    /// to the rows. The block waits if it fails. Only the first call has an effect.
+    pub fn before_insert(&self, hook: impl Fn() -> Result<()> + Send + Sync + 'static) {
+        let _ = self.inner.insert_hook.set(Box::new(hook));
     }
 
     pub fn schema(&self) -> &Schema {
         &self.inner.schema
+    }
+
+    pub(super) fn journal(&self) -> u128 {
+        self.inner.journal
+    }
+
+    /// Whether [`Writer::connect`] has succeeded.
+    pub fn is_connected(&self) -> bool {
+        self.inner.lane.get().is_some()
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -167,6 +228,7 @@ impl Writer {
     ///
     /// Inserts first if a block is full (backpressure). After an error the caller repeats the call.
     pub fn append(&self, rows: &[NewRow<'_>], reach: u64) -> Result<usize> {
+        self.lane()?;
         for pair in rows.windows(2) {
             if pair[0].position > pair[1].position {
                 let why = "it follows a row with a later position";
@@ -284,6 +346,7 @@ impl Writer {
 
     /// The block to insert: the one of an earlier attempt, or what was appended since.
     fn seal(&self) -> Result<Arc<Sealed>> {
+        let lane = self.lane()?;
         let mut guard = lock(&self.inner.state);
         let state = &mut *guard;
         let server = &self.client().settings().server;
@@ -303,7 +366,7 @@ impl Writer {
                 let encoded = encoded
                     .and_then(|batch| self.client().encode(&batch).map_err(|why| why.to_string()));
                 match encoded {
-                    Ok(encoded) => Some((self.inner.lane.token(positions), encoded)),
+                    Ok(encoded) => Some((lane.token(positions), encoded)),
                     Err(why) => {
                         state.broken = Some(why);
                         state.check(server)?;
@@ -319,10 +382,13 @@ impl Writer {
 
     fn store(&self, sealed: &Sealed) -> Result<()> {
         let client = self.client();
+        if let Some(hook) = self.inner.insert_hook.get() {
+            hook()?;
+        }
         if let Some((token, rows)) = &sealed.rows {
             client.insert(EVENTS_TABLE, rows, Deduplication::Token(token))?;
         }
-        self.inner.lane.reach(client, sealed.reach)
+        self.lane()?.reach(client, sealed.reach)
     }
 
     /// Deletes the project's events that match `selection` and have a journal position below `before`,
@@ -334,9 +400,10 @@ impl Writer {
         selection: &DeleteSelection,
         before: u64,
     ) -> Result<DeleteOutcome> {
+        let lane = self.lane()?.lane;
         let mask = Mask { project, selection: selection.clone(), before };
         if before > self.durable_position() {
-            mask.store(self.client(), self.inner.lane.lane)?;
+            mask.store(self.client(), lane)?;
             let mut state = lock(&self.inner.state);
             if !state.masks.contains(&mask) {
                 state.masks.push(mask.clone());
@@ -348,8 +415,23 @@ impl Writer {
         Ok(DeleteOutcome { events, events_on_disk: events })
     }
 
-    /// Gives a frequent property a column. Returns whether more may be due.
+    /// Deletes the events of all projects that are older than [`WriterSettings::events_age_max`].
+    pub fn apply_retention(&self) -> Result<DeleteOutcome> {
+        let Some(age_max) = self.inner.settings.events_age_max else {
+            return Ok(DeleteOutcome::default());
+        };
+        self.lane()?;
+        let age_max = i64::try_from(age_max.as_micros()).unwrap_or(i64::MAX);
+        let events = delete_before(
+            self.client(),
+            self.inner.clock.now().as_micros().saturating_sub(age_max),
+        )?;
+        Ok(DeleteOutcome { events, events_on_disk: 0 })
+    }
+
+    /// Gives frequent properties a column. Returns whether more may be due.
     pub fn tidy(&self) -> Result<bool> {
+        self.lane()?;
         let frequent = lock(&self.inner.state).usage.take_frequent();
         self.inner.schema.promote(frequent.iter().map(String::as_str))?;
         self.read_size()?;
@@ -358,7 +440,7 @@ impl Writer {
 
     /// Frees what no replay needs any more.
     pub fn sweep(&self) -> Result<()> {
-        Mask::forget(self.client(), self.inner.lane.lane, self.durable_position())
+        Mask::forget(self.client(), self.lane()?.lane, self.durable_position())
     }
 
     /// What the store holds, as of the last [`Writer::tidy`], and what waits in memory.
