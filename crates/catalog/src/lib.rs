@@ -16,6 +16,7 @@ mod cohorts;
 mod dashboards;
 mod db;
 mod definitions;
+mod feed;
 mod flags;
 mod ingest;
 mod integrity;
@@ -79,6 +80,7 @@ pub use definitions::events::{
 pub use definitions::properties::{PropertyDefinitionChange, PropertyDefinitionFilter};
 pub use definitions::quota::DefinitionLimits;
 pub use definitions::{Actions, Definitions, EventDefinitions, PropertyDefinitions};
+pub use feed::{Changed, FedDistinctId, Feed, FeedChange};
 pub use flags::{
     ExpectedVersion, FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, Flags, HashKey,
     RoleGrant, Staleness, TagEdit, UpdatedFlag,
@@ -219,6 +221,7 @@ handles! {
     dashboards: Dashboards,
     dead_letters: DeadLetters,
     event_definitions: EventDefinitions,
+    feed: Feed,
     flags: Flags,
     groups: Groups,
     insight_variables: InsightVariables,

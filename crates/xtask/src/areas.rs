@@ -24,10 +24,11 @@ const CATALOG: Rows = &[
     ("dashboards", &["db", "access", "activity", "projects", "objects"]),
     ("persons", &["db", "activity", "objects"]),
     ("activity_scopes", &["activity", "projects", "accounts", "dashboards", "persons"]),
-    ("cohorts", &["db", "activity", "objects", "persons"]),
+    ("feed", &["db", "persons"]),
+    ("cohorts", &["db", "activity", "objects", "persons", "feed"]),
     ("definitions", &["db", "activity", "objects", "cohorts"]),
     ("flags", &["db", "activity", "projects", "objects", "dashboards", "persons", "cohorts"]),
-    ("ingest", &["db", "cohorts", "definitions", "flags"]),
+    ("ingest", &["db", "cohorts", "definitions", "feed", "flags"]),
     ("integrity", &["db", "ingest"]),
 ];
 

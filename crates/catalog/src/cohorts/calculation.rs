@@ -12,6 +12,7 @@ use super::evaluation::{BehaviorTest, CohortFilters};
 use super::members::write_members;
 use super::references::referenced;
 use crate::db::{Row, Value, args};
+use crate::feed::Feed;
 use crate::persons::scans::PersonSource;
 use crate::{Error, Result};
 
@@ -154,6 +155,9 @@ impl Cohorts<'_> {
             let mut tx = self.core.db.begin().await?;
             write_members(&mut tx, project, id, next, &batch.matching).await?;
             tx.commit().await?;
+        }
+        if self.core.db.change_feed().is_enabled() {
+            Feed::new(self.core).tell_version(project, id, next).await?;
         }
         self.finish(id, next, count).await
     }

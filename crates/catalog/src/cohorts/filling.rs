@@ -9,6 +9,7 @@ use super::members::{STATIC_VERSION, write_members};
 use super::references::recalculate_dependents;
 use crate::Result;
 use crate::db::args;
+use crate::feed;
 use crate::objects::lock_dashboards;
 
 /// A static cohort that waits for the persons of a flag.
@@ -38,6 +39,7 @@ impl Cohorts<'_> {
     pub async fn fill(self, list: &CohortFromFlag, persons: &[PersonNo]) -> Result<()> {
         let mut tx = self.core.db.begin().await?;
         write_members(&mut tx, list.project, list.cohort, STATIC_VERSION, persons).await?;
+        feed::record_cohort(&mut tx, list.project, (list.cohort, STATIC_VERSION)).await?;
         tx.commit().await
     }
 

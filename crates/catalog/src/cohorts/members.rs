@@ -14,6 +14,7 @@ use crate::activity::{Actor, Change, ChangeAction, Logged};
 use crate::db::bulk::Rows;
 use crate::db::select::Condition;
 use crate::db::{Tx, Value, args};
+use crate::feed;
 use crate::objects::edit::Editable;
 use crate::persons::identities::{PERSON_COLUMNS, read_person};
 use crate::persons::{PersonWithIds, Persons};
@@ -76,6 +77,7 @@ impl Cohorts<'_> {
         let mut tx = self.core.db.begin().await?;
         let cohort = lock_static(&mut tx, actor, id).await?;
         write_members(&mut tx, project, id, STATIC_VERSION, &persons).await?;
+        feed::record_cohort(&mut tx, project, (id, STATIC_VERSION)).await?;
         let cohort = self.recount_and_log(&mut tx, actor, cohort).await?;
         tx.commit().await?;
         self.notify_calculator();
@@ -91,6 +93,7 @@ impl Cohorts<'_> {
         if tx.run(sql, args![id, STATIC_VERSION, cohort.team_id, uuid]).await? == 0 {
             return Err(Error::NotFound);
         }
+        feed::record_cohort(&mut tx, cohort.team_id, (id, STATIC_VERSION)).await?;
         self.recount_and_log(&mut tx, actor, cohort).await?;
         tx.commit().await?;
         self.notify_calculator();
@@ -109,6 +112,7 @@ impl Cohorts<'_> {
             args![to, STATIC_VERSION, from],
         )
         .await?;
+        feed::record_cohort(&mut tx, cohort.team_id, (to, STATIC_VERSION)).await?;
         let cohort = self.recount(&mut tx, actor, cohort).await?;
         tx.commit().await?;
         Ok(cohort)
@@ -304,6 +308,7 @@ pub(crate) async fn move_merged(
     let head = "INSERT INTO cohort_people (cohort_id, version, person_no, project_id)";
     tx.write(head, rows, "ON CONFLICT (cohort_id, version, person_no) DO NOTHING").await?;
     delete_static(tx, project, &merged).await?;
+    record_lists(tx, project, &lists).await?;
     // If both persons were members, one is left.
     recount_static(tx, &lists).await
 }
@@ -318,6 +323,7 @@ pub(crate) async fn remove_deleted(
     let rows = static_memberships(tx, project, &person_nos).await?;
     let lists = lock_cohorts(tx, rows.iter().map(|(cohort, _)| *cohort)).await?;
     delete_static(tx, project, &person_nos).await?;
+    record_lists(tx, project, &lists).await?;
     recount_static(tx, &lists).await
 }
 
@@ -335,14 +341,24 @@ async fn static_memberships(
 
 /// Locks static cohorts before their members change, as edits do. Dynamic cohorts have no members
 /// of this version.
-async fn lock_cohorts(tx: &mut Tx, ids: impl Iterator<Item = CohortId>) -> Result<Vec<Value>> {
-    let ids: BTreeSet<CohortId> = ids.collect();
-    let ids: Vec<Value> = ids.into_iter().map(Into::into).collect();
+async fn lock_cohorts(
+    tx: &mut Tx,
+    cohorts: impl Iterator<Item = CohortId>,
+) -> Result<BTreeSet<CohortId>> {
+    let cohorts: BTreeSet<CohortId> = cohorts.collect();
+    let ids: Vec<Value> = cohorts.iter().map(|id| (*id).into()).collect();
     let lock = tx.dialect().for_update();
     let sql =
         format!("SELECT id FROM cohorts WHERE is_static AND id IN {{list}} ORDER BY id{lock}");
     tx.all_in(&sql, args![], &ids).await?;
-    Ok(ids)
+    Ok(cohorts)
+}
+
+async fn record_lists(tx: &mut Tx, project: ProjectId, cohorts: &BTreeSet<CohortId>) -> Result<()> {
+    for cohort in cohorts {
+        feed::record_cohort(tx, project, (*cohort, STATIC_VERSION)).await?;
+    }
+    Ok(())
 }
 
 async fn delete_static(tx: &mut Tx, project: ProjectId, persons: &[Value]) -> Result<()> {
@@ -351,9 +367,10 @@ async fn delete_static(tx: &mut Tx, project: ProjectId, persons: &[Value]) -> Re
     tx.run_in(sql, args![project, STATIC_VERSION], persons).await
 }
 
-async fn recount_static(tx: &mut Tx, lists: &[Value]) -> Result<()> {
+async fn recount_static(tx: &mut Tx, cohorts: &BTreeSet<CohortId>) -> Result<()> {
+    let lists: Vec<Value> = cohorts.iter().map(|id| (*id).into()).collect();
     let sql = "UPDATE cohorts SET count = (SELECT COUNT(*) FROM cohort_people m \
                WHERE m.cohort_id = cohorts.id AND m.version = $1) \
                WHERE is_static AND id IN {list}";
-    tx.run_in(sql, args![STATIC_VERSION], lists).await
+    tx.run_in(sql, args![STATIC_VERSION], &lists).await
 }

@@ -23,6 +23,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0012_setup.sql"),
     include_str!("migrations/0013_versions.sql"),
     include_str!("migrations/0014_variables.sql"),
+    include_str!("migrations/0015_feed.sql"),
 ];
 pub(crate) const KNOWN: i64 = MIGRATIONS.len() as i64;
 

@@ -406,6 +406,16 @@ impl Tx {
         self.invalidation.add(project);
     }
 
+    /// Whether a warehouse is told of changes of persons, groups and cohorts.
+    pub(crate) fn has_feed(&self) -> bool {
+        self.invalidation.has_feed()
+    }
+
+    /// Notifies who tells the warehouse when the transaction ends.
+    pub(crate) fn notify_feed(&mut self) {
+        self.invalidation.add_to_feed();
+    }
+
     /// Invalidates caches of definitions when the transaction ends: a deleted one is created again
     /// when it is next observed.
     pub(crate) fn invalidate_definitions(&mut self) {

@@ -19,6 +19,7 @@ use model::{ProjectId, ProjectSettings, Timestamp, Warning, WarningDetails, Warn
 use crate::db::bulk::{Rows, id_values};
 use crate::db::{Core, Tx, args, handle};
 use crate::definitions::quota::DefinitionQuota;
+use crate::feed;
 use crate::{Error, Result};
 use dead_letters::NewDeadLetter;
 use listeners::{IngestOutcome, Listeners};
@@ -123,7 +124,12 @@ impl Ingest<'_> {
         let now = self.core.clock.now();
         let mut tx = self.core.db.begin_inline().await?;
         advance_offset(&mut tx, batch, now).await?;
+        if tx.has_feed() {
+            feed::advance(&mut tx, batch.journal, batch.reach, now).await?;
+        }
         for changes in &batch.projects {
+            let ProjectChanges { project, identity, groups, .. } = changes;
+            feed::record_batch(&mut tx, *project, batch.reach, identity, groups).await?;
             identity::write(&mut tx, changes.project, &changes.identity).await?;
             groups::write(&mut tx, changes, now).await?;
             if changes.first_event {

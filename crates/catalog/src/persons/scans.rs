@@ -53,6 +53,17 @@ pub struct StoredPerson {
     pub created_at: Timestamp,
 }
 
+/// Reads [`PERSON_COLUMNS`].
+pub(crate) fn read_stored(row: &Row) -> Result<StoredPerson> {
+    Ok(StoredPerson {
+        no: row.get("no")?,
+        uuid: row.get("uuid")?,
+        properties: row.get("properties")?,
+        is_identified: row.get("is_identified")?,
+        created_at: row.get("created_at")?,
+    })
+}
+
 impl Persons<'_> {
     pub async fn no_by_uuid(self, project: ProjectId, uuid: Uuid) -> Result<Option<PersonNo>> {
         let sql = "SELECT no FROM persons WHERE project_id = $1 AND uuid = $2";
@@ -73,16 +84,7 @@ impl Persons<'_> {
         );
         let after = after.map_or(-1, |no| i64::from(no.0));
         let rows = self.core.db.all(&sql, args![project, after, limit]).await?;
-        let read = |row: &Row| {
-            Ok(StoredPerson {
-                no: row.get("no")?,
-                uuid: row.get("uuid")?,
-                properties: row.get("properties")?,
-                is_identified: row.get("is_identified")?,
-                created_at: row.get("created_at")?,
-            })
-        };
-        rows.iter().map(read).collect()
+        rows.iter().map(read_stored).collect()
     }
 
     /// Distinct ids after `after` with their persons, by dense id.

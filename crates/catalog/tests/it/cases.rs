@@ -4,6 +4,7 @@ pub mod cohorts;
 pub mod concurrency;
 pub mod content;
 pub mod failing;
+pub mod feed;
 pub mod ingest;
 pub mod keys;
 pub mod lists;

@@ -28,6 +28,8 @@ macro_rules! contract {
 contract! {
     access:
         effective_access_loads_all_rules_in_one_statement;
+    feed:
+        a_feed_records_what_batches_change_once_it_is_enabled;
     failing:
         only_rejected_values_are_data_errors,
         a_transaction_rolled_back_by_the_engine_blocks_no_later_one,
