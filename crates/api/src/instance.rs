@@ -138,6 +138,7 @@ enum ProblemCode {
     JournalFull,
     Lag,
     Replay,
+    StoreUnavailable,
     DiskLow,
     DiskForecast,
     DeadLetters,
@@ -399,6 +400,10 @@ fn problems(
             share * 100.0
         );
         add(ProblemCode::JournalFull, Severity::Warning, detail);
+    }
+    if let Some(why) = app.store_outage.get().and_then(|outage| outage()) {
+        let detail = format!("Queries of events cannot be answered: {why}.");
+        add(ProblemCode::StoreUnavailable, Severity::Critical, detail);
     }
     if lag.replay_remaining > 0 {
         let detail = format!(

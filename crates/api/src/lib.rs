@@ -133,6 +133,7 @@ pub struct Shared {
     demo: tokio::sync::Mutex<()>,
     draining: AtomicBool,
     replay_remaining: OnceLock<ReplayRemaining>,
+    store_outage: OnceLock<StoreOutage>,
     instance: OnceLock<instance::InstanceReport>,
     /// The OpenAPI document, built for the first request of it; all responses share the bytes.
     openapi_json: OnceLock<Bytes>,
@@ -140,6 +141,9 @@ pub struct Shared {
 
 /// Returns the number of records that are left to replay after the start.
 type ReplayRemaining = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// Returns why the store of events does not answer.
+type StoreOutage = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 impl AppState {
     /// `metrics` holds the other crates' metrics; the HTTP API adds its own and exposes all.
@@ -162,6 +166,7 @@ impl AppState {
             demo: tokio::sync::Mutex::new(()),
             draining: AtomicBool::new(false),
             replay_remaining: OnceLock::new(),
+            store_outage: OnceLock::new(),
             instance: OnceLock::new(),
             openapi_json: OnceLock::new(),
             catalog,

@@ -104,7 +104,9 @@ async fn ready(app: App, query: Query<ReadinessQuery>) -> Health {
     let replay = (left > 0).then(|| {
         format!("{left} records that the journal had at the start are still being replayed")
     });
-    let mut query_status = part("query", replay.or_else(|| app.events.persons_progress()));
+    let outage = app.store_outage.get().and_then(|outage| outage());
+    let waits = outage.or(replay).or_else(|| app.events.persons_progress());
+    let mut query_status = part("query", waits);
     if catalog == Some(Status::Unavailable) {
         query_status = Status::Unavailable;
     }
@@ -162,6 +164,12 @@ impl AppState {
     pub fn watch_replay(&self, left: impl Fn() -> u64 + Send + Sync + 'static) {
         // A server has one pipeline, so this is set once.
         let _ = self.replay_remaining.set(Box::new(left));
+    }
+
+    /// `outage` returns why the store of events does not answer.
+    pub fn watch_store(&self, outage: impl Fn() -> Option<String> + Send + Sync + 'static) {
+        // A server has one store, so this is set once.
+        let _ = self.store_outage.set(Box::new(outage));
     }
 
     /// Reports not ready from now on, so that load balancers stop sending requests.

@@ -30,6 +30,11 @@ pub struct Snapshot {
 }
 
 impl Counters {
+    /// Before the pipeline is open: what is before this position is taken for applied.
+    pub fn expect_from(&self, applied: u64) {
+        self.applied.store(applied, Relaxed);
+    }
+
     pub fn snapshot(&self) -> Snapshot {
         let applied = self.applied.load(Acquire);
         Snapshot {

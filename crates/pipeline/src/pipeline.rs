@@ -37,11 +37,13 @@ const ROWS_AT_ONCE: usize = 256;
 const STORED_ROWS_AT_ONCE: usize = 8_000;
 
 /// The stores and lookups that a pipeline uses.
+#[derive(Clone)]
 pub struct Parts {
     pub catalog: Catalog,
     pub warehouse: Arc<dyn Sink>,
     pub journal: JournalId,
     pub geoip: GeoIp,
+    pub counters: Arc<Counters>,
 }
 
 /// Blocks on CPU work and file I/O: run it on a thread of its own.
@@ -67,7 +69,7 @@ impl Pipeline {
     /// Checks that the stores belong to the journal and to each other, and resumes interrupted
     /// deletes.
     pub async fn open(parts: Parts) -> Result<Self> {
-        let Parts { catalog, warehouse, journal, geoip } = parts;
+        let Parts { catalog, warehouse, journal, geoip, counters } = parts;
         let catalog_position = match catalog.ingest().offset().await? {
             Some((stored, _)) if stored != journal.as_u128() => {
                 let stored = JournalId::from_u128(stored);
@@ -93,7 +95,7 @@ impl Pipeline {
             definitions_version: 0,
             layout: Layout::default(),
             throttle: Throttle::default(),
-            counters: Arc::default(),
+            counters,
         };
         pipeline.delete_due().await?;
         pipeline.counters.applied.store(pipeline.start().as_u64(), Relaxed);

@@ -4,6 +4,7 @@ mod list;
 mod values;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use catalog::{Catalog, ProjectRow};
 use facts::{ActionExpr, Needs, needs_joins};
@@ -12,7 +13,7 @@ use model::person::{Person, PersonNo};
 use model::{Clock, ProjectId, Timestamp};
 use uuid::Uuid;
 pub use warehouse::{Cursor, Order};
-use warehouse::{DenseIdSet, EventRow, NewRow};
+use warehouse::{DenseIdSet, EventRow, NewRow, Sink};
 
 use crate::Result;
 use crate::event_json::Event;
@@ -39,6 +40,7 @@ pub const fn offset_max() -> usize {
 pub struct Events {
     catalog: Catalog,
     store: Store,
+    sink: Arc<dyn Sink>,
     reads: ReadPermits,
     clock: Clock,
     live: Live,
@@ -80,11 +82,18 @@ pub enum PersonDetails {
 }
 
 impl Events {
-    /// Without `people`, identities are read from the catalog after every start.
-    pub fn new(catalog: Catalog, store: Store, clock: Clock, people: Option<People>) -> Self {
+    /// `sink` is where ingestion writes what `store` reads. Without `people`, identities are read from
+    /// the catalog after every start.
+    pub fn new(
+        catalog: Catalog,
+        store: Store,
+        sink: Arc<dyn Sink>,
+        clock: Clock,
+        people: Option<People>,
+    ) -> Self {
         let (live, pulses) = (Live::new(), Pulses::new());
         let (live_publisher, pulse_publisher) = (live.clone(), pulses.clone());
-        store.sink().on_append(Box::new(move |rows: &[&NewRow<'_>]| {
+        sink.on_append(Box::new(move |rows: &[&NewRow<'_>]| {
             live_publisher.publish(rows);
             pulse_publisher.publish(rows);
         }));
@@ -92,7 +101,7 @@ impl Events {
         catalog.projects().on_change(move |project| pulse_publisher.publish_change(project));
         let read_views = ReadViews::new(catalog.clone(), store.clone(), people);
         let (reads, lists) = (ReadPermits::new(), OpenLists::new());
-        Self { catalog, store, reads, clock, live, pulses, read_views, lists }
+        Self { catalog, store, sink, reads, clock, live, pulses, read_views, lists }
     }
 
     /// Keeps the persons on disk current until it is cancelled.
@@ -112,7 +121,7 @@ impl Events {
 
     /// The first journal position whose events queries do not see yet.
     pub fn applied_position(&self) -> u64 {
-        self.store.sink().applied_position()
+        self.sink.applied_position()
     }
 
     /// Subscribes to events that are ingested from now on.

@@ -77,7 +77,9 @@ impl ReadViews {
     ) -> Result<(View, Project)> {
         // The snapshot comes first: the pipeline announces a batch's distinct ids before its events
         // can be read, so the person index knows every dense id of the snapshot.
-        let Store::Embedded(warehouse) = &self.store;
+        let Store::Embedded(warehouse) = &self.store else {
+            return Err(crate::store::unreadable());
+        };
         let events = warehouse.snapshot(project.id);
         let (people, groups) = self.identities.get(project.id).await?;
         let mut context = self.context(project);

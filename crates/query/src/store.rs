@@ -20,8 +20,8 @@ use model::property::BehavioralFilter;
 use model::{ActionId, CohortId, ProjectId, Timestamp};
 use uuid::Uuid;
 use warehouse::{
-    ColumnKey, Cursor, DenseIdSet, EventRow, EventSelection, ScanStats, Sink, ValueCount,
-    Warehouse, Window,
+    ColumnKey, Cursor, DenseIdSet, EventRow, EventSelection, ScanStats, ValueCount, Warehouse,
+    Window,
 };
 
 use crate::Result;
@@ -33,12 +33,15 @@ use crate::runner::RunResources;
 pub enum Store {
     /// Segments and a memtable in this process.
     Embedded(Warehouse),
+    /// Tables of ClickHouse.
+    ClickHouse(::clickhouse::Reader),
 }
 
 /// A project's events at one position, in the context of a query.
 #[derive(Clone, Debug)]
 pub(crate) enum View {
     Embedded(Arc<ReadView>),
+    ClickHouse(Arc<QueryContext>),
 }
 
 /// Which events to list; the conditions are joined by AND.
@@ -74,17 +77,13 @@ pub(crate) enum EventList {
 pub(crate) type MatchingPersons = HashMap<BehavioralFilter, DenseIdSet>;
 
 impl Store {
-    /// Where ingestion writes.
-    pub fn sink(&self) -> &dyn Sink {
-        match self {
-            Self::Embedded(warehouse) => warehouse,
-        }
-    }
-
     /// How many events a project has. Blocks.
-    pub fn event_count(&self, project: ProjectId) -> u64 {
+    pub fn event_count(&self, project: ProjectId) -> Result<u64> {
         match self {
-            Self::Embedded(warehouse) => warehouse.snapshot(project).totals().events,
+            Self::Embedded(warehouse) => Ok(warehouse.snapshot(project).totals().events),
+            Self::ClickHouse(reader) => {
+                reader.count(project, &::clickhouse::EventFilter::default()).map_err(of_clickhouse)
+            }
         }
     }
 
@@ -92,6 +91,7 @@ impl Store {
     pub(crate) fn get(&self, project: ProjectId, uuid: Uuid) -> Result<Option<EventRow>> {
         match self {
             Self::Embedded(warehouse) => Ok(warehouse.snapshot(project).get(uuid)?),
+            Self::ClickHouse(reader) => reader.get(project, uuid).map_err(of_clickhouse),
         }
     }
 
@@ -99,6 +99,7 @@ impl Store {
     pub(crate) fn events_view(&self, context: QueryContext) -> View {
         match self {
             Self::Embedded(warehouse) => embedded::events_view(warehouse, context),
+            Self::ClickHouse(_) => View::ClickHouse(Arc::new(context)),
         }
     }
 
@@ -106,6 +107,7 @@ impl Store {
     pub(crate) fn purge_hook(&self) -> fn() {
         match self {
             Self::Embedded(warehouse) => warehouse.purge_hook(),
+            Self::ClickHouse(_) => || {},
         }
     }
 }
@@ -114,6 +116,7 @@ impl View {
     pub fn context(&self) -> &QueryContext {
         match self {
             Self::Embedded(view) => &view.context,
+            Self::ClickHouse(context) => context,
         }
     }
 
@@ -121,6 +124,7 @@ impl View {
     pub fn scan_stats(&self) -> ScanStats {
         match self {
             Self::Embedded(view) => view.events.scan_stats(),
+            Self::ClickHouse(_) => ScanStats::default(),
         }
     }
 
@@ -128,6 +132,7 @@ impl View {
     pub fn list(&self, conditions: EventConditions, window: &Window) -> Result<EventList> {
         match self {
             Self::Embedded(view) => embedded::list(view, conditions, window),
+            Self::ClickHouse(_) => Err(unreadable()),
         }
     }
 
@@ -135,6 +140,7 @@ impl View {
     pub fn values(&self, search: ValueSearch) -> Result<Vec<ValueCount>> {
         match self {
             Self::Embedded(view) => embedded::values(view, search),
+            Self::ClickHouse(_) => Err(unreadable()),
         }
     }
 
@@ -142,6 +148,7 @@ impl View {
     pub async fn statement(&self, plan: &Plan, run: &RunResources<'_>) -> Result<sql::ResultSet> {
         match self {
             Self::Embedded(view) => embedded::statement(view, plan, run).await,
+            Self::ClickHouse(_) => Err(unreadable()),
         }
     }
 
@@ -154,6 +161,7 @@ impl View {
     ) -> Result<(InsightResult, insights::Result<String>)> {
         match self {
             Self::Embedded(view) => embedded::insight(view, insight, hogql, run).await,
+            Self::ClickHouse(_) => Err(unreadable()),
         }
     }
 
@@ -166,6 +174,7 @@ impl View {
     ) -> Result<InsightActors> {
         match self {
             Self::Embedded(view) => embedded::actors(view, point, hogql, run).await,
+            Self::ClickHouse(_) => Err(unreadable()),
         }
     }
 
@@ -178,6 +187,7 @@ impl View {
     ) -> Result<CountedEvents> {
         match self {
             Self::Embedded(view) => embedded::counted_events(view, point, hogql, run).await,
+            Self::ClickHouse(_) => Err(unreadable()),
         }
     }
 
@@ -189,6 +199,7 @@ impl View {
     ) -> Result<MatchingPersons> {
         match self {
             Self::Embedded(view) => embedded::matching_persons(view, behaviours, run).await,
+            Self::ClickHouse(_) => Err(unreadable()),
         }
     }
 
@@ -196,6 +207,7 @@ impl View {
     pub fn retain_stored(&self, drill_down: &mut InsightActors) {
         match self {
             Self::Embedded(view) => embedded::retain_stored(view, drill_down),
+            Self::ClickHouse(_) => {}
         }
     }
 
@@ -203,6 +215,7 @@ impl View {
     pub fn actors_by_id(&self, drill_down: InsightActors) -> HashMap<String, Actor> {
         match self {
             Self::Embedded(view) => embedded::actors_by_id(view, drill_down),
+            Self::ClickHouse(_) => HashMap::new(),
         }
     }
 
@@ -211,6 +224,7 @@ impl View {
     pub fn restrict_to_actors(&self, cohort: CohortId, drill_down: &InsightActors) -> Self {
         match self {
             Self::Embedded(view) => embedded::restrict_to_actors(view, cohort, drill_down),
+            Self::ClickHouse(_) => self.clone(),
         }
     }
 
@@ -223,6 +237,7 @@ impl View {
     ) -> Result<Self> {
         match self {
             Self::Embedded(view) => embedded::restrict_to_events(view, action, counted),
+            Self::ClickHouse(_) => Ok(self.clone()),
         }
     }
 }
@@ -247,4 +262,12 @@ impl EventList {
             Self::Embedded(selection) => Ok(selection.read(events)?),
         }
     }
+}
+
+fn of_clickhouse(error: ::clickhouse::Error) -> crate::Error {
+    warehouse::Error::from(error).into()
+}
+
+pub(crate) fn unreadable() -> crate::Error {
+    crate::Error::Internal("queries of events in ClickHouse are not supported yet".to_owned())
 }

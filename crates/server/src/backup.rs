@@ -20,6 +20,7 @@ use sha2::{Digest as _, Sha256};
 use warehouse::ReadOnlyWarehouse;
 
 use crate::cli::print;
+use crate::clickhouse_store;
 use crate::data_dir::{self, DataDir};
 use crate::settings::Settings;
 
@@ -68,10 +69,17 @@ pub(crate) async fn backup(args: &ArgMatches, settings: &Settings) -> Result<()>
     let catalog = Catalog::inspect(location, Clock::system()).await?;
     let mut last_error = None;
     for _ in 0..ATTEMPTS {
-        match copy_all(&source, &catalog, &to).await {
+        match copy_all(&source, &catalog, &to, settings).await {
             Ok(position) => {
                 catalog.close().await;
                 print(&format!("copied everything before position {position} of the journal\n"))?;
+                if settings.warehouse_url.is_some() {
+                    print(
+                        "events in ClickHouse are not copied: they belong to this copy only if \
+                         ClickHouse was copied while the server was stopped, and this after it \
+                         (docs/CLUSTER.md)\n",
+                    )?;
+                }
                 return Ok(());
             }
             Err(error) => last_error = Some(error),
@@ -82,7 +90,12 @@ pub(crate) async fn backup(args: &ArgMatches, settings: &Settings) -> Result<()>
     Err(last_error.unwrap_or_else(|| anyhow::anyhow!("no attempt was made")))
 }
 
-async fn copy_all(source: &DataDir, catalog: &Catalog, to: &Path) -> Result<u64> {
+async fn copy_all(
+    source: &DataDir,
+    catalog: &Catalog,
+    to: &Path,
+    settings: &Settings,
+) -> Result<u64> {
     let copy = DataDir::unlocked(to);
     let warehouse = source.warehouse();
     let mut warehouse_position = None;
@@ -90,6 +103,9 @@ async fn copy_all(source: &DataDir, catalog: &Catalog, to: &Path) -> Result<u64>
         let archive = ReadOnlyWarehouse::open(&warehouse).context("cannot read the warehouse")?;
         archive.copy_to(&copy.warehouse()).context("cannot copy the warehouse")?;
         warehouse_position = Some(archive.position());
+    }
+    if let Some(stored) = clickhouse_store::stored_position(settings)? {
+        warehouse_position = Some(stored.position);
     }
     catalog.copy_to(&copy.catalog_file()).await.context("cannot copy the catalog")?;
     if source.secret_key().is_file() {

@@ -15,6 +15,8 @@ use crate::{
 
 /// The settings that commands need to open the catalog.
 const CATALOG_SETTINGS: [&str; 3] = ["data_dir", "catalog_url", "secret_key"];
+/// What the names of the settings begin with that commands need to open ClickHouse.
+const WAREHOUSE_SETTINGS: &str = "warehouse_";
 
 pub(crate) fn command() -> Command {
     Command::new("hedgerow")
@@ -252,7 +254,9 @@ fn administration() -> Command {
 }
 
 fn with_catalog_settings(command: Command) -> Command {
-    with_settings(command, |setting| CATALOG_SETTINGS.contains(&setting.key))
+    with_settings(command, |setting| {
+        CATALOG_SETTINGS.contains(&setting.key) || setting.key.starts_with(WAREHOUSE_SETTINGS)
+    })
 }
 
 /// Adds `--config` and the flags of the settings that `selected` accepts.

@@ -47,14 +47,13 @@ async fn demo(
     let catalog = stores::open_catalog(&data_dir, settings, vault, clock.clone()).await?;
     let write_path = WritePath::open(&data_dir, &catalog, settings).await?;
     let ingest =
-        Ingest::open(&data_dir.warehouse(), &catalog, write_path.journal(), settings, background)
-            .await?;
+        Ingest::open(&data_dir, &catalog, write_path.journal(), settings, background).await?;
     let app = AppState::new(
         catalog.clone(),
         write_path.tokens.clone(),
         Flags::new(catalog.clone(), ingest.geoip.clone()),
         write_path.capture.clone(),
-        query::Events::new(catalog.clone(), ingest.store(), clock, None),
+        query::Events::new(catalog.clone(), ingest.store(), ingest.sink(), clock, None),
         api::Settings::default(),
         Registry::default(),
     );

@@ -1,8 +1,10 @@
 //! `hedgerow files` and `hedgerow export`: events for other programs; the server may run.
 //!
-//! Both read flushed segments. Events of the last minute may still be in the server's memory.
+//! Both read flushed segments; events of the last minute may still be in the server's memory. With
+//! `warehouse_url`, export reads ClickHouse, and there are no files.
 
 mod parquet_writer;
+mod source;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -19,12 +21,14 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-use warehouse::{Cursor, EventRow, Filter, Order, ReadOnlyWarehouse, Window};
+use warehouse::EventRow;
 
 use crate::cli::print;
+use crate::clickhouse_store;
 use crate::data_dir::{self, DataDir};
 use crate::settings::Settings;
 use parquet_writer::ParquetWriter;
+use source::{Source, archive};
 
 const BATCH_EVENTS: usize = 1_000;
 
@@ -48,18 +52,17 @@ fn project(args: &ArgMatches) -> ProjectId {
     ProjectId(args.get_one::<i64>("project").copied().unwrap_or(1))
 }
 
-fn archive(data_dir: &DataDir) -> Result<ReadOnlyWarehouse> {
-    let path = data_dir.warehouse();
-    if !path.is_dir() {
-        bail!("there are no events in {}; start the server once", path.display());
-    }
-    ReadOnlyWarehouse::open(&path)
-        .with_context(|| format!("cannot read the events in {}", path.display()))
-}
-
 /// Prints the Parquet files with a project's events.
 pub(crate) fn files(args: &ArgMatches, settings: &Settings) -> Result<()> {
     let data_dir = DataDir::attach(settings)?;
+    if let Some(of) = clickhouse_store::settings_of(settings)? {
+        bail!(
+            "the events are in the database {} of ClickHouse at {}, not in files: query the table \
+             events there (docs/CLUSTER.md), or use `hedgerow export`",
+            of.database,
+            of.server
+        );
+    }
     let live = archive(&data_dir)?.files(project(args));
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if args.get_flag("json") {
@@ -101,7 +104,7 @@ pub(crate) async fn export(args: &ArgMatches, settings: &Settings) -> Result<()>
             .context("cannot open the catalog")?;
     let output = args.get_one::<String>("output");
     let outcome = match output.map(|path| create(path)).transpose() {
-        Ok(file) => write(args, &data_dir, &catalog, file).await.inspect_err(|_| {
+        Ok(file) => write(args, settings, &data_dir, &catalog, file).await.inspect_err(|_| {
             // A partial file would block the next attempt.
             output.map(fs::remove_file);
         }),
@@ -120,6 +123,7 @@ fn create(path: &str) -> Result<File> {
 
 async fn write(
     args: &ArgMatches,
+    settings: &Settings,
     data_dir: &DataDir,
     catalog: &Catalog,
     file: Option<File>,
@@ -130,7 +134,7 @@ async fn write(
         .get(project)
         .await
         .with_context(|| format!("there is no project {project}"))?;
-    let snapshot = archive(data_dir)?.snapshot(project);
+    let mut source = Source::open(data_dir, settings, project)?;
     let out: Box<dyn Write + Send> = match file {
         Some(file) => Box::new(file),
         None => Box::new(io::stdout()),
@@ -140,23 +144,18 @@ async fn write(
         Some("parquet") => Output::Parquet(Box::new(ParquetWriter::new(out)?)),
         _ => Output::JsonLines(out),
     };
-    let (mut events, mut resume) = (0, None::<Cursor>);
-    loop {
-        let order = Order::OldestFirst;
-        let window = Window { order, limit: BATCH_EVENTS, offset: 0, resume };
-        let listing = snapshot.list(&Filter::default(), &window)?;
-        let persons = persons(catalog, project, &listing.events).await?;
-        for row in &listing.events {
-            out.write(row, persons.get(&*row.distinct_id).map(|person| &**person))?;
+    let mut events = 0;
+    while let Some(rows) = source.next()? {
+        for rows in rows.chunks(BATCH_EVENTS) {
+            let persons = persons(catalog, project, rows).await?;
+            for row in rows {
+                out.write(row, persons.get(&*row.distinct_id).map(|person| &**person))?;
+            }
         }
-        events += listing.events.len() as u64;
-        match listing.next {
-            Some(next) => resume = Some(next),
-            None => break,
-        }
+        events += rows.len() as u64;
     }
     out.finish()?;
-    Ok((events, snapshot.position()))
+    Ok((events, source.position()))
 }
 
 enum Output<W: Write + Send> {

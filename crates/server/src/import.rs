@@ -66,8 +66,7 @@ async fn import(
     let token = row.api_token;
     let write_path = WritePath::open(&data_dir, &catalog, settings).await?;
     let ingest =
-        Ingest::open(&data_dir.warehouse(), &catalog, write_path.journal(), settings, background)
-            .await?;
+        Ingest::open(&data_dir, &catalog, write_path.journal(), settings, background).await?;
     let import = Import { write_path, ingest, project, token, clock: Clock::system() };
     let progress = Progress::of(&file, project, &data_dir.imports())?;
     let outcome = import.run(source, progress).await;
@@ -90,7 +89,7 @@ impl Import {
     async fn run(&self, mut lines: Source, mut progress: Progress) -> Result<Report> {
         // Events that an earlier run left in the journal must not count for this file.
         self.wait_until_applied().await;
-        let before = self.stored();
+        let before = self.stored().await?;
         let mut report = Report::default();
         report.resumed_after = progress.lines;
         let counted = (self.write_path.capture.counters(), self.ingest.counters());
@@ -124,13 +123,15 @@ impl Import {
         self.wait_until_applied().await;
         report.lines = lines.number() - report.resumed_after;
         report.count(counted, (self.write_path.capture.counters(), self.ingest.counters()));
-        report.new = self.stored().saturating_sub(before);
+        report.new = self.stored().await?.saturating_sub(before);
         progress.finish()?;
         Ok(report)
     }
 
-    fn stored(&self) -> u64 {
-        self.ingest.store().event_count(self.project)
+    async fn stored(&self) -> Result<u64> {
+        self.ingest.make_visible().await?;
+        let (store, project) = (self.ingest.store(), self.project);
+        Ok(tokio::task::spawn_blocking(move || store.event_count(project)).await??)
     }
 
     /// Waits until the pipeline has applied the whole journal.

@@ -5,7 +5,6 @@
 mod lag;
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +20,16 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use query::Store;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{Instant, interval, sleep, timeout};
 use warehouse::{Retention, Sink, StoreSize, Warehouse};
 
 pub(crate) use lag::Lag;
 
 use crate::allocator;
+use crate::clickhouse_store::{self, ClickHouseStore};
+use crate::data_dir::DataDir;
 use crate::runtimes::BackgroundRuntimes;
 use crate::scrub::Scrubber;
 use crate::settings::Settings;
@@ -55,9 +56,11 @@ const DAY_SECONDS: u64 = 86_400;
 const REPLAYS_PER_ROUND_MAX: i64 = 100;
 /// Compactions per maintenance round; the journal is truncated between rounds.
 const COMPACTIONS_PER_ROUND_MAX: usize = 16;
+/// How long a start waits for ClickHouse before it goes on without.
+const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) struct Ingest {
-    warehouse: Warehouse,
+    store: Store,
     sink: Arc<dyn Sink>,
     journal: Journal,
     counters: Arc<Counters>,
@@ -65,17 +68,17 @@ pub(crate) struct Ingest {
     /// Shared with flags.
     pub geoip: GeoIp,
     stop: watch::Sender<bool>,
-    applying: JoinHandle<()>,
-    maintenance: JoinHandle<()>,
-    scrubber: Scrubber,
-    scrubbing: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
+    /// Of the embedded warehouse.
+    scrubber: Option<Scrubber>,
+    clickhouse: Option<ClickHouseStore>,
     /// The journal's next position when this server started: the replay ends here.
     replay_end: u64,
 }
 
 impl Ingest {
     pub(crate) async fn open(
-        warehouse_dir: &Path,
+        data_dir: &DataDir,
         catalog: &Catalog,
         journal: &Journal,
         settings: &Settings,
@@ -85,13 +88,6 @@ impl Ingest {
             events: settings.event_definitions_max.0.cast_signed(),
             properties: settings.property_definitions_max.0.cast_signed(),
         });
-        let clock = catalog.clock().clone();
-        let (dir, id) = (warehouse_dir.to_owned(), journal.id().as_u128());
-        let (warehouse_settings, warehouse_clock) = (warehouse_settings(settings), clock.clone());
-        let opening = move || Warehouse::open(&dir, id, warehouse_settings, warehouse_clock);
-        let warehouse = tokio::task::spawn_blocking(opening)
-            .await?
-            .context("cannot open the warehouse of events")?;
         let geoip = match &settings.geoip_db {
             Some(path) => GeoIp::open(&path.0)?,
             None => GeoIp::built_in()?,
@@ -99,50 +95,129 @@ impl Ingest {
         if !geoip.is_enabled() {
             tracing::info!("events get no GeoIP properties: none built in, geoip_db is not set");
         }
-        let sink: Arc<dyn Sink> = Arc::new(warehouse.clone());
-        let parts = Parts {
-            catalog: catalog.clone(),
-            warehouse: sink.clone(),
-            journal: journal.id(),
-            geoip: geoip.clone(),
-        };
-        let pipeline = Pipeline::open(parts).await.context("the stores are inconsistent")?;
-        let counters = pipeline.counters();
-        let reader = journal.reader(pipeline.start()).context("the journal lacks events")?;
         let replay_end = journal.stats().next.as_u64();
         let (stop, stopped) = watch::channel(false);
-        let caught_up = CaughtUp::new(clock);
-        let applying = apply(pipeline, reader, caught_up.clone(), stopped.clone());
-        let applying = background.pipeline.spawn(applying);
+        let mut ingest = match clickhouse_store::settings_of(settings)? {
+            None => {
+                let warehouse = open_embedded(data_dir, catalog, journal, settings).await?;
+                let sink: Arc<dyn Sink> = Arc::new(warehouse.clone());
+                let scrubber = Scrubber::new(&warehouse);
+                let scrubbing = background.maintenance.spawn(scrubber.clone().run(stopped.clone()));
+                Self {
+                    scrubber: Some(scrubber),
+                    tasks: vec![scrubbing],
+                    ..Self::new(Store::Embedded(warehouse), sink, catalog, journal, geoip, stop)
+                }
+            }
+            Some(of) => {
+                let clickhouse = ClickHouseStore::new(of, settings, catalog, journal)?;
+                let sink: Arc<dyn Sink> = Arc::new(clickhouse.writer().clone());
+                let store = Store::ClickHouse(clickhouse.reader().clone());
+                let keeping = clickhouse.clone().keep_visible(stopped.clone());
+                Self {
+                    clickhouse: Some(clickhouse),
+                    tasks: vec![background.maintenance.spawn(keeping)],
+                    ..Self::new(store, sink, catalog, journal, geoip, stop)
+                }
+            }
+        };
+        ingest.replay_end = replay_end;
+        let parts = Parts {
+            catalog: catalog.clone(),
+            warehouse: ingest.sink.clone(),
+            journal: journal.id(),
+            geoip: ingest.geoip.clone(),
+            counters: ingest.counters.clone(),
+        };
+        let caught_up = ingest.caught_up.clone();
+        let applying = match ingest.clickhouse.clone() {
+            None => {
+                let (pipeline, reader) = open_pipeline(parts, journal).await?;
+                let applying = apply(pipeline, reader, caught_up, stopped.clone());
+                background.pipeline.spawn(applying)
+            }
+            Some(clickhouse) => {
+                // Until ClickHouse tells, what the catalog has is taken for applied.
+                let offset = catalog.ingest().offset().await?;
+                let applied = offset.map_or(Position::START.as_u64(), |(_, position)| position);
+                ingest.counters.expect_from(applied);
+                let connecting = Connecting {
+                    clickhouse,
+                    data_dir: DataDir::unlocked(data_dir.path()),
+                    parts,
+                    journal: journal.clone(),
+                };
+                let (first, outcome) = oneshot::channel();
+                let stopped = stopped.clone();
+                let applying = background.pipeline.spawn(async move {
+                    let mut stopped = stopped;
+                    if let Some((pipeline, reader)) = connecting.run(first, &mut stopped).await {
+                        apply(pipeline, reader, caught_up, stopped).await;
+                    }
+                });
+                if let Ok(Ok(Err(error))) = timeout(CONNECT_WAIT, outcome).await {
+                    return Err(error);
+                }
+                applying
+            }
+        };
+        ingest.tasks.push(applying);
         let maintenance = Maintenance {
             catalog: catalog.clone(),
-            warehouse: sink.clone(),
+            warehouse: ingest.sink.clone(),
             journal: journal.clone(),
-            geoip: geoip.clone(),
+            geoip: ingest.geoip.clone(),
         };
-        let maintenance = background.maintenance.spawn(maintenance.run(stopped.clone()));
-        let scrubber = Scrubber::new(&warehouse);
-        let scrubbing = background.maintenance.spawn(scrubber.clone().run(stopped));
-        let journal = journal.clone();
-        Ok(Self {
-            warehouse,
+        ingest.tasks.push(background.maintenance.spawn(maintenance.run(stopped)));
+        Ok(ingest)
+    }
+
+    fn new(
+        store: Store,
+        sink: Arc<dyn Sink>,
+        catalog: &Catalog,
+        journal: &Journal,
+        geoip: GeoIp,
+        stop: watch::Sender<bool>,
+    ) -> Self {
+        Self {
+            store,
             sink,
-            journal,
-            counters,
-            caught_up,
+            journal: journal.clone(),
+            counters: Arc::default(),
+            caught_up: CaughtUp::new(catalog.clock().clone()),
             geoip,
             stop,
-            applying,
-            maintenance,
-            scrubber,
-            scrubbing,
-            replay_end,
-        })
+            tasks: Vec::new(),
+            scrubber: None,
+            clickhouse: None,
+            replay_end: 0,
+        }
     }
 
     /// Where queries read what this writes.
     pub(crate) fn store(&self) -> Store {
-        Store::Embedded(self.warehouse.clone())
+        self.store.clone()
+    }
+
+    /// Where the pipeline writes.
+    pub(crate) fn sink(&self) -> Arc<dyn Sink> {
+        self.sink.clone()
+    }
+
+    /// Returns once queries see what was appended.
+    pub(crate) async fn make_visible(&self) -> Result<()> {
+        if self.sink.applied_position() < self.counters().applied {
+            let sink = self.sink.clone();
+            tokio::task::spawn_blocking(move || sink.flush()).await??;
+        }
+        Ok(())
+    }
+
+    /// Why queries cannot be answered.
+    pub(crate) fn outage(&self) -> impl Fn() -> Option<String> + Send + Sync + use<> {
+        let clickhouse = self.clickhouse.clone();
+        move || clickhouse.as_ref()?.outage()
     }
 
     pub(crate) fn counters(&self) -> pipeline::Snapshot {
@@ -160,14 +235,19 @@ impl Ingest {
     }
 
     pub(crate) fn register_metrics(&self, registry: &mut Registry) {
-        registry.register_collector(Box::new(self.scrubber.clone()));
+        if let Some(scrubber) = &self.scrubber {
+            registry.register_collector(Box::new(scrubber.clone()));
+        }
+        if let Some(clickhouse) = &self.clickhouse {
+            registry.register_collector(Box::new(clickhouse.clone()));
+        }
         registry.register_collector(Box::new(self.stats()));
     }
 
     /// Stops after the current batch and flushes. The rest stays in the journal for the next start.
     pub(crate) async fn close(self) {
         self.stop.send_replace(true);
-        for task in [self.applying, self.maintenance, self.scrubbing] {
+        for task in self.tasks {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a background task of ingestion failed");
             }
@@ -178,6 +258,74 @@ impl Ingest {
             Ok(Err(error)) => tracing::warn!(%error, "events stay in the journal only"),
             Err(error) => tracing::error!(%error, "flushing the warehouse failed"),
         }
+    }
+}
+
+async fn open_embedded(
+    data_dir: &DataDir,
+    catalog: &Catalog,
+    journal: &Journal,
+    settings: &Settings,
+) -> Result<Warehouse> {
+    let (dir, id) = (data_dir.warehouse(), journal.id().as_u128());
+    let (settings, clock) = (warehouse_settings(settings), catalog.clock().clone());
+    let opening = move || Warehouse::open(&dir, id, settings, clock);
+    tokio::task::spawn_blocking(opening).await?.context("cannot open the warehouse of events")
+}
+
+async fn open_pipeline(parts: Parts, journal: &Journal) -> Result<(Pipeline, journal::Reader)> {
+    let pipeline = Pipeline::open(parts).await.context("the stores are inconsistent")?;
+    let reader = journal.reader(pipeline.start()).context("the journal lacks events")?;
+    Ok((pipeline, reader))
+}
+
+/// What it takes to begin ingestion into a ClickHouse that may be away.
+struct Connecting {
+    clickhouse: ClickHouseStore,
+    data_dir: DataDir,
+    parts: Parts,
+    journal: Journal,
+}
+
+impl Connecting {
+    /// Connects until it succeeds; none when the server stops before. Reports the first attempt: an
+    /// error that only an operator can mend ends the start.
+    async fn run(
+        self,
+        first: oneshot::Sender<Result<()>>,
+        stopped: &mut watch::Receiver<bool>,
+    ) -> Option<(Pipeline, journal::Reader)> {
+        let (mut first, mut backoff) = (Some(first), BACKOFF_MIN);
+        loop {
+            let error = match self.attempt().await {
+                Ok(opened) => {
+                    // Nobody waits if the start has gone on.
+                    first.take().map(|first| first.send(Ok(())));
+                    return Some(opened);
+                }
+                Err(error) => error,
+            };
+            let outcome = match clickhouse_store::is_transient(&error) {
+                true => {
+                    tracing::debug!(error = format!("{error:#}"), "ClickHouse is away");
+                    Ok(())
+                }
+                false => {
+                    tracing::error!(error = format!("{error:#}"), "events cannot be stored");
+                    Err(error)
+                }
+            };
+            first.take().map(|first| first.send(outcome));
+            if !back_off(&mut backoff, stopped).await {
+                return None;
+            }
+        }
+    }
+
+    async fn attempt(&self) -> Result<(Pipeline, journal::Reader)> {
+        let catalog = &self.parts.catalog;
+        self.clickhouse.connect(&self.data_dir, catalog, &self.journal).await?;
+        open_pipeline(self.parts.clone(), &self.journal).await
     }
 }
 
@@ -254,8 +402,12 @@ async fn back_off(backoff: &mut Duration, stopped: &mut watch::Receiver<bool>) -
     !stop
 }
 
+pub(crate) const fn days(days: u64) -> Duration {
+    Duration::from_secs(days * DAY_SECONDS)
+}
+
 fn warehouse_settings(settings: &Settings) -> warehouse::Settings {
-    let age_max = settings.events_days_max.map(|days| Duration::from_secs(days.0 * DAY_SECONDS));
+    let age_max = settings.events_days_max.map(|all| days(all.0));
     let disk_bytes_max = settings.events_disk_bytes_max.map(|bytes| bytes.0);
     warehouse::Settings {
         cache_bytes_max: settings.column_cache_bytes_max.0,
@@ -377,6 +529,8 @@ impl Maintenance {
     ) -> Option<T> {
         match tokio::task::spawn_blocking(work).await {
             Ok(Ok(done)) => Some(done),
+            // The outage is reported once, by who notices it first.
+            Ok(Err(error)) if clickhouse_store::is_outage(&error) => None,
             Ok(Err(error)) => {
                 tracing::warn!(what, %error, "maintenance of the warehouse failed");
                 None

@@ -7,6 +7,7 @@ mod admin;
 mod allocator;
 mod backup;
 mod cli;
+mod clickhouse_store;
 mod config;
 mod copy;
 mod data_dir;

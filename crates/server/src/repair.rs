@@ -37,6 +37,11 @@ const RANGES_LISTED_MAX: usize = 10;
 pub(crate) async fn run(args: &ArgMatches, settings: &Settings) -> Result<()> {
     let dir = &settings.data_dir;
     ensure!(dir.is_dir(), "there is no data directory {}", dir.display());
+    ensure!(
+        settings.warehouse_url.is_none(),
+        "the events are in ClickHouse, whose position repair does not know: restore the data \
+         directory and ClickHouse from copies of one time (docs/CLUSTER.md)"
+    );
     let data_dir = DataDir::acquire_for_repair(dir)?;
     stores::check_versions(&data_dir)?;
     let execute = args.get_flag("yes") && !args.get_flag("dry_run");

@@ -104,8 +104,7 @@ async fn serve(
     let checkpoint_changes = settings.person_checkpoint_changes.0 as usize;
     let people = query::People::open(data_dir.path(), &catalog, checkpoint_changes).await?;
     let ingest =
-        Ingest::open(&data_dir.warehouse(), &catalog, write_path.journal(), settings, background)
-            .await?;
+        Ingest::open(&data_dir, &catalog, write_path.journal(), settings, background).await?;
     data_dir.record_release();
     let mut metrics = Registry::default();
     metrics.register_collector(Box::new(ProcessMetrics { started: clock.now() }));
@@ -116,7 +115,8 @@ async fn serve(
     let (tokens, capture) = (write_path.tokens.clone(), write_path.capture.clone());
     let connection_pool = capture.budget().pool(PoolKind::Connections).clone();
     let flags = Flags::new(catalog.clone(), ingest.geoip.clone());
-    let events = query::Events::new(catalog.clone(), ingest.store(), clock.clone(), Some(people));
+    let (store, sink) = (ingest.store(), ingest.sink());
+    let events = query::Events::new(catalog.clone(), store, sink, clock.clone(), Some(people));
     let maintaining_persons = tokio::spawn(events.maintain_persons());
     let http_settings =
         api::Settings { uses_db_ip: ingest.geoip.is_built_in(), ..http_settings(settings) };
@@ -131,6 +131,7 @@ async fn serve(
     );
     let stats = ingest.stats();
     app.watch_replay(move || stats.replay_left());
+    app.watch_store(ingest.outage());
     let instance = InstanceReader::new(clock.now(), data_dir.path(), settings, ingest.stats());
     app.report_instance(move || instance.read(), effective.listed());
     let mut http =

@@ -8,8 +8,9 @@ use api::Networks;
 use catalog::Secret;
 
 use crate::values::{
-    Durability, Email, File, Integer, LogFilter, LogFormat, Password, PostgresUrl, ProjectKey,
-    SettingValue, Size, Switch,
+    ClickHouseUrl, Credential, Durability, Email, File, Integer, LogFilter, LogFormat, Name,
+    Password, PostgresUrl, ProjectKey, SettingValue, Size, Switch, WarehouseCompression,
+    WarehouseTopology,
 };
 
 /// A row of the table.
@@ -82,6 +83,8 @@ settings! {
             "Data directory; created when missing";
         catalog_url: Option<PostgresUrl> = None,
             "PostgreSQL database for the catalog; default: SQLite in the data directory";
+        warehouse_url: Option<ClickHouseUrl> = None,
+            "ClickHouse database for events, such as http://user:password@host:8123/database; default: files in the data directory";
         secret_key: Option<Secret> = None,
             "Key that encrypts stored tokens; default: generated into secret.key in the data directory";
         rate_limits: Switch = Some("off"),
@@ -168,6 +171,24 @@ settings! {
             "Disk space of stored events; past it the oldest are deleted; default: unlimited";
         column_cache_bytes_max: Size<{ 1 << 20 }, { 1 << 40 }> = Some("192 MiB"),
             "Memory of the column cache; up to three quarters of it are lent to memory-heavy HogQL statements";
+    }
+    "ClickHouse" {
+        warehouse_password: Option<Credential> = None,
+            "Password of the user in warehouse_url, instead of one in the URL";
+        warehouse_query_user: Option<Name> = None,
+            "User of ClickHouse for queries, which needs no more than SELECT; default: the one of warehouse_url";
+        warehouse_query_password: Option<Credential> = None,
+            "Password of warehouse_query_user";
+        warehouse_topology: WarehouseTopology = Some("single"),
+            "single (one server), replicated (each replica of a cluster has all events) or sharded (events are spread over a cluster)";
+        warehouse_cluster: Option<Name> = None,
+            "Name of the cluster in ClickHouse's configuration; required unless warehouse_topology is single";
+        warehouse_compression: WarehouseCompression = Some("lz4"),
+            "Compression of the data sent to and from ClickHouse: none, lz4 or zstd";
+        warehouse_connect_seconds_max: Integer<1, 300> = Some("10"),
+            "Timeout for a connection to ClickHouse, and for its silence beyond the timeout of a statement";
+        warehouse_write_seconds_max: Integer<1, 3_600> = Some("300"),
+            "Timeout of an insert, a delete or a change of tables in ClickHouse; events wait in the journal";
     }
     "Logs" {
         log_format: LogFormat = Some("pretty"),

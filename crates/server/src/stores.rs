@@ -23,6 +23,8 @@ pub(crate) struct Positions {
     pub journal: Option<JournalBounds>,
     pub catalog: Option<(JournalId, u64)>,
     pub warehouse: Option<(JournalId, u64)>,
+    /// The warehouse is ClickHouse, which has not been asked.
+    pub is_warehouse_unknown: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +56,7 @@ impl Positions {
     /// The positions of the catalog and the warehouse; the caller adds the journal's.
     pub(crate) fn new(catalog: Option<(u128, u64)>, warehouse: Option<StoredPosition>) -> Self {
         Self {
+            is_warehouse_unknown: false,
             journal: None,
             catalog: catalog.map(|(id, position)| (JournalId::from_u128(id), position)),
             warehouse: warehouse.map(|at| (JournalId::from_u128(at.journal), at.position.max(1))),
@@ -75,7 +78,7 @@ impl Positions {
                 inconsistencies.push(Inconsistency::CatalogBehind { catalog, warehouse });
             }
             // The first start creates the warehouse before the catalog applies anything.
-            None if catalog > 1 => {
+            None if catalog > 1 && !self.is_warehouse_unknown => {
                 inconsistencies.push(Inconsistency::WarehouseMissing { catalog })
             }
             _ => {}
@@ -182,7 +185,8 @@ impl fmt::Display for Inconsistency {
             Self::WarehouseMissing { catalog } => write!(
                 f,
                 "the catalog has applied the journal up to position {catalog}, but the warehouse \
-                 is missing (no manifest)"
+                 is missing (no manifest in the data directory, or no lane in ClickHouse if \
+                 warehouse_url is set)"
             ),
             Self::CatalogBehind { catalog, warehouse } => write!(
                 f,
@@ -240,9 +244,13 @@ pub(crate) fn check_new_catalog_allowed(data_dir: &DataDir) -> Result<()> {
 
 /// Fails if the journal is missing although a store was filled from one. Call it before a journal is
 /// created and before the warehouse is opened.
-pub(crate) async fn check_journal_present(data_dir: &DataDir, catalog: &Catalog) -> Result<()> {
+pub(crate) async fn check_journal_present(
+    data_dir: &DataDir,
+    catalog: &Catalog,
+    settings: &Settings,
+) -> Result<()> {
     if !journal::is_present(&data_dir.journal())? {
-        ensure_consistent(&store_positions(data_dir, catalog).await?)?;
+        ensure_consistent(&store_positions(data_dir, catalog, settings).await?)?;
     }
     Ok(())
 }
@@ -252,19 +260,69 @@ pub(crate) async fn check_consistency(
     data_dir: &DataDir,
     catalog: &Catalog,
     journal: &Journal,
+    settings: &Settings,
 ) -> Result<()> {
-    let bounds = JournalBounds {
+    let stores = store_positions(data_dir, catalog, settings).await?;
+    ensure_consistent(&Positions { journal: Some(bounds(journal)), ..stores })
+}
+
+/// Fails unless ClickHouse, which reaches `stored`, belongs to the other stores, and has what was ever
+/// stored in this data directory.
+pub(crate) async fn check_clickhouse(
+    data_dir: &DataDir,
+    catalog: &Catalog,
+    journal: &Journal,
+    stored: Option<StoredPosition>,
+) -> Result<()> {
+    let embedded = embedded_position(data_dir)?;
+    if let Some(embedded) = embedded.filter(|at| at.position > 1)
+        && stored.is_none_or(|stored| {
+            stored.journal != embedded.journal || stored.position < embedded.position
+        })
+    {
+        bail!(
+            "{} has events up to position {} that ClickHouse lacks: queries would miss them; start \
+             without warehouse_url, or in an empty data directory: export and import bring events \
+             from one to the other",
+            data_dir.warehouse().display(),
+            embedded.position
+        );
+    }
+    let positions = Positions::new(catalog.ingest().offset().await?, stored);
+    let positions = Positions { journal: Some(bounds(journal)), ..positions };
+    if let Some(first) = positions.inconsistencies().first() {
+        bail!(
+            "the stores are inconsistent: {first}; if the database belongs to another server, name \
+             another one in warehouse_url, otherwise restore ClickHouse, the catalog and the journal \
+             from copies of one time"
+        );
+    }
+    Ok(())
+}
+
+fn bounds(journal: &Journal) -> JournalBounds {
+    JournalBounds {
         id: journal.id(),
         oldest: journal.stats().oldest.as_u64(),
         next: journal.next_position().as_u64(),
-    };
-    let stores = store_positions(data_dir, catalog).await?;
-    ensure_consistent(&Positions { journal: Some(bounds), ..stores })
+    }
 }
 
-async fn store_positions(data_dir: &DataDir, catalog: &Catalog) -> Result<Positions> {
-    let warehouse = warehouse::stored_position(&data_dir.warehouse())
-        .context("cannot open the warehouse of events")?;
+fn embedded_position(data_dir: &DataDir) -> Result<Option<StoredPosition>> {
+    warehouse::stored_position(&data_dir.warehouse()).context("cannot open the warehouse of events")
+}
+
+/// ClickHouse is asked later: it may be away.
+async fn store_positions(
+    data_dir: &DataDir,
+    catalog: &Catalog,
+    settings: &Settings,
+) -> Result<Positions> {
+    if settings.warehouse_url.is_some() {
+        let positions = Positions::new(catalog.ingest().offset().await?, None);
+        return Ok(Positions { is_warehouse_unknown: true, ..positions });
+    }
+    let warehouse = embedded_position(data_dir)?;
     Ok(Positions::new(catalog.ingest().offset().await?, warehouse))
 }
 

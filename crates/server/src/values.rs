@@ -127,6 +127,54 @@ impl SettingValue for PostgresUrl {
     }
 }
 
+pub(crate) struct ClickHouseUrl(pub clickhouse::Settings);
+
+impl SettingValue for ClickHouseUrl {
+    const NAME: &'static str = "URL";
+    const SECRET: bool = true;
+
+    fn parse(text: &str) -> Parsed<Self> {
+        clickhouse::Settings::from_url(text).map(Self).map_err(|error| match error {
+            clickhouse::Error::Url { why } => format!("it {why}"),
+            other => other.to_string(),
+        })
+    }
+}
+
+/// The password of an account of another program.
+pub(crate) struct Credential(pub Secret);
+
+impl SettingValue for Credential {
+    const NAME: &'static str = "PASSWORD";
+    const SECRET: bool = true;
+
+    fn parse(text: &str) -> Parsed<Self> {
+        const BYTES_MAX: usize = 4_096;
+        if text.len() > BYTES_MAX || text.chars().any(char::is_control) {
+            return Err(format!(
+                "it must have at most {BYTES_MAX} bytes and no control characters"
+            ));
+        }
+        Ok(Self(Secret::given(text)))
+    }
+}
+
+/// A name in the configuration of another program.
+pub(crate) struct Name(pub String);
+
+impl SettingValue for Name {
+    const NAME: &'static str = "NAME";
+
+    fn parse(text: &str) -> Parsed<Self> {
+        const BYTES_MAX: usize = 64;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        if text.len() > BYTES_MAX || !text.bytes().all(is_plain) {
+            return Err(format!("\"{text}\" is not a name of letters, digits, _, - and ."));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
 pub(crate) struct Email(pub String);
 
 impl SettingValue for Email {
@@ -222,6 +270,10 @@ macro_rules! choices {
 
 choices!(LogFormat, "FORMAT" { Pretty = "pretty", Json = "json" });
 choices!(Switch, "SWITCH" { Off = "off", On = "on" });
+choices!(WarehouseTopology, "TOPOLOGY" {
+    Single = "single", Replicated = "replicated", Sharded = "sharded",
+});
+choices!(WarehouseCompression, "COMPRESSION" { None = "none", Lz4 = "lz4", Zstd = "zstd" });
 choices!(Durability, "DURABILITY" { Fsync = "fsync", Os = "os" });
 
 pub(crate) struct LogFilter(pub Targets);

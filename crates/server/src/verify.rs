@@ -11,6 +11,7 @@ use model::Clock;
 use serde::Serialize;
 
 use crate::cli::print;
+use crate::clickhouse_store;
 use crate::data_dir::{self, DataDir};
 use crate::settings::Settings;
 use crate::stores::{JournalBounds, Positions};
@@ -63,6 +64,9 @@ struct WarehouseReport {
     files_without_checksums: usize,
     events: u64,
     position: Option<u64>,
+    /// The events are in ClickHouse, whose files are not verified.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_clickhouse: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -101,13 +105,19 @@ fn render(report: &Report, data_dir: &DataDir) -> String {
     let position = |at: Option<u64>| at.map_or("none".to_owned(), |at| at.to_string());
     text +=
         &format!("catalog    schema {}, position {}\n", catalog.schema, position(catalog.position));
-    text += &format!(
-        "warehouse  {} events in {} files ({} without checksums), position {}\n",
-        warehouse.events,
-        warehouse.files,
-        warehouse.files_without_checksums,
-        position(warehouse.position)
-    );
+    text += &match warehouse.is_clickhouse {
+        true => format!(
+            "warehouse  ClickHouse, position {}; CHECK TABLE verifies its files\n",
+            position(warehouse.position)
+        ),
+        false => format!(
+            "warehouse  {} events in {} files ({} without checksums), position {}\n",
+            warehouse.events,
+            warehouse.files,
+            warehouse.files_without_checksums,
+            position(warehouse.position)
+        ),
+    };
     for Problem { store, what, remedy } in problems {
         text += &format!("problem    {store}: {what}; {remedy}\n");
     }
@@ -135,7 +145,10 @@ async fn inspect(data_dir: &DataDir, settings: &Settings) -> Result<Report> {
             problems.push(Problem { store: "folder", what, remedy: remedy.to_owned() });
         }
     }
-    let warehouse = check_warehouse(&data_dir.warehouse(), &mut report.warehouse, problems);
+    let warehouse = match settings.warehouse_url.is_some() {
+        true => check_clickhouse(settings, &mut report.warehouse, problems),
+        false => check_warehouse(&data_dir.warehouse(), &mut report.warehouse, problems),
+    };
     let catalog = check_catalog(data_dir, settings, problems).await;
     if let Some(catalog) = &catalog {
         report.catalog.schema = catalog.schema;
@@ -160,7 +173,11 @@ async fn inspect(data_dir: &DataDir, settings: &Settings) -> Result<Report> {
     positions.journal = journal_bounds(&journal);
     let mut inconsistencies = positions.inconsistencies();
     // The server may have flushed the warehouse and then truncated the journal since it was read.
-    let later = warehouse::stored_position(&data_dir.warehouse()).unwrap_or(warehouse.flatten());
+    let later = match settings.warehouse_url.is_some() {
+        true => clickhouse_store::stored_position(settings).ok(),
+        false => warehouse::stored_position(&data_dir.warehouse()).ok(),
+    };
+    let later = later.unwrap_or(warehouse.flatten());
     let mut later_positions = Positions::new(catalog.offset, later);
     later_positions.journal = positions.journal;
     let confirmed: Vec<String> =
@@ -180,6 +197,29 @@ async fn inspect(data_dir: &DataDir, settings: &Settings) -> Result<Report> {
 pub(crate) fn journal_bounds(survey: &Survey) -> Option<JournalBounds> {
     let (oldest, next) = (survey.oldest.as_u64(), survey.next.as_u64());
     survey.id.filter(|_| survey.segments > 0).map(|id| JournalBounds { id, oldest, next })
+}
+
+/// ClickHouse verifies its own checksums when it reads; only its position is checked.
+fn check_clickhouse(
+    settings: &Settings,
+    report: &mut WarehouseReport,
+    problems: &mut Vec<Problem>,
+) -> Option<Option<warehouse::StoredPosition>> {
+    report.is_clickhouse = true;
+    match clickhouse_store::stored_position(settings) {
+        Ok(stored) => {
+            report.position = stored.map(|stored| stored.position);
+            Some(stored)
+        }
+        Err(error) => {
+            problems.push(Problem {
+                store: "warehouse",
+                what: format!("{error:#}"),
+                remedy: "check that ClickHouse runs, and warehouse_url".to_owned(),
+            });
+            None
+        }
+    }
 }
 
 /// `None` if the warehouse is unreadable, `Some(None)` if there is none.

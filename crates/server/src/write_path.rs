@@ -55,7 +55,7 @@ impl WritePath {
         catalog: &Catalog,
         settings: &Settings,
     ) -> Result<Self> {
-        stores::check_journal_present(data_dir, catalog).await?;
+        stores::check_journal_present(data_dir, catalog, settings).await?;
         let body_bytes_max = settings.capture_body_bytes_max.0 as usize;
         let limits = Limits {
             body_bytes_max,
@@ -66,7 +66,7 @@ impl WritePath {
             ..Limits::default()
         };
         let queue_bytes_max = (limits.records_bytes_max + QUEUE_HEADROOM_BYTES) as u64;
-        let settings = journal::Settings {
+        let journal_settings = journal::Settings {
             durability: match settings.capture_durability {
                 Durability::Fsync => journal::Durability::Fsync,
                 Durability::Os => journal::Durability::Os,
@@ -78,10 +78,10 @@ impl WritePath {
             purge: allocator::purge,
             ..journal::Settings::default()
         };
-        let journal = Journal::open(data_dir.journal(), settings)
+        let journal = Journal::open(data_dir.journal(), journal_settings)
             .await
             .map_err(stores::journal_open_error)?;
-        stores::check_consistency(data_dir, catalog, &journal).await?;
+        stores::check_consistency(data_dir, catalog, &journal, settings).await?;
         let tokens = Tokens::new(catalog.clone());
         let (sender, queued) = channel(WARNINGS_QUEUED_MAX);
         let capture = Capture::new(journal.clone(), Arc::new(tokens.clone()), sender, limits);

@@ -37,7 +37,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("insights", &["model", "warehouse", "facts", "hogql", "eval"]),
     (
         "query",
-        &["model", "threads", "catalog", "warehouse", "facts", "hogql", "eval", "sql", "insights"],
+        &[
+            "model",
+            "threads",
+            "catalog",
+            "warehouse",
+            "clickhouse",
+            "facts",
+            "hogql",
+            "eval",
+            "sql",
+            "insights",
+        ],
     ),
     ("api", &["model", "decode", "demo", "capture", "catalog", "flags", "query"]),
     (
@@ -52,6 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "geoip",
             "catalog",
             "warehouse",
+            "clickhouse",
             "pipeline",
             "flags",
             "hogql",

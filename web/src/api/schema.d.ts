@@ -5847,7 +5847,7 @@ export interface components {
             severity: components["schemas"]["Severity"];
         };
         /** @enum {string} */
-        ProblemCode: "capture_refused" | "journal_full" | "lag" | "replay" | "disk_low" | "disk_forecast" | "dead_letters";
+        ProblemCode: "capture_refused" | "journal_full" | "lag" | "replay" | "store_unavailable" | "disk_low" | "disk_forecast" | "dead_letters";
         ProductFeature: {
             key: string;
             name: string;

@@ -324,6 +324,7 @@ async fn stores_of(
         warehouse: Arc::new(warehouse.clone()),
         journal: id,
         geoip: GeoIp::disabled(),
+        counters: Arc::default(),
     };
     (warehouse, Pipeline::open(parts).await.unwrap())
 }

@@ -156,6 +156,7 @@ impl Harness {
             warehouse: Arc::new(warehouse.clone()),
             journal: id,
             geoip: GeoIp::disabled(),
+            counters: Arc::default(),
         };
         let pipeline = Pipeline::open(parts).await?;
         let position = pipeline.start();

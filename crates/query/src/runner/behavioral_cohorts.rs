@@ -164,10 +164,11 @@ mod tests {
         let events = dir.path().join("events");
         let warehouse =
             Warehouse::open(&events, 1, warehouse::Settings::default(), clock.clone()).unwrap();
+        let sink = Arc::new(warehouse.clone());
         let store = Store::Embedded(warehouse);
         let limits =
             Limits { concurrent_max: 1, queue_timeout: Duration::ZERO, ..Limits::default() };
-        let queries = Events::new(catalog.clone(), store, clock, None).queries(limits);
+        let queries = Events::new(catalog.clone(), store, sink, clock, None).queries(limits);
         let pro = json!({ "type": "person", "key": "plan", "value": "pro" });
         let filters =
             Map::from_iter([("properties".to_owned(), json!({ "type": "AND", "values": [pro] }))]);

@@ -5,6 +5,7 @@
 mod access;
 mod accounts;
 mod capture;
+mod clickhouse;
 mod dashboards;
 mod durability;
 mod events;

@@ -1,9 +1,10 @@
-//! A TCP proxy to PostgreSQL that can drop its connections.
+//! A TCP proxy to PostgreSQL or ClickHouse that can drop its connections, or freeze.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 pub struct Relay {
     pub address: SocketAddr,
@@ -13,6 +14,7 @@ pub struct Relay {
 #[derive(Default)]
 struct Wire {
     cut: bool,
+    frozen: bool,
     streams: Vec<TcpStream>,
 }
 
@@ -32,7 +34,8 @@ impl Relay {
                 let Ok(server) = TcpStream::connect(server) else { continue };
                 for (from, to) in [(&client, &server), (&server, &client)] {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    thread::spawn(move || copy(from, to));
+                    let shared = Arc::clone(&shared);
+                    thread::spawn(move || copy(from, to, &shared));
                 }
                 wire.streams.extend([client, server]);
             }
@@ -51,12 +54,24 @@ impl Relay {
     pub fn restore(&self) {
         self.wire.lock().unwrap().cut = false;
     }
+
+    /// Connections stay open and new ones are accepted, but nothing arrives until it thaws.
+    pub fn freeze(&self) {
+        self.wire.lock().unwrap().frozen = true;
+    }
+
+    pub fn thaw(&self) {
+        self.wire.lock().unwrap().frozen = false;
+    }
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream) -> io::Result<()> {
+fn copy(mut from: TcpStream, mut to: TcpStream, wire: &Mutex<Wire>) -> io::Result<()> {
     let mut buffer = [0; 16 << 10];
     loop {
         let read = from.read(&mut buffer)?;
+        while wire.lock().unwrap().frozen {
+            thread::sleep(Duration::from_millis(5));
+        }
         if read == 0 {
             return to.shutdown(Shutdown::Write);
         }
