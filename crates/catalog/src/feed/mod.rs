@@ -6,6 +6,7 @@
 //! loses none of them, and telling one again changes nothing.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use model::group::Group;
 use model::person::{DistinctNo, IdentityChanges, PersonNo};
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::db::bulk::id_values;
+use crate::db::dialect::Dialect;
 use crate::db::{Row, Tx, Value, args, handle};
 use crate::persons::identities::PERSON_COLUMNS;
 use crate::persons::scans::{StoredPerson, read_stored};
@@ -26,6 +28,10 @@ handle! {
 
 /// The feed's key in `journal_offsets`.
 const CONSUMER: &str = "feed";
+/// PostgreSQL's advisory lock of those who record changes ("feedline" in ASCII); see [`lock_all`].
+const ORDER_LOCK: i64 = 0x6665_6564_6c69_6e65;
+const LOCK_ATTEMPTS_MAX: usize = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The persons, groups and cohorts that a transaction changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +109,15 @@ impl Feed<'_> {
     pub async fn after(self, id: i64, limit: i64) -> Result<Vec<FeedChange>> {
         let sql = "SELECT id, project_id, position, changes FROM feed_changes WHERE id > $1 \
                    ORDER BY id LIMIT $2";
-        let rows = self.core.db.all(sql, args![id, limit]).await?;
+        let rows = match self.core.db.dialect() {
+            // It has one writer, and its readers see what is committed.
+            Dialect::Sqlite => self.core.db.all(sql, args![id, limit]).await?,
+            Dialect::Postgres => {
+                let mut tx = self.core.db.begin().await?;
+                lock_all(&mut tx).await?;
+                tx.all(sql, args![id, limit]).await?
+            }
+        };
         let change = |row: &Row| {
             Ok(FeedChange {
                 id: row.get("id")?,
@@ -286,11 +300,30 @@ pub(crate) async fn record_cohort(
 
 async fn insert(tx: &mut Tx, project: ProjectId, position: u64, changed: &Changed) -> Result<i64> {
     let changes = serde_json::to_string(changed).map_err(|why| Error::corrupt("changes", why))?;
+    if tx.dialect() == Dialect::Postgres {
+        let sql = "SELECT pg_advisory_xact_lock_shared($1) IS NULL AS is_locked";
+        tx.one(sql, args![ORDER_LOCK]).await?;
+    }
     let sql = "INSERT INTO feed_changes (project_id, position, changes) VALUES ($1, $2, $3) \
                RETURNING id";
     let row = tx.one(sql, args![project, position as i64, changes]).await?;
     tx.notify_feed();
     row.get("id")
+}
+
+/// Waits on PostgreSQL until no transaction that has an id of a change is open: a change with a lower
+/// id must not appear after a higher one was read.
+async fn lock_all(tx: &mut Tx) -> Result<()> {
+    // Does not queue: who waits for a lock that another writer holds must not wait for this one too.
+    for _ in 0..LOCK_ATTEMPTS_MAX {
+        let sql = "SELECT pg_try_advisory_xact_lock($1) AS is_locked";
+        if tx.one(sql, args![ORDER_LOCK]).await?.get("is_locked")? {
+            return Ok(());
+        }
+        tokio::time::sleep(LOCK_PAUSE).await;
+    }
+    let sql = "SELECT pg_advisory_xact_lock($1) IS NULL AS is_locked";
+    tx.one(sql, args![ORDER_LOCK]).await.map(drop)
 }
 
 /// Moves the position that changes were recorded up to.
