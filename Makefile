@@ -26,7 +26,7 @@ web-types:
 test: test-deps lint
 	tools/fetch-assets
 	tools/build-web
-	tools/with-postgres tools/with-clickhouse cargo test --workspace --locked
+	tools/with-postgres tools/with-clickhouse tools/with-nats cargo test --workspace --locked
 	tools/test-web
 	tools/test-dist
 

@@ -1,6 +1,6 @@
 //! A batch of records, encoded as frames before it reaches the writer.
 
-use crate::format::{FRAME_BYTES, Salt, u32_at};
+use crate::files::format::{FRAME_BYTES, Salt, u32_at};
 use crate::{Buffer, BufferPool, Position};
 
 /// The records of one append. The caller encodes them straight into the bytes that go to disk.

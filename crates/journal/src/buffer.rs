@@ -6,7 +6,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
-use crate::segment::lock;
+use crate::lock;
 
 /// Sizes that are pooled. The allocator caches smaller buffers itself; larger ones are too rare.
 const POOLED_BYTES_MIN: usize = 16 << 10;

@@ -26,6 +26,9 @@ pub struct Stats {
     pub record_bytes: u64,
     pub groups: u64,
     pub groups_failed: u64,
+    /// Messages that servers acknowledged and lost. Always 0 in files, where corruption is an error.
+    pub lost_messages: u64,
+    /// Syncs of a file, or messages that servers acknowledged.
     pub syncs: u64,
     pub sync_us_total: u64,
     /// Syncs per bucket of [`SYNC_BUCKETS_US`]; not cumulative.
@@ -36,14 +39,19 @@ pub struct Stats {
 pub(crate) struct Counters {
     pub records: AtomicU64,
     pub record_bytes: AtomicU64,
-    pub groups: AtomicU64,
-    pub groups_failed: AtomicU64,
+    groups: AtomicU64,
+    groups_failed: AtomicU64,
     syncs: AtomicU64,
     sync_us_total: AtomicU64,
     sync_buckets: [AtomicU64; SYNC_BUCKETS_US.len()],
 }
 
 impl Counters {
+    pub(crate) fn grouped(&self, written: bool) {
+        let count = if written { &self.groups } else { &self.groups_failed };
+        count.fetch_add(1, Relaxed);
+    }
+
     pub(crate) fn synced(&self, took: Duration) {
         let took_us = took.as_micros() as u64;
         self.syncs.fetch_add(1, Relaxed);
@@ -65,6 +73,7 @@ impl Counters {
             record_bytes: self.record_bytes.load(Relaxed),
             groups: self.groups.load(Relaxed),
             groups_failed: self.groups_failed.load(Relaxed),
+            lost_messages: 0,
             syncs: self.syncs.load(Relaxed),
             sync_us_total: self.sync_us_total.load(Relaxed),
             sync_buckets: self.sync_buckets.each_ref().map(|bucket| bucket.load(Relaxed)),

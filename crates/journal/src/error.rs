@@ -18,6 +18,10 @@ pub enum Error {
     /// Retry when records were released or the disk has space.
     #[error("the journal is full: {0}")]
     Full(FullCause),
+    /// The log's servers did not acknowledge in time: no connection, no leader or no quorum. Nothing of
+    /// the request was acknowledged; retry later.
+    #[error("the journal's servers did not acknowledge within {} ms ({why})", waited.as_millis())]
+    Away { waited: Duration, why: String },
     /// The append can never fit; retrying does not help.
     #[error("{bytes} bytes are more than the journal takes at once ({bytes_max})")]
     TooLarge { bytes: u64, bytes_max: u64 },
@@ -46,6 +50,18 @@ pub enum Error {
          shorter than it was made: acknowledged records may be missing behind it", file.display()
     )]
     Truncated { file: PathBuf, bytes: u64, position: Position },
+    /// The servers lost messages, or hold others than were acknowledged. Reading stops here.
+    #[error(
+        "{stream}: {what}; acknowledged events are lost (or the stream is another one): restore \
+             the stream from a server or backup that has them"
+    )]
+    Lost { stream: String, what: String },
+    /// The log cannot keep what capture promises, or is not ours.
+    #[error("{0}")]
+    Unsuitable(String),
+    /// Another server uses the journal.
+    #[error("{0}")]
+    Owned(String),
     #[error("journal setting {name} {why}")]
     Setting { name: &'static str, why: &'static str },
     #[error("a journal id is 32 hexadecimal digits")]
@@ -63,7 +79,7 @@ impl fmt::Display for FullCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             FullCause::Disk => "no space on the disk",
-            FullCause::Limit => "journal_disk_bytes_max is reached and no segment can be released",
+            FullCause::Limit => "journal_disk_bytes_max is reached and nothing can be released",
         })
     }
 }

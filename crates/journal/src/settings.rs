@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::format::{FRAME_BYTES, GROUP_BYTES, HEADER_BYTES};
-use crate::queue::REQUEST_BYTES;
+use crate::capacity::REQUEST_BYTES;
+use crate::files::format::{FRAME_BYTES, GROUP_BYTES, HEADER_BYTES};
 use crate::{Error, Result};
 
-/// When an append is acknowledged.
+/// When an append to files is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
     /// After fdatasync: the record survives a power failure.

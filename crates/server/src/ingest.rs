@@ -362,7 +362,7 @@ async fn apply(
                 continue;
             }
         };
-        let (started, end) = (Instant::now(), reader.end());
+        let (started, waiting) = (Instant::now(), reader.waiting());
         while let Err(error) = pipeline.apply(&records).await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(%error, cause, "cannot apply a batch, its events wait in the journal");
@@ -371,15 +371,15 @@ async fn apply(
             }
         }
         backoff = BACKOFF_MIN;
-        // Saturates: the writer publishes records slightly before it publishes the new end.
-        let to_end = |from: Position| reader.end().as_u64().saturating_sub(from.as_u64()) as usize;
+        let left = reader.waiting();
         let rest = match records.len() {
             BATCH_RECORDS_LARGE.. => {
-                pacer.pause_after(started.elapsed(), records.len(), to_end(end))
+                let arrived = left.saturating_sub(waiting) as usize;
+                pacer.pause_after(started.elapsed(), records.len(), arrived)
             }
             _ => Duration::ZERO,
         };
-        let next = match to_end(reader.position()) {
+        let next = match left as usize {
             BATCH_RECORDS_LARGE.. => Instant::now() + rest,
             _ => started + BATCH_INTERVAL,
         };
@@ -567,15 +567,20 @@ impl IngestStats {
     }
 
     pub(crate) fn lag(&self) -> Lag {
-        let (done, next) = (self.applied(), self.journal.stats().next.as_u64());
-        let records = next.saturating_sub(done.applied);
+        let done = self.applied();
+        let records = self.journal.waiting(Position::from_u64(done.applied));
         Lag::new(records, Timestamp::from_micros(done.applied_received_at), &self.caught_up)
     }
 
     /// How many of the records that the journal held at the start are not applied yet. Until it is
     /// zero, queries miss events that were visible before the restart.
     pub(crate) fn replay_left(&self) -> u64 {
-        self.replay_end.saturating_sub(self.applied().applied)
+        let (applied, end) = (self.applied().applied, self.replay_end);
+        if applied >= end {
+            return 0;
+        }
+        let waiting = |from: u64| self.journal.waiting(Position::from_u64(from));
+        waiting(applied).saturating_sub(waiting(end)).max(1)
     }
 }
 

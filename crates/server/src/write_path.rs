@@ -191,6 +191,11 @@ impl Collector for WritePathMetrics {
             ("journal_record_bytes", "Bytes of records appended", journal.record_bytes),
             ("journal_groups", "Group commits", journal.groups),
             ("journal_groups_failed", "Group commits that failed", journal.groups_failed),
+            (
+                "journal_lost_messages",
+                "Acknowledged messages that the journal's servers lost",
+                journal.lost_messages,
+            ),
         ] {
             let value = ConstCounter::new(value);
             let name = format!("hedgerow_{name}");

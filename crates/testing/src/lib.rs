@@ -15,6 +15,8 @@ pub mod clickhouse;
 pub mod database;
 #[cfg(feature = "insights")]
 pub mod insights;
+#[cfg(feature = "nats")]
+pub mod nats;
 #[cfg(feature = "server")]
 pub mod server;
 

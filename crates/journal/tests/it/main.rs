@@ -1,13 +1,10 @@
-//! Integration tests of the journal on a real directory.
+//! Integration tests of the journal: its contract on every engine, then what only one of them does.
 
 #![expect(clippy::unwrap_used, reason = "also in what tests share")]
 
-mod appending;
-mod killing;
-mod reading;
-mod recovery;
-mod releasing;
-mod salvaging;
+mod contract;
+mod files;
+mod jetstream;
 
 use journal::{Batch, Inspection, Journal, Position, Settings};
 

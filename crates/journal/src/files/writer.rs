@@ -32,13 +32,13 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
-use crate::format::{End, GROUP_BYTES, GroupHeader, HEADER_BYTES, SegmentHeader};
-use crate::journal::{DirLock, Shared};
-use crate::queue::{PreviousGroup, Queue, Request};
-use crate::recover::rewrite;
-use crate::segment::{self, LogEnd, Segment, lock};
-use crate::storage::write_all;
-use crate::{Durability, Error, FullCause, Position, Result};
+use crate::files::format::{End, GROUP_BYTES, GroupHeader, HEADER_BYTES, SegmentHeader};
+use crate::files::journal::{DirLock, Shared};
+use crate::files::queue::{PreviousGroup, Queue, Request};
+use crate::files::recover::rewrite;
+use crate::files::segment::{self, LogEnd, Segment};
+use crate::files::storage::write_all;
+use crate::{Durability, Error, FullCause, Position, Result, lock};
 
 /// Zeros that a small group writes ahead of itself. The first sync of a block must also update the
 /// file's metadata (unwritten to written extent), which doubles its latency; syncs of prewritten
@@ -85,7 +85,7 @@ impl Writer {
             let written =
                 if probe { self.ensure_usable(first) } else { self.write(first, &mut group) };
             if !probe {
-                self.count(&written);
+                shared.counters.grouped(written.is_ok());
             }
             self.notify(first, written, &mut group);
         }
@@ -173,12 +173,6 @@ impl Writer {
         self.shared.counters.synced(began.elapsed());
         self.synced_to = end;
         Ok(())
-    }
-
-    fn count(&self, written: &Result<()>) {
-        let counters = &self.shared.counters;
-        let count = if written.is_ok() { &counters.groups } else { &counters.groups_failed };
-        count.fetch_add(1, Relaxed);
     }
 
     fn notify(&mut self, first: Position, written: Result<()>, group: &mut Vec<Request>) {

@@ -66,7 +66,7 @@ type Acknowledged = Vec<(u64, Vec<Vec<u8>>)>;
 /// What the child printed before it was killed: batches by last position, and the last release.
 fn run_and_kill(dir: &Path, round: u64, rng: &mut Rng) -> (Acknowledged, Position) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "killing::every_acknowledged_record_survives_kill_9_under_load"])
+        .args(["--exact", "files::killing::every_acknowledged_record_survives_kill_9_under_load"])
         .args(["--nocapture", "--test-threads=1"])
         .env(CHILD, dir)
         .env("ROUND", round.to_string())

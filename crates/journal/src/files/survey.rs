@@ -9,13 +9,13 @@ use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::format::{
+use crate::files::format::{
     End, FRAME_BYTES, GROUP_BYTES, GROUP_MAGIC, GroupHeader, HEADER_BYTES, HeaderFault, Salt,
     SegmentHeader, VERSION, u32_at,
 };
-use crate::recover::is_truncated;
-use crate::scan::{WINDOW_BYTES, read_at};
-use crate::segment::{self, Segment, corrupt_header};
+use crate::files::recover::is_truncated;
+use crate::files::scan::{WINDOW_BYTES, read_at};
+use crate::files::segment::{self, Segment, corrupt_header};
 use crate::{Corruption, Durability, Error, JournalId, Position, Result};
 
 /// Faults that are reported at most.

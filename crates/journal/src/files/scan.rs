@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use crate::cursor::{Cursor, Fault, Step};
-use crate::format::{End, GroupHeader};
-use crate::segment::Segment;
+use crate::files::cursor::{Cursor, Fault, Step};
+use crate::files::format::{End, GroupHeader};
+use crate::files::segment::Segment;
 use crate::{Error, Position, Result};
 
 pub(crate) const WINDOW_BYTES: usize = 1 << 20;

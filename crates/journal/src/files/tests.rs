@@ -4,7 +4,8 @@ mod disk;
 mod failures;
 mod histories;
 
-use crate::{Batch, Journal, Position, Settings};
+use crate::files::Journal;
+use crate::{Batch, Position, Settings};
 
 /// Segments of a few records, so that every test rolls over.
 fn tiny() -> Settings {

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use crate::tests::disk::{Fault, FaultyDisk};
-use crate::tests::{batch, read_all, tiny};
-use crate::{Durability, Inspection, Journal, Position, Settings};
+use crate::files::Journal;
+use crate::files::tests::disk::{Fault, FaultyDisk};
+use crate::files::tests::{batch, read_all, tiny};
+use crate::{Durability, Inspection, Position, Settings};
 
 #[derive(Clone, Debug)]
 enum Act {

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::segment::lock;
-use crate::{Batch, Error, Position, Result};
+use crate::{Batch, Error, Position, Result, lock};
 
 /// Bound of one group, so that the first of many waiting appends does not wait for the bytes of the
 /// last. A single larger append is still written as one group.
@@ -18,10 +17,6 @@ const GROUP_BYTES_MAX: u64 = 8 << 20;
 /// from the start of the previous group, so a slow disk adds no wait.
 const BUSY_GROUP_REQUESTS: usize = 8;
 const BUSY_GROUP_DELAY: Duration = Duration::from_micros(250);
-
-/// Charged for each request in addition to its bytes, so that the byte limit also bounds the number
-/// of requests.
-pub(crate) const REQUEST_BYTES: u64 = 256;
 
 /// The group that the writer took last.
 pub(crate) struct PreviousGroup {

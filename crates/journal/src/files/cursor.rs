@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::Position;
-use crate::format::{End, FRAME_BYTES, GROUP_BYTES, GroupHeader, Salt, SegmentHeader, u32_at};
+use crate::files::format::{
+    End, FRAME_BYTES, GROUP_BYTES, GroupHeader, Salt, SegmentHeader, u32_at,
+};
 
 /// A position between two frames, and the group around it.
 #[derive(Clone, Debug)]

@@ -17,11 +17,11 @@ use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cursor::Fault;
-use crate::format::{End, GROUP_BYTES, GROUP_MAGIC, GroupHeader, HEADER_BYTES};
-use crate::scan::{Scan, ScanItem, WINDOW_BYTES, read_at};
-use crate::segment::{self, LogEnd, Segment, Segments, corrupt_header};
-use crate::storage::{Storage, write_all};
+use crate::files::cursor::Fault;
+use crate::files::format::{End, GROUP_BYTES, GROUP_MAGIC, GroupHeader, HEADER_BYTES};
+use crate::files::scan::{Scan, ScanItem, WINDOW_BYTES, read_at};
+use crate::files::segment::{self, LogEnd, Segment, Segments, corrupt_header};
+use crate::files::storage::{Storage, write_all};
 use crate::{Corruption, Durability, Error, Position, Result};
 
 pub(crate) struct Recovered {

@@ -8,8 +8,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
-use crate::segment::lock;
-use crate::storage::{Disk, Storage};
+use crate::files::storage::{Disk, Storage};
+use crate::lock;
 
 const SECTOR_BYTES: usize = 512;
 

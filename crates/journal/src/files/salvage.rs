@@ -5,9 +5,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::format::{End, GROUP_BYTES, GroupHeader, HEADER_BYTES, Salt, SegmentHeader};
-use crate::segment;
-use crate::survey::{Survey, survey};
+use crate::files::format::{End, GROUP_BYTES, GroupHeader, HEADER_BYTES, Salt, SegmentHeader};
+use crate::files::segment;
+use crate::files::survey::{Survey, survey};
 use crate::{Batch, Durability, Error, JournalId, Position, Result};
 
 /// Sizes at which a group and a segment are closed.

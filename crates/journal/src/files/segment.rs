@@ -6,11 +6,11 @@ use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use crate::format::{End, HEADER_BYTES, HeaderFault, SegmentHeader, VERSION};
-use crate::storage::{Storage, write_all};
-use crate::{Corruption, Error, Position, Result};
+use crate::files::format::{End, HEADER_BYTES, HeaderFault, SegmentHeader, VERSION};
+use crate::files::storage::{Storage, write_all};
+use crate::{Corruption, Error, Position, Result, lock};
 
 const SUFFIX: &str = ".segment";
 /// The name of a segment under construction, and the suffix of a released segment that is recycled
@@ -271,9 +271,4 @@ pub(crate) fn sweep(dir: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The guarded values are replaced in one assignment, so a panic leaves them consistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
-use crate::storage::Disk;
-use crate::tests::disk::{Fault, FaultyDisk};
-use crate::tests::{batch, read_all, tiny};
-use crate::{Error, FullCause, Journal, Position, Settings};
+use crate::files::Journal;
+use crate::files::storage::Disk;
+use crate::files::tests::disk::{Fault, FaultyDisk};
+use crate::files::tests::{batch, read_all, tiny};
+use crate::{Error, FullCause, Position, Settings};
 
 const FAULTS: [Fault; 6] = [
     Fault::NoSpace,

@@ -5,11 +5,11 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cursor::Fault;
-use crate::format::End;
-use crate::recover::{corruption_at, open_all, read_tail, wrong_end};
-use crate::scan::{Scan, ScanItem};
-use crate::segment::Segment;
+use crate::files::cursor::Fault;
+use crate::files::format::End;
+use crate::files::recover::{corruption_at, open_all, read_tail, wrong_end};
+use crate::files::scan::{Scan, ScanItem};
+use crate::files::segment::Segment;
 use crate::{Error, JournalId, Position, Result};
 
 /// Reads the journal in a directory without locking it. It changes nothing and sees the journal as of
