@@ -32,6 +32,10 @@ const REQUEST_WAIT: Duration = Duration::from_secs(5);
 /// The server pings too, but notices a frozen one only after minutes.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A leader that was just elected may not show yet what its predecessor acknowledged: messages count as
+/// lost when they are missing this often.
+pub(crate) const LOST_ASKED: u32 = 4;
+pub(crate) const LOST_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub(crate) struct Journal {
@@ -192,7 +196,7 @@ impl Journal {
         }
         let permit = shared.capacity.acquire(batch.bytes() as u64).await?;
         let (done, answer) = oneshot::channel();
-        shared.queue.push(Request { batch, done, permit })?;
+        shared.queue.push(Request { batch, done, permit, since: Instant::now() })?;
         answer.await.unwrap_or(Err(Error::Closed))
     }
 
@@ -310,26 +314,33 @@ impl Shared {
 
     /// What the servers say about the stream now.
     pub(crate) async fn refresh(&self) -> Result<Info> {
-        let began = Instant::now();
-        let info = match timeout(REQUEST_WAIT, self.stream.get_info()).await {
-            Ok(Ok(info)) => info,
-            Ok(Err(error)) => {
-                return Err(Error::Away { waited: began.elapsed(), why: error.to_string() });
+        let mut asked = 0;
+        loop {
+            let last = self.log.borrow().last;
+            let info = self.info().await?;
+            if info.state.last_sequence >= last {
+                self.learn(&info);
+                return Ok(info);
             }
-            Err(_) => {
-                let why = "no answer about the stream".to_owned();
-                return Err(Error::Away { waited: began.elapsed(), why });
+            asked += 1;
+            if asked == LOST_ASKED {
+                return Err(self.report_lost(format!(
+                    "the servers have messages up to {}, but acknowledged {last}",
+                    info.state.last_sequence
+                )));
             }
-        };
-        let last = self.log.borrow().last;
-        if info.state.last_sequence < last {
-            return Err(self.report_lost(format!(
-                "the servers have messages up to {}, but acknowledged {last}",
-                info.state.last_sequence
-            )));
+            sleep(LOST_PAUSE).await;
         }
-        self.learn(&info);
-        Ok(info)
+    }
+
+    async fn info(&self) -> Result<Info> {
+        let began = Instant::now();
+        let why = match timeout(REQUEST_WAIT, self.stream.get_info()).await {
+            Ok(Ok(info)) => return Ok(info),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer about the stream".to_owned(),
+        };
+        Err(Error::Away { waited: began.elapsed(), why })
     }
 
     async fn probe(&self) -> Result<()> {

@@ -25,7 +25,7 @@ use crate::{Error, FullCause, Result, lock};
 
 /// Messages that are published and not acknowledged yet.
 pub(crate) const IN_FLIGHT_MAX: usize = 16;
-/// After this time a message is given up and its requests get 503.
+/// After this time in the queue and on the way a message is given up, and its requests get 503.
 const PUBLISH_WAIT_MAX: Duration = Duration::from_secs(10);
 /// After this time without an acknowledgement a message is repeated.
 const ATTEMPT_WAIT: Duration = Duration::from_secs(3);
@@ -76,12 +76,27 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         if group.is_empty() {
             break;
         }
-        tokio::spawn(publish_group(shared.clone(), slot, group));
+        let group = refuse_expired(group);
+        if !group.is_empty() {
+            tokio::spawn(publish_group(shared.clone(), slot, group));
+        }
     }
     // Those in flight: `slot` was given back.
     let _all = slots.acquire_many(IN_FLIGHT_MAX as u32).await;
     shared.owner.give_up().await;
     shared.log.send_modify(|log| log.closed = true);
+}
+
+/// Answers the requests that have waited too long: they would wait as long again for the servers.
+fn refuse_expired(group: Vec<Request>) -> Vec<Request> {
+    let is_expired = |request: &Request| request.since.elapsed() >= PUBLISH_WAIT_MAX;
+    let (expired, group) = group.into_iter().partition::<Vec<_>, _>(is_expired);
+    for Request { batch, done, permit, since } in expired {
+        drop((batch, permit));
+        let why = "earlier messages were not acknowledged".to_owned();
+        let _ = done.send(Err(Error::Away { waited: since.elapsed(), why }));
+    }
+    group
 }
 
 async fn publish_group(shared: Arc<Shared>, slot: OwnedSemaphorePermit, group: Vec<Request>) {
@@ -95,7 +110,7 @@ async fn publish_group(shared: Arc<Shared>, slot: OwnedSemaphorePermit, group: V
     let (sequence, records) = match published {
         Ok(published) => published,
         Err(error) => {
-            for Request { batch, done, permit } in group {
+            for Request { batch, done, permit, .. } in group {
                 drop((batch, permit));
                 let _ = done.send(Err(error.clone()));
             }
@@ -103,7 +118,7 @@ async fn publish_group(shared: Arc<Shared>, slot: OwnedSemaphorePermit, group: V
         }
     };
     let mut index = 0;
-    for Request { batch, done, permit } in group {
+    for Request { batch, done, permit, .. } in group {
         // Of a large request only the last message counts.
         index = (index + batch.len()).min(records);
         // Release the capacity first: a notified caller may append again at once.
@@ -117,26 +132,28 @@ impl Shared {
     async fn publish_shared(&self, group: &[Request]) -> Result<(Sequence, usize)> {
         let frames: Vec<&[u8]> = group.iter().map(|request| request.batch.frames()).collect();
         let records = group.iter().map(|request| request.batch.len()).sum();
-        self.publish(&frames, records).await.map(|sequence| (sequence, records))
+        let since = group[0].since;
+        self.publish(&frames, records, since).await.map(|sequence| (sequence, records))
     }
 
     /// Publishes a request as several messages; returns those of the last one.
     async fn publish_large(&self, request: &Request) -> Result<(Sequence, usize)> {
         let mut last = None;
         for (frames, records) in split(request.batch.frames(), MESSAGE_BYTES_MAX) {
-            last = Some((self.publish(&[frames], records).await?, records));
+            last = Some((self.publish(&[frames], records, Instant::now()).await?, records));
         }
         Ok(last.expect("a large request has records"))
     }
 
-    async fn publish(&self, frames: &[&[u8]], records: usize) -> Result<Sequence> {
+    /// `since` is when its oldest request came.
+    async fn publish(&self, frames: &[&[u8]], records: usize, since: Instant) -> Result<Sequence> {
         let origin = lock(&self.series).begin();
         let bytes: usize = frames.iter().map(|frames| frames.len()).sum();
         let message = pack(frames, records, origin);
         let (began, before) = (Instant::now(), self.log.borrow().last);
         let message_bytes = message.len() as u64;
         let id = format!("{:016x}-{}", origin.series, origin.counter);
-        let sequence = match self.publish_until_acknowledged(&id, message).await {
+        let sequence = match self.publish_until_acknowledged(&id, message, since).await {
             Ok(sequence) => sequence,
             Err(error) => {
                 lock(&self.series).give_up(origin);
@@ -161,9 +178,14 @@ impl Shared {
         Ok(Sequence(sequence))
     }
 
-    async fn publish_until_acknowledged(&self, id: &str, message: Bytes) -> Result<u64> {
-        let began = Instant::now();
-        let deadline = began + PUBLISH_WAIT_MAX;
+    async fn publish_until_acknowledged(
+        &self,
+        id: &str,
+        message: Bytes,
+        since: Instant,
+    ) -> Result<u64> {
+        // One attempt at least, however long the request has waited.
+        let deadline = (since + PUBLISH_WAIT_MAX).max(Instant::now() + ATTEMPT_WAIT);
         let mut pause = RETRY_PAUSE_MIN;
         loop {
             self.owner.check()?;
@@ -181,7 +203,7 @@ impl Shared {
                 "no connection".to_owned()
             };
             if Instant::now() + pause >= deadline {
-                return Err(Error::Away { waited: began.elapsed(), why });
+                return Err(Error::Away { waited: since.elapsed(), why });
             }
             tracing::debug!(why, "a message of the journal is repeated");
             sleep(pause).await;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
 
 use crate::{Batch, Error, Position, Result, lock};
 
@@ -16,6 +17,7 @@ pub(crate) struct Request {
     pub done: oneshot::Sender<Result<Position>>,
     /// The request's share of the queue's capacity, released on drop.
     pub permit: OwnedSemaphorePermit,
+    pub since: Instant,
 }
 
 /// Bounded by the permits that its requests hold.

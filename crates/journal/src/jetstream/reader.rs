@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::files::format::FRAME_BYTES;
 use crate::jetstream::gaps::Gaps;
-use crate::jetstream::journal::{Log, Shared};
+use crate::jetstream::journal::{LOST_ASKED, LOST_PAUSE, Log, Shared};
 use crate::jetstream::message::{Sequence, Unpacked};
 use crate::{Error, Position, Records, Result};
 
@@ -191,15 +191,15 @@ impl Reader {
     /// Makes the message the current one, if it is the next.
     fn accept(&mut self, message: &Message) -> Result<Accepted> {
         let wanted = Sequence::of(self.next);
-        let (found, pending) = match message.info() {
-            Ok(info) => (info.stream_sequence, info.pending),
+        let found = match message.info() {
+            Ok(info) => info.stream_sequence,
             Err(error) => {
                 tracing::warn!(%error, "a message of the journal has no sequence");
                 self.give_up_consumer();
                 return Ok(Accepted::Passed);
             }
         };
-        self.shared.extend(found + pending);
+        self.shared.extend(found);
         if found < wanted.0 {
             return Ok(Accepted::Passed);
         }
@@ -282,23 +282,24 @@ impl Reader {
     /// Fails if the stream does not have the message and it was not released.
     async fn check_present(&self, wanted: Sequence) -> Result<()> {
         let shared = &self.shared;
-        match shared.stream.get_raw_message(wanted.0).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_missing(&error.kind()) => {
-                shared.refresh().await?;
-                let log = *self.log.borrow();
-                if self.next < log.oldest() {
-                    let (oldest, next) = (log.oldest(), log.end());
-                    return Err(Error::OutOfRange { asked: self.next, oldest, next });
+        for _ in 0..LOST_ASKED {
+            match shared.stream.get_raw_message(wanted.0).await {
+                Ok(_) => return Ok(()),
+                Err(error) if is_missing(&error.kind()) => sleep(LOST_PAUSE).await,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot look for a message of the journal, retrying");
+                    sleep(RETRY_PAUSE).await;
+                    return Ok(());
                 }
-                Err(shared.report_lost(format!("message {} is missing", wanted.0)))
-            }
-            Err(error) => {
-                tracing::debug!(%error, "cannot look for a message of the journal, retrying");
-                sleep(RETRY_PAUSE).await;
-                Ok(())
             }
         }
+        shared.refresh().await?;
+        let log = *self.log.borrow();
+        if self.next < log.oldest() {
+            let (oldest, next) = (log.oldest(), log.end());
+            return Err(Error::OutOfRange { asked: self.next, oldest, next });
+        }
+        Err(shared.report_lost(format!("message {} is missing", wanted.0)))
     }
 }
 

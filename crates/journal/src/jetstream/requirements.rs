@@ -45,7 +45,8 @@ struct VarzConfig {
     sync_always: bool,
 }
 
-/// Checks that every server that holds a replica syncs before it acknowledges. Blocks.
+/// Checks that the servers that hold replicas sync before they acknowledge: all that can be asked, and
+/// at least a majority. Blocks.
 pub(crate) fn check_synced(monitor_urls: &[String], peers: &[String]) -> Result<()> {
     const OTHERWISE: &str = "or set capture_durability to replicated: then events that were \
                              acknowledged can be lost when all servers lose power at once";
@@ -56,18 +57,31 @@ pub(crate) fn check_synced(monitor_urls: &[String], peers: &[String]) -> Result<
              http://host:8222, {OTHERWISE}"
         )));
     }
-    let servers: BTreeMap<String, Varz> = monitor_urls
-        .iter()
-        .map(|url| varz(url).map(|varz| (varz.server_name.clone(), varz)))
-        .collect::<Result<_>>()?;
-    for peer in peers {
-        let Some(varz) = servers.get(peer) else {
-            return Err(Error::Unsuitable(format!(
-                "journal_monitor_urls lacks the server {peer}, which holds a replica of the journal \
-                 (it has {})",
-                servers.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
-            )));
-        };
+    let (mut servers, mut unread) = (BTreeMap::new(), Vec::new());
+    for url in monitor_urls {
+        match varz(url) {
+            Ok(varz) => _ = servers.insert(varz.server_name.clone(), varz),
+            Err(error) => unread.push(error),
+        }
+    }
+    let unconfirmed: Vec<&String> =
+        peers.iter().filter(|peer| !servers.contains_key(*peer)).collect();
+    let confirmed = peers.len() - unconfirmed.len();
+    if let Some(peer) = unconfirmed.get(unread.len()) {
+        return Err(Error::Unsuitable(format!(
+            "journal_monitor_urls lacks the server {peer}, which holds a replica of the journal \
+             (it has {})",
+            servers.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+        )));
+    }
+    for error in unread {
+        // A server that is down must not keep this one from starting.
+        if !unconfirmed.is_empty() && confirmed * 2 <= peers.len() {
+            return Err(error);
+        }
+        tracing::warn!(%error, "cannot check that a NATS server syncs before it acknowledges");
+    }
+    for (peer, varz) in servers.iter().filter(|(name, _)| peers.contains(name)) {
         if !varz.jetstream.config.sync_always {
             return Err(Error::Unsuitable(format!(
                 "the NATS server {peer} ({}) acknowledges before it syncs: set `sync_interval: \

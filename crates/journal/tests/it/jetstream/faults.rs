@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use journal::jetstream::{Address, Durability};
-use journal::{Journal, Position};
+use journal::{Error, Journal, Position};
 use testing::nats::{Cluster, Release};
 use tokio::time::{Instant, sleep};
 
@@ -31,6 +31,33 @@ async fn nothing_acknowledged_is_lost_or_doubled_with_the_current_release() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_acknowledged_is_lost_or_doubled_with_debians_release() {
     lose_servers(Release::Debian).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn append_without_a_quorum_is_refused_as_away_until_there_is_one() {
+    let Some(mut cluster) = Cluster::start(Release::Current) else { return };
+    let address = Address {
+        url: cluster.url(),
+        monitor_urls: cluster.monitor_urls(),
+        replicas: 3,
+        ..Address::default()
+    };
+    let journal = Journal::open(address, tiny()).await.unwrap();
+    journal.append(batch(["before"])).await.unwrap();
+    cluster.kill(0);
+    cluster.kill(2);
+    let refused = journal.append(batch(["refused"])).await.unwrap_err();
+    assert!(matches!(refused, Error::Away { .. }), "{refused}");
+    assert!(matches!(journal.refusal(), Some(Error::Away { .. })));
+    assert!(matches!(journal.probe().await, Err(Error::Away { .. })));
+    cluster.restart(2);
+    let began = Instant::now();
+    while let Err(error) = journal.probe().await {
+        assert!(began.elapsed() < RECOVERY_MAX, "{error}");
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(journal.refusal().is_none());
+    journal.append(batch(["after"])).await.unwrap();
 }
 
 /// Records by position, and whether the first attempt was acknowledged.
@@ -147,7 +174,7 @@ async fn read_until_closed(journal: Journal) -> Vec<(Position, Vec<u8>)> {
             Ok(records) => {
                 found.extend(records.iter().map(|one| (one.position, one.bytes.to_vec())));
             }
-            Err(journal::Error::Closed) => return found,
+            Err(Error::Closed) => return found,
             Err(error) => panic!("{error}"),
         }
     }

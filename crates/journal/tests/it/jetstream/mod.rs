@@ -2,4 +2,5 @@
 
 mod faults;
 mod losses;
+mod owners;
 mod requirements;
