@@ -22,6 +22,7 @@ use warehouse::ReadOnlyWarehouse;
 use crate::cli::print;
 use crate::clickhouse_store;
 use crate::data_dir::{self, DataDir};
+use crate::journal_location;
 use crate::settings::Settings;
 
 const MANIFEST_FILE: &str = "backup.json";
@@ -59,6 +60,7 @@ pub(crate) async fn backup(args: &ArgMatches, settings: &Settings) -> Result<()>
              pg_dump, and copy the data directory"
         );
     }
+    journal_location::require_files(settings, "backup")?;
     ensure_empty(&to)?;
     let source = DataDir::attach(settings)?;
     // Fails early without the key: the copied catalog could not be decrypted.

@@ -15,6 +15,7 @@ const LOCK: &str = "lock";
 const SECRET_KEY: &str = "secret.key";
 const CATALOG: &str = "catalog.sqlite";
 const JOURNAL: &str = "journal";
+const JOURNAL_OWNER: &str = "journal.owner";
 const WAREHOUSE: &str = "warehouse";
 const IMPORTS: &str = "imports";
 /// Marker file that exists while `hedgerow restore` writes: a partial restore must not be served.
@@ -144,19 +145,40 @@ impl DataDir {
 
     /// Writes a temporary file and renames it: a crash leaves a complete key or none.
     fn generate_key(&self) -> Result<Secret> {
-        let (temporary, path) = (self.path.join("secret.key.new"), self.path.join(SECRET_KEY));
         let key = Secret::random("");
+        self.write_private(SECRET_KEY, key.reveal())?;
+        Ok(key)
+    }
+
+    /// Replaces a file of one line, durably.
+    fn write_private(&self, name: &str, line: &str) -> Result<()> {
+        let (temporary, path) = (self.path.join(format!("{name}.new")), self.path.join(name));
         let write = || -> std::io::Result<()> {
             let mut options = OpenOptions::new();
             let options = options.write(true).create(true).truncate(true).mode(SECRET_MODE);
             let mut file = options.open(&temporary)?;
-            writeln!(file, "{}", key.reveal())?;
+            writeln!(file, "{line}")?;
             file.sync_all()?;
             fs::rename(&temporary, &path)?;
             File::open(&self.path)?.sync_all()
         };
-        write().with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(key)
+        write().with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Names this directory's server to a journal on JetStream, across restarts. The directory's lock
+    /// excludes another process with the same name.
+    pub(crate) fn journal_owner(&self) -> Result<u128> {
+        let path = self.path.join(JOURNAL_OWNER);
+        match fs::read_to_string(&path) {
+            Ok(owner) => u128::from_str_radix(owner.trim(), 16)
+                .with_context(|| format!("{} holds no hexadecimal number", path.display())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let owner = uuid::Uuid::new_v4().as_u128();
+                self.write_private(JOURNAL_OWNER, &format!("{owner:032x}"))?;
+                Ok(owner)
+            }
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
     }
 
     /// The paths of a directory, without a lock and without checks.

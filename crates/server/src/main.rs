@@ -18,6 +18,7 @@ mod http;
 mod import;
 mod ingest;
 mod instance;
+mod journal_location;
 mod logs;
 mod manual;
 mod process;

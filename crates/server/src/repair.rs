@@ -20,6 +20,7 @@ use model::Clock;
 
 use crate::cli::print;
 use crate::data_dir::{self, DataDir};
+use crate::journal_location;
 use crate::settings::Settings;
 use crate::stores::{self, Inconsistency, Positions, format_positions};
 use crate::verify;
@@ -35,6 +36,7 @@ const RANGES_LISTED_MAX: usize = 10;
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn run(args: &ArgMatches, settings: &Settings) -> Result<()> {
+    journal_location::require_files(settings, "repair")?;
     let dir = &settings.data_dir;
     ensure!(dir.is_dir(), "there is no data directory {}", dir.display());
     ensure!(

@@ -9,8 +9,8 @@ use catalog::Secret;
 
 use crate::values::{
     ClickHouseUrl, Credential, Durability, Email, File, Integer, LogFilter, LogFormat, Name,
-    Password, PostgresUrl, ProjectKey, SettingValue, Size, Switch, WarehouseCompression,
-    WarehouseTopology,
+    NatsUrl, Password, PostgresUrl, ProjectKey, SettingValue, Size, Switch, Urls,
+    WarehouseCompression, WarehouseTopology,
 };
 
 /// A row of the table.
@@ -148,7 +148,7 @@ settings! {
     }
     "Capture" {
         capture_durability: Durability = Some("fsync"),
-            "When capture acknowledges an event: fsync (survives a power failure) or os (survives a crash of the process)";
+            "When capture acknowledges an event: fsync (survives a power failure), os (survives a crash of the process) or, with journal_url, replicated (survives the loss of one server)";
         capture_body_bytes_max: Size<1_024, { 256 << 20 }> = Some("20 MiB"),
             "Maximum body of a capture request, before and after decompression; larger ones get 413";
         capture_in_flight_bytes_max: Size<{ 1 << 20 }, { 1 << 40 }> = Some("128 MiB"),
@@ -161,6 +161,22 @@ settings! {
             "Size of a journal segment file";
         journal_disk_bytes_max: Size<{ 1 << 20 }, { 1 << 50 }> = Some("16 GiB"),
             "Maximum size of the journal (events not applied yet); past it capture responds with 503";
+    }
+    "Journal on NATS" {
+        journal_url: Option<NatsUrl> = None,
+            "NATS JetStream servers for the journal, nats://host:port,host:port/name; default: files in the data directory";
+        journal_credentials: Option<Secret> = None,
+            "Contents of the NATS credentials file";
+        journal_tls_ca: Option<File> = None,
+            "PEM file of certificates to trust, for tls:// servers; default: the system's";
+        journal_tls_certificate: Option<File> = None,
+            "PEM file of the client certificate";
+        journal_tls_key: Option<File> = None,
+            "PEM file of the client certificate's key";
+        journal_monitor_urls: Urls = Some(""),
+            "Monitoring addresses of all NATS servers, such as http://10.0.0.1:8222,http://10.0.0.2:8222; capture_durability = fsync needs them";
+        journal_replicas: Integer<1, 5> = Some("3"),
+            "Servers that hold each message; with fewer than three the loss of one server can lose events";
     }
     "Events" {
         geoip_db: Option<File> = None,

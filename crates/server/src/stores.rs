@@ -10,7 +10,7 @@ use std::fmt;
 
 use anyhow::{Context as _, Result, bail};
 use catalog::{Catalog, Vault};
-use journal::{Journal, JournalId};
+use journal::{Journal, JournalId, Location};
 use model::Clock;
 use warehouse::StoredPosition;
 
@@ -243,14 +243,18 @@ pub(crate) fn check_new_catalog_allowed(data_dir: &DataDir) -> Result<()> {
 }
 
 /// Fails if the journal is missing although a store was filled from one. Call it before a journal is
-/// created and before the warehouse is opened.
+/// created and before the warehouse is opened. Of JetStream it is not known before: another stream has
+/// another id, which [`check_consistency`] finds.
 pub(crate) async fn check_journal_present(
     data_dir: &DataDir,
     catalog: &Catalog,
     settings: &Settings,
+    location: &Location,
 ) -> Result<()> {
-    if !journal::is_present(&data_dir.journal())? {
-        ensure_consistent(&store_positions(data_dir, catalog, settings).await?)?;
+    if let Location::Files(dir) = location
+        && !journal::is_present(dir)?
+    {
+        ensure_consistent(&store_positions(data_dir, catalog, settings).await?, location)?;
     }
     Ok(())
 }
@@ -261,9 +265,10 @@ pub(crate) async fn check_consistency(
     catalog: &Catalog,
     journal: &Journal,
     settings: &Settings,
+    location: &Location,
 ) -> Result<()> {
     let stores = store_positions(data_dir, catalog, settings).await?;
-    ensure_consistent(&Positions { journal: Some(bounds(journal)), ..stores })
+    ensure_consistent(&Positions { journal: Some(bounds(journal)), ..stores }, location)
 }
 
 /// Fails unless ClickHouse, which reaches `stored`, belongs to the other stores, and has what was ever
@@ -326,11 +331,16 @@ async fn store_positions(
     Ok(Positions::new(catalog.ingest().offset().await?, warehouse))
 }
 
-fn ensure_consistent(positions: &Positions) -> Result<()> {
-    match positions.inconsistencies().first() {
-        Some(first) => bail!("the stores are inconsistent: {first}; {}", first.remedy()),
-        None => Ok(()),
-    }
+fn ensure_consistent(positions: &Positions, location: &Location) -> Result<()> {
+    let Some(first) = positions.inconsistencies().into_iter().next() else { return Ok(()) };
+    let remedy = match location {
+        Location::JetStream(_) if first.is_repairable() => {
+            "name the journal that the stores were filled from at the end of journal_url, or restore \
+             its stream from a server or backup that has it"
+        }
+        _ => first.remedy(),
+    };
+    bail!("the stores are inconsistent: {first}; {remedy}")
 }
 
 /// Adds the remedy to an error of opening the journal.

@@ -127,6 +127,20 @@ impl SettingValue for PostgresUrl {
     }
 }
 
+pub(crate) struct NatsUrl(pub Secret);
+
+impl SettingValue for NatsUrl {
+    const NAME: &'static str = "URL";
+    const SECRET: bool = true;
+
+    fn parse(text: &str) -> Parsed<Self> {
+        if !["nats://", "tls://"].iter().any(|scheme| text.starts_with(scheme)) {
+            return Err("it must begin with nats:// or tls://".into());
+        }
+        Ok(Self(Secret::given(text)))
+    }
+}
+
 pub(crate) struct ClickHouseUrl(pub clickhouse::Settings);
 
 impl SettingValue for ClickHouseUrl {
@@ -172,6 +186,21 @@ impl SettingValue for Name {
             return Err(format!("\"{text}\" is not a name of letters, digits, _, - and ."));
         }
         Ok(Self(text.to_owned()))
+    }
+}
+
+/// Addresses, separated by commas.
+pub(crate) struct Urls(pub Vec<String>);
+
+impl SettingValue for Urls {
+    const NAME: &'static str = "URLS";
+
+    fn parse(text: &str) -> Parsed<Self> {
+        let urls: Vec<_> = text.split(',').map(str::trim).filter(|url| !url.is_empty()).collect();
+        match urls.iter().find(|url| !url.starts_with("http://")) {
+            Some(url) => Err(format!("\"{url}\" does not begin with http://")),
+            None => Ok(Self(urls.into_iter().map(str::to_owned).collect())),
+        }
     }
 }
 
@@ -274,7 +303,7 @@ choices!(WarehouseTopology, "TOPOLOGY" {
     Single = "single", Replicated = "replicated", Sharded = "sharded",
 });
 choices!(WarehouseCompression, "COMPRESSION" { None = "none", Lz4 = "lz4", Zstd = "zstd" });
-choices!(Durability, "DURABILITY" { Fsync = "fsync", Os = "os" });
+choices!(Durability, "DURABILITY" { Fsync = "fsync", Os = "os", Replicated = "replicated" });
 
 pub(crate) struct LogFilter(pub Targets);
 

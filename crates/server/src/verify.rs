@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::cli::print;
 use crate::clickhouse_store;
 use crate::data_dir::{self, DataDir};
+use crate::journal_location;
 use crate::settings::Settings;
 use crate::stores::{JournalBounds, Positions};
 
@@ -71,6 +72,7 @@ struct WarehouseReport {
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn run(args: &ArgMatches, settings: &Settings) -> Result<()> {
+    journal_location::require_files(settings, "verify")?;
     let data_dir = DataDir::unlocked(&settings.data_dir);
     let shown = settings.data_dir.display();
     ensure!(settings.data_dir.is_dir(), "there is no data directory {shown}");

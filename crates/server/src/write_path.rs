@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 
 use crate::allocator;
 use crate::data_dir::DataDir;
+use crate::journal_location;
 use crate::settings::Settings;
 use crate::stores;
 use crate::values::Durability;
@@ -55,7 +56,8 @@ impl WritePath {
         catalog: &Catalog,
         settings: &Settings,
     ) -> Result<Self> {
-        stores::check_journal_present(data_dir, catalog, settings).await?;
+        let location = journal_location::location(data_dir, settings)?;
+        stores::check_journal_present(data_dir, catalog, settings, &location).await?;
         let body_bytes_max = settings.capture_body_bytes_max.0 as usize;
         let limits = Limits {
             body_bytes_max,
@@ -68,8 +70,8 @@ impl WritePath {
         let queue_bytes_max = (limits.records_bytes_max + QUEUE_HEADROOM_BYTES) as u64;
         let journal_settings = journal::Settings {
             durability: match settings.capture_durability {
-                Durability::Fsync => journal::Durability::Fsync,
                 Durability::Os => journal::Durability::Os,
+                Durability::Fsync | Durability::Replicated => journal::Durability::Fsync,
             },
             segment_bytes: settings.journal_segment_bytes.0,
             record_bytes_max: limits.records_bytes_max as u64,
@@ -78,10 +80,10 @@ impl WritePath {
             purge: allocator::purge,
             ..journal::Settings::default()
         };
-        let journal = Journal::open(data_dir.journal(), journal_settings)
+        let journal = Journal::open(location.clone(), journal_settings)
             .await
             .map_err(stores::journal_open_error)?;
-        stores::check_consistency(data_dir, catalog, &journal, settings).await?;
+        stores::check_consistency(data_dir, catalog, &journal, settings, &location).await?;
         let tokens = Tokens::new(catalog.clone());
         let (sender, queued) = channel(WARNINGS_QUEUED_MAX);
         let capture = Capture::new(journal.clone(), Arc::new(tokens.clone()), sender, limits);

@@ -3,6 +3,7 @@
 pub mod backup;
 pub mod dead_letters;
 pub mod disk_faults;
+pub mod jetstream;
 pub mod kill;
 pub mod person_checkpoints;
 pub mod reference_stream;

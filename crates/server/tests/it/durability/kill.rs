@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use journal::Inspection;
 use model::{Clock, ProjectId};
 use serde_json::{Value, json};
 use testing::Rng;
@@ -117,10 +116,9 @@ fn as_told_without_a_break(server: &Server, story: usize) {
 }
 
 /// The durable events, read while no server runs.
-fn in_warehouse(instance: &Instance) -> Vec<Uuid> {
-    let dir = instance.data_dir.path();
-    let id = Inspection::open(dir.join("journal")).unwrap().id().unwrap().as_u128();
-    let dir = dir.join("warehouse");
+pub fn in_warehouse(instance: &Instance) -> Vec<Uuid> {
+    let dir = instance.data_dir.path().join("warehouse");
+    let id = warehouse::stored_position(&dir).unwrap().unwrap().journal;
     let warehouse = Warehouse::open(&dir, id, Default::default(), Clock::system()).unwrap();
     let window = Window { limit: 1 << 20, ..Window::default() };
     let rows = warehouse.snapshot(ProjectId(1)).list(&Filter::default(), &window).unwrap().events;
