@@ -67,7 +67,7 @@ pub(crate) fn check_synced(monitor_urls: &[String], peers: &[String]) -> Result<
     let unconfirmed: Vec<&String> =
         peers.iter().filter(|peer| !servers.contains_key(*peer)).collect();
     let confirmed = peers.len() - unconfirmed.len();
-    if let Some(peer) = unconfirmed.get(unread.len()) {
+    if let Some(peer) = unconfirmed.first().filter(|_| unread.is_empty()) {
         return Err(Error::Unsuitable(format!(
             "journal_monitor_urls lacks the server {peer}, which holds a replica of the journal \
              (it has {})",
@@ -76,7 +76,7 @@ pub(crate) fn check_synced(monitor_urls: &[String], peers: &[String]) -> Result<
     }
     for error in unread {
         // A server that is down must not keep this one from starting.
-        if !unconfirmed.is_empty() && confirmed * 2 <= peers.len() {
+        if confirmed * 2 <= peers.len() {
             return Err(error);
         }
         tracing::warn!(%error, "cannot check that a NATS server syncs before it acknowledges");
