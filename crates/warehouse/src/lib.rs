@@ -118,6 +118,7 @@ pub use read::list::{Cursor, EventSelection, Listing, Order, SelectedBatch, Wind
 pub use read::memoized_predicate::{MemoizedPredicate, SubstringSearch};
 pub use read::scan::{Batch, Projection, RowPredicate, ScanRange, SelectedRows};
 pub use read::snapshot::{SegmentSet, Snapshot, Totals, ValueCount};
+pub use read::snapshot_builder::SnapshotBuilder;
 pub use read::stats::ScanStats;
 /// A set of dense ids, of distinct ids or of persons.
 pub use roaring::RoaringBitmap as DenseIdSet;

@@ -6,4 +6,5 @@ pub(crate) mod memoized_predicate;
 pub(crate) mod row_set;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+pub(crate) mod snapshot_builder;
 pub(crate) mod stats;

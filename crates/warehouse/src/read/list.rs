@@ -122,6 +122,10 @@ impl EventSelection {
 }
 
 impl Cursor {
+    pub fn new(timestamp: Timestamp, uuid: Uuid, event: &str, distinct_no: u32) -> Cursor {
+        Cursor { timestamp: timestamp.as_micros(), uuid, event: event.into(), distinct_no }
+    }
+
     pub fn of(row: &EventRow) -> Cursor {
         Cursor {
             timestamp: row.timestamp.as_micros(),
@@ -133,6 +137,18 @@ impl Cursor {
 
     pub fn timestamp(&self) -> Timestamp {
         Timestamp::from_micros(self.timestamp)
+    }
+
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    pub fn event(&self) -> &str {
+        &self.event
+    }
+
+    pub fn distinct_no(&self) -> u32 {
+        self.distinct_no
     }
 }
 
