@@ -93,7 +93,7 @@ def run(fields, body):
         elif body:
             query += "\n" + body.decode()
         result = clickhouse.query(query, default_format, params=parameters or None)
-        return result.bytes() if result else b""
+        return (result.bytes(), result.rows_read()) if result else (b"", 0)
     finally:
         for name in restored:
             clickhouse.query(f"SET {name} = DEFAULT")
@@ -151,6 +151,8 @@ class Handler(BaseHTTPRequestHandler):
             code = int(code.group(1)) if code else 1002
             headers.append(("X-ClickHouse-Exception-Code", str(code)))
             return self.answer(STATUS_OF_CODE.get(code, 500), text.encode() + b"\n", headers)
+        result, rows = result
+        headers.append(("X-ClickHouse-Summary", f'{{"read_rows":"{rows}"}}'))
         return self.answer(200, result, headers)
 
     do_GET = do_POST = handle_query

@@ -1,25 +1,23 @@
 //! Events as they were appended.
 
-use std::collections::BTreeSet;
+mod printed;
+mod rows;
 
-use arrow::array::{
-    Array, BooleanArray, FixedSizeBinaryArray, MapArray, RecordBatch, StringArray,
-    TimestampMicrosecondArray, UInt32Array, UInt64Array,
-};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{StringArray, TimestampMicrosecondArray, UInt64Array};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
-use warehouse::{EventRow, GROUP_TYPES, Order, Totals, Value, ValueCount};
+use warehouse::{EventRow, Order, Totals, ValueCount};
 
 use crate::client::{Client, Parameter, Parameters, Statement};
 use crate::error::{Error, Result};
 use crate::schema::{Schema, column, column_of, table_of_rows};
-use crate::values::{decode, write_object};
+use crate::values::decode;
 
-/// Columns of an event before those of its properties.
-const EVENT_COLUMNS: &str = "uuid, event, distinct_no, distinct_id, timestamp, created_at, position, \
-     elements_chain, historical, group_0, group_1, group_2, group_3, group_4, rest";
-const FIRST_GROUP: usize = 9;
-const REST: usize = FIRST_GROUP + GROUP_TYPES;
+pub use printed::{EventKey, KeyOf, ValuesOf};
 
 /// Which events of a project. The empty one selects all.
 #[derive(Clone, Debug, Default)]
@@ -38,14 +36,25 @@ pub struct EventFilter {
 #[derive(Clone, Debug)]
 pub struct Reader {
     schema: Schema,
+    pulls: Arc<AtomicU64>,
 }
 
 impl Reader {
     pub fn new(schema: Schema) -> Self {
-        Self { schema }
+        Self { schema, pulls: Arc::default() }
     }
 
-    fn client(&self) -> &Client {
+    /// How often events were read into memory because ClickHouse could not compute what was asked.
+    /// Clones count together.
+    pub fn pulls(&self) -> u64 {
+        self.pulls.load(Ordering::Relaxed)
+    }
+
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    pub fn client(&self) -> &Client {
         self.schema.client()
     }
 
@@ -166,86 +175,6 @@ impl Reader {
             span = Some((time(0)?, time(1)?));
         }
         Ok(span)
-    }
-
-    fn rows(
-        &self,
-        project: ProjectId,
-        tail: &str,
-        parameters: Parameters,
-    ) -> Result<Vec<EventRow>> {
-        let promoted = self.schema.promoted();
-        let properties: String =
-            promoted.iter().map(|name| format!(", {}", column_of(name))).collect();
-        let text = format!("SELECT {EVENT_COLUMNS}{properties} FROM events FINAL {tail}");
-        let mut rows = Vec::new();
-        for batch in self.client().select(&statement(text, parameters))? {
-            self.decode_rows(project, &promoted, &batch?, &mut rows)?;
-        }
-        Ok(rows)
-    }
-
-    fn decode_rows(
-        &self,
-        project: ProjectId,
-        promoted: &BTreeSet<String>,
-        batch: &RecordBatch,
-        rows: &mut Vec<EventRow>,
-    ) -> Result<()> {
-        let client = self.client();
-        let uuids = column::<FixedSizeBinaryArray>(client, batch, 0)?;
-        let events = column::<StringArray>(client, batch, 1)?;
-        let distinct_nos = column::<UInt32Array>(client, batch, 2)?;
-        let distinct_ids = column::<StringArray>(client, batch, 3)?;
-        let timestamps = column::<TimestampMicrosecondArray>(client, batch, 4)?;
-        let created_at = column::<TimestampMicrosecondArray>(client, batch, 5)?;
-        let positions = column::<UInt64Array>(client, batch, 6)?;
-        let elements = column::<StringArray>(client, batch, 7)?;
-        let historical = column::<BooleanArray>(client, batch, 8)?;
-        let groups = (0..GROUP_TYPES)
-            .map(|index| column::<StringArray>(client, batch, FIRST_GROUP + index))
-            .collect::<Result<Vec<_>>>()?;
-        let rest = column::<MapArray>(client, batch, REST)?;
-        let properties = (0..promoted.len())
-            .map(|index| column::<StringArray>(client, batch, REST + 1 + index))
-            .collect::<Result<Vec<_>>>()?;
-        for row in 0..batch.num_rows() {
-            let in_columns = promoted.iter().zip(&properties);
-            let in_columns = in_columns.map(|(name, column)| (name.as_str(), column.value(row)));
-            let entries = rest.value(row);
-            let (Some(names), Some(values)) = (
-                entries.column(0).as_any().downcast_ref::<StringArray>(),
-                entries.column(1).as_any().downcast_ref::<StringArray>(),
-            ) else {
-                return Err(malformed(client));
-            };
-            let in_rest = (0..names.len()).map(|at| (names.value(at), values.value(at)));
-            // What was stored before a property got its column is in both.
-            let in_rest = in_rest.filter(|(name, _)| !promoted.contains(*name));
-            let mut members: Vec<(&str, Value<'_>)> = Vec::new();
-            for (name, encoded) in in_columns.chain(in_rest).filter(|(_, value)| !value.is_empty())
-            {
-                members.push((name, decode(encoded).ok_or_else(|| malformed(client))?));
-            }
-            members.sort_unstable_by_key(|(name, _)| *name);
-            let uuid = Uuid::from_slice(uuids.value(row)).map_err(|_| malformed(client))?;
-            let group = |index: usize| Some(groups[index].value(row)).filter(|key| !key.is_empty());
-            rows.push(EventRow {
-                project,
-                uuid,
-                event: events.value(row).into(),
-                distinct_id: distinct_ids.value(row).into(),
-                distinct_no: distinct_nos.value(row),
-                timestamp: Timestamp::from_micros(timestamps.value(row)),
-                created_at: Timestamp::from_micros(created_at.value(row)),
-                elements_chain: elements.value(row).to_owned(),
-                groups: std::array::from_fn(|index| group(index).map(str::to_owned)),
-                properties: write_object(members.into_iter()),
-                position: positions.value(row),
-                historical: historical.value(row),
-            });
-        }
-        Ok(())
     }
 }
 

@@ -22,16 +22,31 @@ pub fn url_path(url: &str) -> &str {
     rest.find('/').map_or("", |start| &rest[start..])
 }
 
+/// Mediums of paid traffic, besides those that begin with `paid`, and those of them that are displays.
+pub const PAID_MEDIUMS: [&str; 8] =
+    ["cpc", "cpm", "cpv", "cpa", "ppc", "retargeting", "display", "banner"];
+pub const DISPLAY_MEDIUMS: [&str; 3] = ["display", "banner", "cpm"];
+/// The channels of other mediums.
+pub const MEDIUMS: [(&str, &str); 10] = [
+    ("email", "Email"),
+    ("e-mail", "Email"),
+    ("newsletter", "Email"),
+    ("affiliate", "Affiliate"),
+    ("audio", "Audio"),
+    ("sms", "SMS"),
+    ("push", "Push"),
+    ("mobile", "Push"),
+    ("notification", "Push"),
+    ("referral", "Referral"),
+];
+
 /// Channel type by PostHog's names, from the properties of a session's first events.
 pub fn channel_type(of: impl Fn(&str) -> Option<String>) -> &'static str {
     let lower = |name: &str| of(name).map(|text| text.to_lowercase()).unwrap_or_default();
     let (source, medium) = (lower("utm_source"), lower("utm_medium"));
     let (campaign, referrer) = (lower("utm_campaign"), lower("$referring_domain"));
     let has_click_id = ["gclid", "gad_source"].iter().any(|name| of(name).is_some());
-    let paid_medium = matches!(
-        medium.as_str(),
-        "cpc" | "cpm" | "cpv" | "cpa" | "ppc" | "retargeting" | "display" | "banner"
-    ) || medium.starts_with("paid");
+    let paid_medium = PAID_MEDIUMS.contains(&medium.as_str()) || medium.starts_with("paid");
     let origin = [source.as_str(), referrer.as_str()].into_iter().find_map(kind_of);
     if campaign == "cross-network" {
         return "Cross Network";
@@ -43,18 +58,12 @@ pub fn channel_type(of: impl Fn(&str) -> Option<String>) -> &'static str {
             Some(Origin::Video) => "Paid Video",
             Some(Origin::Shopping) => "Paid Shopping",
             None if has_click_id => "Paid Search",
-            None if matches!(medium.as_str(), "display" | "banner" | "cpm") => "Display",
+            None if DISPLAY_MEDIUMS.contains(&medium.as_str()) => "Display",
             None => "Paid Unknown",
         };
     }
-    match medium.as_str() {
-        "email" | "e-mail" | "newsletter" => return "Email",
-        "affiliate" => return "Affiliate",
-        "audio" => return "Audio",
-        "sms" => return "SMS",
-        "push" | "mobile" | "notification" => return "Push",
-        "referral" => return "Referral",
-        _ => {}
+    if let Some((_, channel)) = MEDIUMS.iter().find(|(name, _)| *name == medium) {
+        return channel;
     }
     match origin {
         Some(Origin::Search) => "Organic Search",
@@ -72,46 +81,48 @@ pub fn channel_type(of: impl Fn(&str) -> Option<String>) -> &'static str {
     }
 }
 
-enum Origin {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
     Search,
     Social,
     Video,
     Shopping,
 }
 
+/// Parts of sources and of referring domains, and what they stand for; the first one counts.
+pub const ORIGINS: [(Origin, &[&str]); 4] = [
+    (Origin::Video, &["youtube", "vimeo", "twitch", "tiktok", "dailymotion"]),
+    (
+        Origin::Search,
+        &["google", "bing", "duckduckgo", "yahoo", "baidu", "yandex", "ecosia", "qwant"],
+    ),
+    (
+        Origin::Social,
+        &[
+            "facebook",
+            "fb",
+            "instagram",
+            "twitter",
+            "t",
+            "x",
+            "linkedin",
+            "reddit",
+            "pinterest",
+            "threads",
+            "mastodon",
+            "bsky",
+            "quora",
+            "whatsapp",
+            "telegram",
+        ],
+    ),
+    (Origin::Shopping, &["amazon", "ebay", "etsy", "shopify", "alibaba"]),
+];
+
 /// Classifies a source or a referring domain.
 fn kind_of(name: &str) -> Option<Origin> {
-    let has = |names: &[&str]| {
-        names.iter().any(|known| name.split('.').any(|part| part == *known) || name == *known)
-    };
-    if has(&["youtube", "vimeo", "twitch", "tiktok", "dailymotion"]) {
-        Some(Origin::Video)
-    } else if has(&["google", "bing", "duckduckgo", "yahoo", "baidu", "yandex", "ecosia", "qwant"])
-    {
-        Some(Origin::Search)
-    } else if has(&[
-        "facebook",
-        "fb",
-        "instagram",
-        "twitter",
-        "t",
-        "x",
-        "linkedin",
-        "reddit",
-        "pinterest",
-        "threads",
-        "mastodon",
-        "bsky",
-        "quora",
-        "whatsapp",
-        "telegram",
-    ]) {
-        Some(Origin::Social)
-    } else if has(&["amazon", "ebay", "etsy", "shopify", "alibaba"]) {
-        Some(Origin::Shopping)
-    } else {
-        None
-    }
+    let has = |names: &[&str]| name.split('.').any(|part| names.contains(&part));
+    ORIGINS.into_iter().find(|(_, names)| has(names)).map(|(origin, _)| origin)
 }
 
 #[cfg(test)]

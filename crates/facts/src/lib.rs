@@ -6,7 +6,7 @@
 //! means apart from the data is a [`QueryContext`], which other engines use too.
 
 mod actions;
-mod channel_type;
+pub mod channel_type;
 mod cohorts;
 mod error;
 mod filters;

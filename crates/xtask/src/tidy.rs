@@ -31,7 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pipeline", &["model", "journal", "catalog", "warehouse", "geoip"]),
     ("flags", &["model", "catalog", "geoip"]),
     ("facts", &["model", "warehouse"]),
-    ("clickhouse", &["model", "warehouse", "hogql"]),
+    ("clickhouse", &["model", "warehouse", "hogql", "facts"]),
     ("eval", &["model", "hogql"]),
     ("sql", &["model", "threads", "warehouse", "hogql", "facts", "eval"]),
     ("insights", &["model", "warehouse", "facts", "hogql", "eval"]),

@@ -3,7 +3,8 @@
 
 use std::io::{self, Read};
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray as _, RecordBatch};
+use arrow::datatypes::UInt32Type;
 use arrow::ipc::reader::StreamReader;
 use ureq::http::Response;
 use ureq::{Body, BodyReader};
@@ -25,11 +26,23 @@ pub struct Batches {
     server: String,
     bytes_max: u64,
     schema: arrow::datatypes::SchemaRef,
+    rows_read: u64,
+}
+
+/// What ClickHouse did for a statement, as JSON.
+const SUMMARY: &str = "x-clickhouse-summary";
+
+/// The rows that a statement read, as far as its summary says.
+fn rows_read(head: &ureq::http::response::Parts) -> Option<u64> {
+    let summary = head.headers.get(SUMMARY)?;
+    let summary: serde_json::Value = serde_json::from_slice(summary.as_bytes()).ok()?;
+    summary.get("read_rows")?.as_str()?.parse().ok()
 }
 
 impl Batches {
     pub(super) fn read(response: Response<Body>, settings: &Settings) -> Result<Self> {
-        let (_, body) = response.into_parts();
+        let (head, body) = response.into_parts();
+        let rows_read = rows_read(&head).unwrap_or_default();
         let mut watched = Watched {
             inner: body.into_reader(),
             peeked: Vec::new(),
@@ -46,7 +59,7 @@ impl Batches {
         match StreamReader::try_new(watched, None) {
             Ok(stream) => {
                 let schema = stream.schema();
-                Ok(Self { stream: Some(stream), server, bytes_max, schema })
+                Ok(Self { stream: Some(stream), server, bytes_max, schema, rows_read })
             }
             Err(why) => Err(Error::Protocol { server, why: why.to_string() }),
         }
@@ -54,6 +67,25 @@ impl Batches {
 
     pub fn schema(&self) -> &arrow::datatypes::SchemaRef {
         &self.schema
+    }
+
+    /// The rows of tables that the statement read. Complete if it was sent to wait for its end.
+    pub fn rows_read(&self) -> u64 {
+        self.rows_read
+    }
+
+    /// The values of the first column, of type UInt32.
+    pub fn numbers(self) -> impl Iterator<Item = Result<Vec<u32>>> {
+        let server = self.server.clone();
+        self.map(move |batch| {
+            let batch = batch?;
+            let numbers = batch.column(0).as_primitive_opt::<UInt32Type>();
+            let wrong = || Error::Protocol {
+                server: server.clone(),
+                why: "a column has another type".to_owned(),
+            };
+            Ok(numbers.ok_or_else(wrong)?.values().to_vec())
+        })
     }
 
     fn advance(&mut self) -> Result<Option<RecordBatch>> {

@@ -36,6 +36,7 @@ const SAME: &[&str] = &[
     "leadInFrame",
     "max",
     "min",
+    "nth_value",
     "quantileExact",
     "quantileExactHigh",
     "quantileExactLow",

@@ -6,270 +6,12 @@ use hogql::functions::{Function, Nulls};
 use hogql::plan::{Expr, ExprKind};
 use hogql::types::{Kind, Type};
 
+use model::Timestamp;
+
 use super::selects::Scope;
-use super::{Printer, unsupported};
+use super::{Printer, functions, unsupported};
 use crate::client::Parameter;
 use crate::error::Result;
-
-/// Those with the same name and meaning.
-const SAME: &[&str] = &[
-    "URLHierarchy",
-    "URLPathHierarchy",
-    "abs",
-    "acos",
-    "acosh",
-    "addDays",
-    "addHours",
-    "addMinutes",
-    "addMonths",
-    "addQuarters",
-    "addSeconds",
-    "addWeeks",
-    "addYears",
-    "age",
-    "array",
-    "arrayAll",
-    "arrayAvg",
-    "arrayCompact",
-    "arrayConcat",
-    "arrayCount",
-    "arrayCumSum",
-    "arrayCumSumNonNegative",
-    "arrayDifference",
-    "arrayDistinct",
-    "arrayElement",
-    "arrayEnumerate",
-    "arrayEnumerateDense",
-    "arrayEnumerateUniq",
-    "arrayExists",
-    "arrayFill",
-    "arrayFilter",
-    "arrayFirst",
-    "arrayFirstIndex",
-    "arrayFlatten",
-    "arrayFold",
-    "arrayIntersect",
-    "arrayLast",
-    "arrayLastIndex",
-    "arrayMap",
-    "arrayMax",
-    "arrayMin",
-    "arrayPopBack",
-    "arrayPopFront",
-    "arrayProduct",
-    "arrayPushBack",
-    "arrayPushFront",
-    "arrayReverse",
-    "arrayReverseFill",
-    "arrayReverseSort",
-    "arrayReverseSplit",
-    "arrayRotateLeft",
-    "arrayRotateRight",
-    "arraySlice",
-    "arraySort",
-    "arraySplit",
-    "arrayStringConcat",
-    "arraySum",
-    "arrayUniq",
-    "arrayZip",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "base64Encode",
-    "bitAnd",
-    "bitCount",
-    "bitNot",
-    "bitOr",
-    "bitXor",
-    "cbrt",
-    "ceil",
-    "coalesce",
-    "cos",
-    "cosh",
-    "countEqual",
-    "countMatches",
-    "countMatchesCaseInsensitive",
-    "countSubstrings",
-    "cutFragment",
-    "cutQueryString",
-    "cutQueryStringAndFragment",
-    "cutToFirstSignificantSubdomain",
-    "cutURLParameter",
-    "cutWWW",
-    "dateDiff",
-    "dateTrunc",
-    "decodeURLComponent",
-    "degrees",
-    "divide",
-    "domain",
-    "domainWithoutWWW",
-    "e",
-    "empty",
-    "encodeURLComponent",
-    "endsWith",
-    "exp",
-    "exp10",
-    "exp2",
-    "extract",
-    "extractAll",
-    "extractURLParameter",
-    "extractURLParameterNames",
-    "extractURLParameters",
-    "firstSignificantSubdomain",
-    "floor",
-    "formatDateTime",
-    "fragment",
-    "gcd",
-    "greatest",
-    "has",
-    "hasAll",
-    "hasAny",
-    "hasSubstr",
-    "hypot",
-    "if",
-    "ifNotFinite",
-    "ifNull",
-    "indexOf",
-    "intDiv",
-    "intDivOrZero",
-    "isFinite",
-    "isInfinite",
-    "isNaN",
-    "isNotNull",
-    "isNull",
-    "lcm",
-    "least",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "map",
-    "mapFromArrays",
-    "mapKeys",
-    "mapValues",
-    "match",
-    "max2",
-    "min2",
-    "minus",
-    "modulo",
-    "monthName",
-    "multiIf",
-    "multiMatchAny",
-    "multiSearchAny",
-    "multiSearchAnyCaseInsensitive",
-    "multiSearchFirstIndex",
-    "multiply",
-    "negate",
-    "netloc",
-    "notEmpty",
-    "nullIf",
-    "path",
-    "pathFull",
-    "pi",
-    "plus",
-    "positiveModulo",
-    "pow",
-    "protocol",
-    "queryString",
-    "queryStringAndFragment",
-    "radians",
-    "range",
-    "replaceAll",
-    "replaceOne",
-    "replaceRegexpAll",
-    "replaceRegexpOne",
-    "repeat",
-    "round",
-    "sign",
-    "sin",
-    "sinh",
-    "splitByChar",
-    "splitByRegexp",
-    "splitByString",
-    "sqrt",
-    "startsWith",
-    "subtractDays",
-    "subtractHours",
-    "subtractMinutes",
-    "subtractMonths",
-    "subtractQuarters",
-    "subtractSeconds",
-    "subtractWeeks",
-    "subtractYears",
-    "tan",
-    "tanh",
-    "timeSlot",
-    "toDayOfMonth",
-    "toDayOfYear",
-    "toHour",
-    "toISOWeek",
-    "toISOYear",
-    "toIntervalDay",
-    "toIntervalHour",
-    "toIntervalMinute",
-    "toIntervalMonth",
-    "toIntervalQuarter",
-    "toIntervalSecond",
-    "toIntervalWeek",
-    "toIntervalYear",
-    "toLastDayOfMonth",
-    "toMinute",
-    "toMonday",
-    "toMonth",
-    "toNullable",
-    "toQuarter",
-    "toSecond",
-    "toStartOfDay",
-    "toStartOfFifteenMinutes",
-    "toStartOfFiveMinutes",
-    "toStartOfHour",
-    "toStartOfISOYear",
-    "toStartOfInterval",
-    "toStartOfMinute",
-    "toStartOfMonth",
-    "toStartOfQuarter",
-    "toStartOfSecond",
-    "toStartOfTenMinutes",
-    "toStartOfYear",
-    "toTimeZone",
-    "toUnixTimestamp",
-    "toUnixTimestamp64Micro",
-    "toUnixTimestamp64Milli",
-    "toYYYYMM",
-    "toYYYYMMDD",
-    "toYear",
-    "topLevelDomain",
-    "transform",
-    "trunc",
-    "tuple",
-    "xor",
-    "JSONExtractArrayRaw",
-    "JSONExtractBool",
-    "JSONExtractFloat",
-    "JSONExtractInt",
-    "JSONExtractKeys",
-    "JSONExtractRaw",
-    "JSONExtractString",
-    "JSONExtractUInt",
-    "JSONHas",
-    "JSONLength",
-];
-
-/// HogQL counts characters, ClickHouse's functions with plain names bytes.
-const OF_CHARACTERS: &[(&str, &str)] = &[
-    ("left", "leftUTF8"),
-    ("leftPad", "leftPadUTF8"),
-    ("lengthUTF8", "lengthUTF8"),
-    ("lower", "lowerUTF8"),
-    ("position", "positionUTF8"),
-    ("positionCaseInsensitive", "positionCaseInsensitiveUTF8"),
-    ("right", "rightUTF8"),
-    ("rightPad", "rightPadUTF8"),
-    ("substring", "substringUTF8"),
-    ("upper", "upperUTF8"),
-];
 
 impl Printer<'_> {
     pub fn call(
@@ -283,11 +25,8 @@ impl Printer<'_> {
         if let Some(printed) = self.own_form(scope, name, args, ty)? {
             return Ok(printed);
         }
-        let renamed = OF_CHARACTERS.iter().find(|(own, _)| *own == name).map(|(_, theirs)| *theirs);
-        let theirs = match renamed {
-            Some(theirs) => theirs,
-            None if SAME.contains(&name) => name,
-            None => return Err(unsupported(format!("the function {name}"))),
+        let Some(theirs) = functions::name_of(name) else {
+            return Err(unsupported(format!("the function {name}")));
         };
         let texts = args.iter().map(|arg| self.expr(scope, arg)).collect::<Result<Vec<_>>>()?;
         let is_list = matches!(ty.kind, Kind::Array(_) | Kind::Tuple(_) | Kind::Map(_));
@@ -353,6 +92,12 @@ impl Printer<'_> {
                 let function = if name == "trim" { "trimBoth" } else { name };
                 format!("{function}({})", self.expr(scope, arg)?)
             }
+            // Its type is an enumeration.
+            ("JSONType", _) => format!("toString(JSONType({}))", texts(self, scope)?.join(", ")),
+            ("fromUnixTimestamp", [seconds]) => {
+                let zone = self.zone();
+                format!("toDateTime({}, {zone})", self.expr(scope, seconds)?)
+            }
             ("concat", _) => {
                 let parts = texts(self, scope)?;
                 let part = |text: &String| format!("ifNull(toString({text}), '')");
@@ -413,10 +158,21 @@ impl Printer<'_> {
                     false => self.cast(&text, &arg.ty, &same, true)?,
                 }
             }
-            (
-                "parseDateTimeBestEffort" | "toDateTime64" | "parseDateTime64BestEffort",
-                [arg, ..],
-            ) if arg.ty.kind.is_string() && args.len() == 1 => {
+            ("toDateTime64", [text, _precision, zone]) if instant(text, zone).is_some() => {
+                let at = instant(text, zone).unwrap_or(self.context.now);
+                self.parameters.add(Parameter::Timestamp(at.as_micros()))
+            }
+            ("toDateTime64", [arg, _precision, zone]) if arg.ty.kind.is_string() => {
+                let (text, zone) = (self.expr(scope, arg)?, self.expr(scope, zone)?);
+                format!("parseDateTime64BestEffortOrNull({text}, 6, {zone})")
+            }
+            ("toDateTime", [arg, zone]) if arg.ty.kind.is_string() => {
+                let (text, zone) = (self.expr(scope, arg)?, self.expr(scope, zone)?);
+                format!("parseDateTime64BestEffortOrNull({text}, 0, {zone})")
+            }
+            ("parseDateTimeBestEffort", [arg]) | ("toDateTime64", [arg] | [arg, _])
+                if arg.ty.kind.is_string() =>
+            {
                 let text = self.expr(scope, arg)?;
                 self.cast(&text, &arg.ty, ty, true)?
             }
@@ -434,6 +190,19 @@ impl Printer<'_> {
 
     fn now(&mut self) -> String {
         self.parameters.add(Parameter::Timestamp(self.context.now.as_micros()))
+    }
+}
+
+/// The instant that a literal names in UTC.
+fn instant(text: &Expr, zone: &Expr) -> Option<Timestamp> {
+    use hogql::plan::Value;
+    match (&text.kind, &zone.kind) {
+        (ExprKind::Value(Value::String(text)), ExprKind::Value(Value::String(zone)))
+            if zone == "UTC" =>
+        {
+            Timestamp::parse(text)
+        }
+        _ => None,
     }
 }
 

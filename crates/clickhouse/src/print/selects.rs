@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use hogql::ast::{Bound, FrameUnit, JoinKind, SetOp, Strictness};
 use hogql::plan::{
-    Body, Expr, ExprKind, Grouping, JoinedSource, Order, Relation, Select, Unnest, WindowCall,
+    Body, Comparison, Expr, ExprKind, Grouping, JoinedSource, Order, Relation, Select, Unnest,
+    WindowCall,
 };
 use hogql::types::Kind;
 
+use super::reads::{conjuncts, reads_of};
 use super::sources::Leaf;
-use super::{Printer, output_type, unsupported};
+use super::{Printer, output, unsupported};
 use crate::error::Result;
 
 /// The names of one select, and what it reads of its sources.
@@ -19,6 +21,8 @@ pub(super) struct Scope {
     /// The columns that it reads of its sources that are queries.
     pub outputs: Vec<BTreeSet<usize>>,
     pub windows: Vec<String>,
+    /// Whether all sources stand for one: the rows that several selects read.
+    pub is_merged: bool,
 }
 
 /// Which columns of a relation are read. The others are not printed.
@@ -41,9 +45,7 @@ impl Printer<'_> {
     /// The rows of the result.
     pub fn page(&mut self, root: &Relation, limit: u64) -> Result<String> {
         let outputs = root.columns.iter().enumerate();
-        let outputs = outputs.map(|(no, column)| {
-            Ok(format!("CAST(c{no} AS {}) AS r{no}", output_type(&column.ty)?))
-        });
+        let outputs = outputs.map(|(no, column)| output(no, &column.ty));
         let outputs = outputs.collect::<Result<Vec<String>>>()?.join(", ");
         let offset = self.plan.page.offset;
         let page = format!(" LIMIT {limit} OFFSET {offset}");
@@ -131,11 +133,11 @@ impl Printer<'_> {
             leaves: select.sources.iter().map(|_| Vec::new()).collect(),
             outputs: select.sources.iter().map(|_| BTreeSet::new()).collect(),
             windows: Vec::new(),
+            is_merged: false,
         };
-        let joins = select
-            .sources
-            .iter()
-            .map(|source| source.on.as_ref().map(|on| self.expr(&mut scope, on)).transpose());
+        let joins = select.sources.iter().enumerate().map(|(no, source)| {
+            source.on.as_ref().map(|on| self.join_condition(&mut scope, on, no)).transpose()
+        });
         let joins = joins.collect::<Result<Vec<_>>>()?;
         let unnests = self.unnests(&mut scope, &select.unnests, 0)?;
         let filter = select.filter.as_ref().map(|filter| self.expr(&mut scope, filter));
@@ -198,6 +200,26 @@ impl Printer<'_> {
         Ok(format!(
             "SELECT {outputs} FROM (SELECT {distinct}{columns}{from}){qualify}{order}{limit_by}{tail}"
         ))
+    }
+
+    /// Keys that are null match nothing, although nulls are equal elsewhere.
+    fn join_condition(&mut self, scope: &mut Scope, on: &Expr, no: usize) -> Result<String> {
+        let mut parts = Vec::new();
+        for condition in conjuncts(on) {
+            parts.push(match &condition.kind {
+                ExprKind::Compare(Comparison::Equal, sides)
+                    if matches!(
+                        [reads_of(&sides[0], no), reads_of(&sides[1], no)],
+                        [(true, false), (false, true)] | [(false, true), (true, false)]
+                    ) =>
+                {
+                    let [left, right] = &**sides;
+                    format!("({} = {})", self.expr(scope, left)?, self.expr(scope, right)?)
+                }
+                _ => self.expr(scope, condition)?,
+            });
+        }
+        Ok(parts.join(" AND "))
     }
 
     /// Columns and keys of a grouping.

@@ -1,5 +1,6 @@
 //! Sessions: one row for each session id of a project's events, computed from all of its events.
 
+use super::channel_type::channel_type;
 use super::{Printer, unsupported};
 use crate::error::Result;
 use crate::read::property_value;
@@ -7,6 +8,23 @@ use crate::read::property_value;
 /// Properties whose first value in a session is a column `$entry_…`.
 const ENTRY_PROPERTIES: &[&str] = &[
     "$current_url",
+    "utm_source",
+    "utm_campaign",
+    "utm_medium",
+    "utm_term",
+    "utm_content",
+    "$referring_domain",
+    "gclid",
+    "fbclid",
+    "gad_source",
+];
+
+/// The properties of events that columns of sessions are computed from.
+pub(super) const SESSION_PROPERTIES: &[&str] = &[
+    "$session_id",
+    "$current_url",
+    "$external_click_url",
+    "$web_vitals_LCP_value",
     "utm_source",
     "utm_campaign",
     "utm_medium",
@@ -61,6 +79,18 @@ impl Printer<'_> {
             "$end_current_url" | "$exit_current_url" => {
                 format!("argMax({}, timestamp)", self.text_of("$current_url"))
             }
+            "$entry_pathname" => {
+                url_path(&format!("argMin({}, timestamp)", self.text_of("$current_url")))
+            }
+            "$entry_hostname" => {
+                url_host(&format!("argMin({}, timestamp)", self.text_of("$current_url")))
+            }
+            "$end_pathname" | "$exit_pathname" => {
+                url_path(&format!("argMax({}, timestamp)", self.text_of("$current_url")))
+            }
+            "$channel_type" => {
+                channel_type(|name| format!("argMin({}, timestamp)", self.text_of(name)))
+            }
             "$last_external_click_url" => {
                 format!("argMax({}, timestamp)", self.text_of("$external_click_url"))
             }
@@ -90,4 +120,17 @@ impl Printer<'_> {
              project_id = {project} AND isNotNull({id}) GROUP BY session_id) AS z"
         )
     }
+}
+
+const AFTER_SCHEME: &str = "'^.*?://', ''";
+
+/// The path of a URL; empty if it has none.
+fn url_path(url: &str) -> String {
+    format!("extract(replaceRegexpOne({url}, {AFTER_SCHEME}), '^[^/?#]*(/[^?#]*)')")
+}
+
+/// The host of a URL, without user and port.
+fn url_host(url: &str) -> String {
+    let host = format!("extract(replaceRegexpOne({url}, {AFTER_SCHEME}), '^[^/?#]*')");
+    format!("replaceRegexpOne(replaceRegexpOne({host}, '^.*@', ''), ':[0-9]*$', '')")
 }

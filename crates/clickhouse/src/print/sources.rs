@@ -31,6 +31,7 @@ impl Scope {
         path: &[Step],
         is_raw_time: bool,
     ) -> String {
+        let source = if self.is_merged { 0 } else { source };
         let leaf = Leaf { via: via.to_vec(), name, path: path.to_vec(), is_raw_time };
         let leaves = &mut self.leaves[source];
         let no = leaves.iter().position(|known| *known == leaf).unwrap_or_else(|| {
@@ -40,6 +41,25 @@ impl Scope {
         format!("s{}_{source}.f{no}", self.id)
     }
 }
+
+/// The columns of events apart from those of properties.
+const STORED_COLUMNS: &[&str] = &[
+    "uuid",
+    "event",
+    "distinct_no",
+    "distinct_id",
+    "timestamp",
+    "created_at",
+    "position",
+    "historical",
+    "elements_chain",
+    "group_0",
+    "group_1",
+    "group_2",
+    "group_3",
+    "group_4",
+    "rest",
+];
 
 /// How long before an event a person must exist for the event's `force_upgrade` mode.
 const FORCE_UPGRADE_SECONDS: u32 = 60;
@@ -67,9 +87,27 @@ impl Printer<'_> {
     }
 
     fn table(&mut self, table: Table, project: ProjectId, leaves: &[Leaf]) -> Result<String> {
+        self.table_with(table, project, leaves, Vec::new())
+    }
+
+    /// Events with all of their stored columns, and these leaves.
+    pub fn whole_events(&mut self, project: ProjectId, leaves: &[Leaf]) -> Result<String> {
+        let own = STORED_COLUMNS.iter().map(|name| format!("e.{name} AS {name}"));
+        let promoted = self.promoted.iter().map(|name| column_of(name));
+        let promoted = promoted.map(|column| format!("e.{column} AS {column}"));
+        let columns = own.chain(promoted).collect();
+        self.table_with(Table::Events, project, leaves, columns)
+    }
+
+    fn table_with(
+        &mut self,
+        table: Table,
+        project: ProjectId,
+        leaves: &[Leaf],
+        mut columns: Vec<String>,
+    ) -> Result<String> {
         let project = self.parameters.add(Parameter::Int(project.0));
         let mut joins = Joins::default();
-        let mut columns = Vec::new();
         for (no, leaf) in leaves.iter().enumerate() {
             let value = match table {
                 Table::Events => self.of_event(leaf, &mut joins, &project)?,
