@@ -1,6 +1,6 @@
 //! Behavioral filters of cohorts: finds the persons whose events match.
 
-use facts::{Filters, Needs, ReadView, Zone, parse_timestamp, read_filters};
+use facts::{Filters, Needs, QueryContext, ReadView, Zone, parse_timestamp, read_filters};
 use model::filter_expr::FilterExpr;
 use model::property::{BehavioralFilter, EventOrAction, Frequency};
 use model::{ActionId, Timestamp};
@@ -34,6 +34,26 @@ pub fn behavioral_needs(
     Ok(needs)
 }
 
+/// The events that a behavioral filter is about, apart from their name or action.
+#[derive(Clone, Debug)]
+pub struct Behavior {
+    /// The first and the last time.
+    pub from: Timestamp,
+    pub to: Timestamp,
+    pub filters: FilterExpr,
+}
+
+/// Reads a filter's dates and conditions.
+pub fn behavior(behaviour: &BehavioralFilter, context: &QueryContext) -> Result<Behavior> {
+    let (now, zone) = (context.now, &context.zone);
+    let to = match &behaviour.until {
+        Some(until) => timestamp(until, now, zone)?.min(now),
+        None => now,
+    };
+    let from = timestamp(&behaviour.since, now, zone)?;
+    Ok(Behavior { from, to, filters: filters(behaviour, now, zone)? })
+}
+
 /// Person numbers of the persons that match the filter. Distinct ids without a person are dropped.
 pub fn matching_persons(
     behaviour: &BehavioralFilter,
@@ -45,19 +65,15 @@ pub fn matching_persons(
     view.context.actions.values().for_each(|action| needs.add_action(&action.events));
     let sessions = sessions::session_facts(view, limits, &needs.sessions)?;
     let view = &ReadView { sessions, ..view.clone() };
-    let from = timestamp(&behaviour.since, now, zone)?.as_micros();
-    let to = match &behaviour.until {
-        Some(until) => timestamp(until, now, zone)?.min(now),
-        None => now,
-    };
+    let Behavior { from, to, filters } = behavior(behaviour, &view.context)?;
+    let from = from.as_micros();
     let selection = match &behaviour.target {
         EventOrAction::Event(event) => {
             EventSelection::all().with_names(Some([event.clone()].into()))
         }
         EventOrAction::Action(id) => EventSelection::all().and(Some(action(*id, view)?)),
     };
-    let selection =
-        selection.and(Filters::compile(&filters(behaviour, now, zone)?, zone)?.predicate(view)?);
+    let selection = selection.and(Filters::compile(&filters, zone)?.predicate(view)?);
     let from_then = if behaviour.frequency == Frequency::FirstTime { i64::MIN } else { from };
     let (filter, actors) = (selection.filter(from_then, to.as_micros()), ActorSource::Persons);
     let scan = Scan {

@@ -93,6 +93,11 @@ impl HogqlCompiler {
         Self { cancellation, ..self }
     }
 
+    /// What names are resolved against.
+    pub fn project(&self) -> &Project {
+        &self.project
+    }
+
     fn select(&self, text: &str, wrap: fn(ast::Expr) -> ast::Expr) -> Result<Select> {
         let expr = hogql::parse_expr(text).map_err(invalid)?;
         let query = select_of(wrap(expr));

@@ -44,7 +44,7 @@ mod trends;
 mod web_analytics;
 
 pub use actors::{Actor, DataPoint, InsightActors};
-pub use behavioral::{behavioral_needs, matching_persons};
+pub use behavioral::{Behavior, behavior, behavioral_needs, matching_persons};
 pub use check::check_filter;
 pub use counted_events::CountedEvents;
 pub use error::{Error, Result};

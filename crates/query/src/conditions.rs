@@ -70,7 +70,7 @@ impl Conditions<'_> {
         Ok(all(parts))
     }
 
-    fn print(&self, filters: &FilterExpr) -> Result<Expr> {
+    pub fn print(&self, filters: &FilterExpr) -> Result<Expr> {
         let printer = FilterPrinter { rows: self.rows, path_cleaning: &self.path_cleaning };
         Ok(printer.print(filters)?)
     }

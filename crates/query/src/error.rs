@@ -34,6 +34,12 @@ pub enum Error {
     /// Too many concurrent reads or subscriptions; a retry may succeed.
     #[error("too many concurrent reads of events")]
     Busy,
+    /// The warehouse cannot answer now; the message says what its operator does about it.
+    #[error("{0}")]
+    Unavailable(String),
+    /// ClickHouse does not run a statement that was printed for it.
+    #[error("ClickHouse refuses a statement: {0}")]
+    Refused(String),
     #[error(transparent)]
     Catalog(#[from] catalog::Error),
     #[error("events cannot be read")]
@@ -54,10 +60,72 @@ impl Error {
             | Self::MemoryLimit
             | Self::MemoryPressure
             | Self::Throttled
+            | Self::Unavailable(_)
             | Self::Busy => true,
-            Self::Internal(_) | Self::Catalog(_) | Self::Warehouse(_) | Self::TaskFailed(_) => {
-                false
+            Self::Internal(_)
+            | Self::Refused(_)
+            | Self::Catalog(_)
+            | Self::Warehouse(_)
+            | Self::TaskFailed(_) => false,
+        }
+    }
+}
+
+/// What clients see; the log has what ClickHouse says, which names its server and its settings.
+impl From<clickhouse::Error> for Error {
+    fn from(error: clickhouse::Error) -> Self {
+        use clickhouse::Error as Cause;
+        let unavailable = |detail: &str| {
+            tracing::warn!(%error, "ClickHouse does not answer a query");
+            Self::Unavailable(detail.to_owned())
+        };
+        match &error {
+            Cause::TooMuchMemory { .. } => Self::MemoryLimit,
+            Cause::TooSlow { .. } => Self::Timeout,
+            Cause::Cancelled => Self::Cancelled,
+            Cause::TooManyRows { .. }
+            | Cause::TooLarge { .. }
+            | Cause::ParametersTooLarge { .. } => Self::Invalid(error.to_string()),
+            Cause::Refused { .. } => Self::Refused(error.to_string()),
+            Cause::Away { .. } => unavailable(
+                "ClickHouse, which stores the events, cannot be reached. Check that it runs, and \
+                 warehouse_url; events that arrive meanwhile wait in the journal.",
+            ),
+            Cause::Busy { .. } => unavailable(
+                "ClickHouse runs as many queries as it may. Try again in a moment, or raise its \
+                 max_concurrent_queries.",
+            ),
+            Cause::TooManyParts { .. } => unavailable(
+                "ClickHouse's merges are behind its inserts. Try again in a moment; give it more \
+                 disk throughput or threads for merges (background_pool_size).",
+            ),
+            Cause::Full { .. } => {
+                unavailable("ClickHouse's disk is full. Free space on it, or shorten retention.")
             }
+            Cause::ReadOnlyReplica { .. } => unavailable(
+                "A replica of ClickHouse is read-only. Check its connection to Keeper \
+                 (system.replicas).",
+            ),
+            Cause::ReadOnlyUser { .. } | Cause::Denied { .. } => unavailable(
+                "The user of warehouse_url lacks a privilege that this query needs. GRANT it; the \
+                 server's log names it.",
+            ),
+            Cause::Unauthenticated { .. } => unavailable(
+                "ClickHouse refuses the user or the password of warehouse_url. Correct them.",
+            ),
+            Cause::Untrusted { .. } => unavailable(
+                "The certificate of ClickHouse cannot be verified. The server's log says why.",
+            ),
+            Cause::Protocol { .. } => unavailable(
+                "What answers at warehouse_url is not ClickHouse. The server's log says more.",
+            ),
+            Cause::Url { .. }
+            | Cause::PasswordFile { .. }
+            | Cause::SchemaVersion { .. }
+            | Cause::Journal { .. }
+            | Cause::Feed { .. }
+            | Cause::Invalid { .. }
+            | Cause::Unsupported { .. } => Self::Internal(error.to_string()),
         }
     }
 }
@@ -106,5 +174,32 @@ impl From<facts::Error> for Error {
             facts::Error::Invalid(why) => Self::Invalid(why),
             facts::Error::Warehouse(error) => Self::Warehouse(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_clickhouse_say_what_its_operator_does_and_not_where_it_is() {
+        let message = || "secret-host".to_owned();
+        let (server, why) = (message(), message());
+        for (error, remedy) in [
+            (clickhouse::Error::Away { server, why }, "Check that it runs"),
+            (clickhouse::Error::Busy { message: message() }, "max_concurrent_queries"),
+            (clickhouse::Error::TooManyParts { message: message() }, "background_pool_size"),
+            (clickhouse::Error::Full { message: message() }, "shorten retention"),
+            (clickhouse::Error::ReadOnlyReplica { message: message() }, "system.replicas"),
+            (clickhouse::Error::Denied { message: message() }, "GRANT"),
+            (clickhouse::Error::Unauthenticated { message: message() }, "warehouse_url"),
+        ] {
+            let Error::Unavailable(shown) = Error::from(error) else { panic!("{remedy}") };
+            assert!(shown.contains(remedy) && !shown.contains("secret-host"), "{shown}");
+        }
+        let slow = clickhouse::Error::TooSlow { message: message() };
+        assert!(matches!(Error::from(slow), Error::Timeout));
+        let large = clickhouse::Error::TooMuchMemory { message: message() };
+        assert!(matches!(Error::from(large), Error::MemoryLimit));
     }
 }

@@ -11,8 +11,8 @@ use facts::{
 };
 use hogql::{ActionSchema, Project};
 use insights::HogqlCompiler;
-use model::{ActionId, CohortId, ProjectId};
-use warehouse::DenseIdSet;
+use model::{ActionId, CohortId, ProjectId, Timestamp};
+use warehouse::{DenseIdSet, Snapshot};
 
 use crate::Result;
 use crate::conditions::{Conditions, Rows};
@@ -20,6 +20,7 @@ use crate::identities::IdentityCache;
 use crate::people::People;
 use crate::person_scan::PersonScan;
 use crate::referenced_names::ReferencedNames;
+use crate::store::clickhouse::{ClickHouseView, print_context};
 use crate::store::embedded::assemble;
 use crate::store::{Store, View};
 
@@ -77,14 +78,18 @@ impl ReadViews {
     ) -> Result<(View, Project)> {
         // The snapshot comes first: the pipeline announces a batch's distinct ids before its events
         // can be read, so the person index knows every dense id of the snapshot.
-        let Store::Embedded(warehouse) = &self.store else {
-            return Err(crate::store::unreadable());
+        let events = match &self.store {
+            Store::Embedded(warehouse) => warehouse.snapshot(project.id),
+            // Each statement reads ClickHouse's tables as they are then.
+            Store::ClickHouse(_) => Snapshot::empty(project.id),
         };
-        let events = warehouse.snapshot(project.id);
         let (people, groups) = self.identities.get(project.id).await?;
         let mut context = self.context(project);
         if needs.earliest {
-            context.earliest = events.time_range().map(|(from, _)| from);
+            context.earliest = match &self.store {
+                Store::Embedded(_) => events.time_range().map(|(from, _)| from),
+                Store::ClickHouse(reader) => first_event(reader, project.id).await?,
+            };
         }
         context.actions = self.actions(&context, needs).await?;
         let mut needs = needs.clone();
@@ -113,7 +118,21 @@ impl ReadViews {
             expressions: Arc::new(hogql),
             ..assemble(context, events, people, groups)
         };
-        Ok((View::Embedded(Arc::new(view)), schema))
+        let view = match &self.store {
+            Store::Embedded(_) => View::Embedded(Arc::new(view)),
+            Store::ClickHouse(reader) => {
+                let mut stored = print_context(&view.context);
+                for (id, version, is_static) in self.catalog.cohorts().versions(project.id).await? {
+                    match is_static {
+                        true => drop(stored.static_cohorts.insert(id)),
+                        false => drop(stored.cohorts.insert(id, version)),
+                    }
+                }
+                let schema = Arc::new(schema.clone());
+                View::ClickHouse(ClickHouseView::new(reader.clone(), view, stored, schema))
+            }
+        };
+        Ok((view, schema))
     }
 
     /// Without the objects that a query references.
@@ -214,8 +233,18 @@ impl ReadViews {
     }
 }
 
+/// The time of a project's first event in ClickHouse.
+async fn first_event(
+    reader: &::clickhouse::Reader,
+    project: ProjectId,
+) -> Result<Option<Timestamp>> {
+    let reader = reader.clone();
+    let span = tokio::task::spawn_blocking(move || reader.span(project)).await??;
+    Ok(span.map(|(from, _)| from))
+}
+
 /// The conditions of the context's actions.
-fn action_schemas(context: &QueryContext) -> Result<BTreeMap<ActionId, ActionSchema>> {
+pub(crate) fn action_schemas(context: &QueryContext) -> Result<BTreeMap<ActionId, ActionSchema>> {
     let conditions = Conditions::new(context, Rows::Events);
     let schema = |(id, action): (&ActionId, &NamedAction)| -> Result<(ActionId, ActionSchema)> {
         let steps = action.events.steps.iter();

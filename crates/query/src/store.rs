@@ -6,6 +6,7 @@
 //! inside its module, so that a further engine is a further variant here and a module beside
 //! `embedded`.
 
+pub(crate) mod clickhouse;
 pub(crate) mod embedded;
 
 use std::collections::{BTreeSet, HashMap};
@@ -24,6 +25,7 @@ use warehouse::{
     Window,
 };
 
+use self::clickhouse::ClickHouseView;
 use crate::Result;
 use crate::drill_down::DrillDown;
 use crate::runner::RunResources;
@@ -41,7 +43,7 @@ pub enum Store {
 #[derive(Clone, Debug)]
 pub(crate) enum View {
     Embedded(Arc<ReadView>),
-    ClickHouse(Arc<QueryContext>),
+    ClickHouse(ClickHouseView),
 }
 
 /// Which events to list; the conditions are joined by AND.
@@ -71,6 +73,7 @@ pub(crate) struct ValueSearch {
 #[derive(Clone, Debug)]
 pub(crate) enum EventList {
     Embedded(Arc<EventSelection>),
+    ClickHouse(Arc<clickhouse::Selection>),
 }
 
 /// The persons that match each behavioral filter.
@@ -81,9 +84,7 @@ impl Store {
     pub fn event_count(&self, project: ProjectId) -> Result<u64> {
         match self {
             Self::Embedded(warehouse) => Ok(warehouse.snapshot(project).totals().events),
-            Self::ClickHouse(reader) => {
-                reader.count(project, &::clickhouse::EventFilter::default()).map_err(of_clickhouse)
-            }
+            Self::ClickHouse(reader) => Ok(reader.count(project, &Default::default())?),
         }
     }
 
@@ -91,7 +92,7 @@ impl Store {
     pub(crate) fn get(&self, project: ProjectId, uuid: Uuid) -> Result<Option<EventRow>> {
         match self {
             Self::Embedded(warehouse) => Ok(warehouse.snapshot(project).get(uuid)?),
-            Self::ClickHouse(reader) => reader.get(project, uuid).map_err(of_clickhouse),
+            Self::ClickHouse(reader) => Ok(reader.get(project, uuid)?),
         }
     }
 
@@ -99,7 +100,7 @@ impl Store {
     pub(crate) fn events_view(&self, context: QueryContext) -> View {
         match self {
             Self::Embedded(warehouse) => embedded::events_view(warehouse, context),
-            Self::ClickHouse(_) => View::ClickHouse(Arc::new(context)),
+            Self::ClickHouse(reader) => View::ClickHouse(clickhouse::events_view(reader, context)),
         }
     }
 
@@ -116,7 +117,7 @@ impl View {
     pub fn context(&self) -> &QueryContext {
         match self {
             Self::Embedded(view) => &view.context,
-            Self::ClickHouse(context) => context,
+            Self::ClickHouse(view) => view.context(),
         }
     }
 
@@ -124,7 +125,7 @@ impl View {
     pub fn scan_stats(&self) -> ScanStats {
         match self {
             Self::Embedded(view) => view.events.scan_stats(),
-            Self::ClickHouse(_) => ScanStats::default(),
+            Self::ClickHouse(view) => view.scan_stats(),
         }
     }
 
@@ -132,7 +133,7 @@ impl View {
     pub fn list(&self, conditions: EventConditions, window: &Window) -> Result<EventList> {
         match self {
             Self::Embedded(view) => embedded::list(view, conditions, window),
-            Self::ClickHouse(_) => Err(unreadable()),
+            Self::ClickHouse(view) => clickhouse::list(view, conditions, window),
         }
     }
 
@@ -140,7 +141,7 @@ impl View {
     pub fn values(&self, search: ValueSearch) -> Result<Vec<ValueCount>> {
         match self {
             Self::Embedded(view) => embedded::values(view, search),
-            Self::ClickHouse(_) => Err(unreadable()),
+            Self::ClickHouse(view) => clickhouse::values(view, search),
         }
     }
 
@@ -148,7 +149,7 @@ impl View {
     pub async fn statement(&self, plan: &Plan, run: &RunResources<'_>) -> Result<sql::ResultSet> {
         match self {
             Self::Embedded(view) => embedded::statement(view, plan, run).await,
-            Self::ClickHouse(_) => Err(unreadable()),
+            Self::ClickHouse(view) => clickhouse::statement(view, plan, run).await,
         }
     }
 
@@ -161,7 +162,7 @@ impl View {
     ) -> Result<(InsightResult, insights::Result<String>)> {
         match self {
             Self::Embedded(view) => embedded::insight(view, insight, hogql, run).await,
-            Self::ClickHouse(_) => Err(unreadable()),
+            Self::ClickHouse(view) => clickhouse::insight(view, insight, hogql, run).await,
         }
     }
 
@@ -174,7 +175,7 @@ impl View {
     ) -> Result<InsightActors> {
         match self {
             Self::Embedded(view) => embedded::actors(view, point, hogql, run).await,
-            Self::ClickHouse(_) => Err(unreadable()),
+            Self::ClickHouse(view) => clickhouse::actors(view, point, hogql, run).await,
         }
     }
 
@@ -187,7 +188,7 @@ impl View {
     ) -> Result<CountedEvents> {
         match self {
             Self::Embedded(view) => embedded::counted_events(view, point, hogql, run).await,
-            Self::ClickHouse(_) => Err(unreadable()),
+            Self::ClickHouse(view) => clickhouse::counted_events(view, point, hogql, run).await,
         }
     }
 
@@ -199,7 +200,7 @@ impl View {
     ) -> Result<MatchingPersons> {
         match self {
             Self::Embedded(view) => embedded::matching_persons(view, behaviours, run).await,
-            Self::ClickHouse(_) => Err(unreadable()),
+            Self::ClickHouse(view) => clickhouse::matching_persons(view, behaviours, run).await,
         }
     }
 
@@ -207,7 +208,7 @@ impl View {
     pub fn retain_stored(&self, drill_down: &mut InsightActors) {
         match self {
             Self::Embedded(view) => embedded::retain_stored(view, drill_down),
-            Self::ClickHouse(_) => {}
+            Self::ClickHouse(view) => clickhouse::retain_stored(view, drill_down),
         }
     }
 
@@ -215,7 +216,7 @@ impl View {
     pub fn actors_by_id(&self, drill_down: InsightActors) -> HashMap<String, Actor> {
         match self {
             Self::Embedded(view) => embedded::actors_by_id(view, drill_down),
-            Self::ClickHouse(_) => HashMap::new(),
+            Self::ClickHouse(view) => clickhouse::actors_by_id(view, drill_down),
         }
     }
 
@@ -223,8 +224,10 @@ impl View {
     /// the members of `cohort`, groups by removing all others.
     pub fn restrict_to_actors(&self, cohort: CohortId, drill_down: &InsightActors) -> Self {
         match self {
-            Self::Embedded(view) => embedded::restrict_to_actors(view, cohort, drill_down),
-            Self::ClickHouse(_) => self.clone(),
+            Self::Embedded(view) => Self::Embedded(embedded::of_actors(view, cohort, drill_down)),
+            Self::ClickHouse(view) => {
+                Self::ClickHouse(clickhouse::restrict_to_actors(view, cohort, drill_down))
+            }
         }
     }
 
@@ -236,8 +239,10 @@ impl View {
         counted: Option<CountedEvents>,
     ) -> Result<Self> {
         match self {
-            Self::Embedded(view) => embedded::restrict_to_events(view, action, counted),
-            Self::ClickHouse(_) => Ok(self.clone()),
+            Self::Embedded(view) => Ok(Self::Embedded(embedded::of_events(view, action, counted)?)),
+            Self::ClickHouse(view) => {
+                Ok(Self::ClickHouse(clickhouse::restrict_to_events(view, action, counted)?))
+            }
         }
     }
 }
@@ -247,12 +252,14 @@ impl EventList {
     pub fn next(&self) -> Option<&Cursor> {
         match self {
             Self::Embedded(selection) => selection.next(),
+            Self::ClickHouse(selection) => selection.next(),
         }
     }
 
     pub fn len(&self) -> usize {
         match self {
             Self::Embedded(selection) => selection.len(),
+            Self::ClickHouse(selection) => selection.len(),
         }
     }
 
@@ -260,14 +267,7 @@ impl EventList {
     pub fn read(&self, events: Range<usize>) -> Result<Vec<EventRow>> {
         match self {
             Self::Embedded(selection) => Ok(selection.read(events)?),
+            Self::ClickHouse(selection) => selection.read(events),
         }
     }
-}
-
-fn of_clickhouse(error: ::clickhouse::Error) -> crate::Error {
-    warehouse::Error::from(error).into()
-}
-
-pub(crate) fn unreadable() -> crate::Error {
-    crate::Error::Internal("queries of events in ClickHouse are not supported yet".to_owned())
 }

@@ -309,8 +309,9 @@ impl From<query::Error> for Error {
             Cause::Busy => {
                 Self::unavailable("Too many concurrent reads of events. Try again in a moment.")
             }
+            Cause::Unavailable(detail) => Self::unavailable(detail),
             Cause::Catalog(error) => error.into(),
-            Cause::Internal(_) | Cause::Warehouse(_) | Cause::TaskFailed(_) => {
+            Cause::Internal(_) | Cause::Refused(_) | Cause::Warehouse(_) | Cause::TaskFailed(_) => {
                 Self::internal(&error)
             }
         }

@@ -245,6 +245,16 @@ impl Cohorts<'_> {
         rows.iter().map(cohort).collect()
     }
 
+    /// The version of each cohort whose members are in effect, and whether it is static.
+    pub async fn versions(self, project: ProjectId) -> Result<Vec<(CohortId, i64, bool)>> {
+        let sql = "SELECT id, COALESCE(version, 0) AS version, is_static FROM cohorts \
+                   WHERE project_id = $1 AND NOT deleted";
+        let rows = self.core.db.all(sql, args![project]).await?;
+        rows.iter()
+            .map(|row| Ok((row.get("id")?, row.get("version")?, row.get("is_static")?)))
+            .collect()
+    }
+
     /// Members of a cohort after `after`, by dense id, as last calculated.
     pub async fn member_nos(
         self,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::{Batch, Error, Position, Result, lock};
 
 /// Bytes of frames that share a message. Larger messages are not published faster, see
-/// docs/adr/0013.
+/// docs/adr/0014.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 10;
 
 pub(crate) struct Request {

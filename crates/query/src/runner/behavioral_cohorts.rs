@@ -164,8 +164,7 @@ mod tests {
         let events = dir.path().join("events");
         let warehouse =
             Warehouse::open(&events, 1, warehouse::Settings::default(), clock.clone()).unwrap();
-        let sink = Arc::new(warehouse.clone());
-        let store = Store::Embedded(warehouse);
+        let (store, sink) = (Store::Embedded(warehouse.clone()), Arc::new(warehouse));
         let limits =
             Limits { concurrent_max: 1, queue_timeout: Duration::ZERO, ..Limits::default() };
         let queries = Events::new(catalog.clone(), store, sink, clock, None).queries(limits);

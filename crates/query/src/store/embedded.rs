@@ -198,11 +198,12 @@ pub(super) fn actors_by_id(view: &ReadView, drill_down: InsightActors) -> HashMa
     drill_down.actors.into_iter().map(|actor| (id(&actor), actor)).collect()
 }
 
-pub(super) fn restrict_to_actors(
+/// The view in which the actors of a drill-down are a cohort, or the only groups.
+pub(super) fn of_actors(
     view: &ReadView,
     cohort: CohortId,
     drill_down: &InsightActors,
-) -> View {
+) -> Arc<ReadView> {
     let mut restricted = view.clone();
     match drill_down.group {
         None => {
@@ -222,14 +223,15 @@ pub(super) fn restrict_to_actors(
             restricted.groups = Arc::new(groups);
         }
     }
-    View::Embedded(Arc::new(restricted))
+    Arc::new(restricted)
 }
 
-pub(super) fn restrict_to_events(
+/// The view whose statements see only these events.
+pub(super) fn of_events(
     view: &Arc<ReadView>,
     action: Option<ActionId>,
     counted: Option<CountedEvents>,
-) -> Result<View> {
+) -> Result<Arc<ReadView>> {
     let of_action = match action {
         None => None,
         Some(id) => Some(match view.actions.get(&id) {
@@ -240,10 +242,10 @@ pub(super) fn restrict_to_events(
     let of_point = counted.map(|counted| counted.predicate);
     let only: Vec<Predicate> = of_action.into_iter().chain(of_point).collect();
     if only.is_empty() {
-        return Ok(View::Embedded(view.clone()));
+        return Ok(view.clone());
     }
     let event_filter = Some(Predicate::All(only));
-    Ok(View::Embedded(Arc::new(ReadView { event_filter, ..ReadView::clone(view) })))
+    Ok(Arc::new(ReadView { event_filter, ..ReadView::clone(view) }))
 }
 
 /// For views that evaluate no HogQL expressions.

@@ -4,7 +4,10 @@
 //! It avoids what differs by design: comparisons with null outside of a filter, and functions that
 //! count bytes in ClickHouse and characters here.
 
+// Named, because `query` tests with these statements too.
+#[path = "generated_statements/empty_aggregates.rs"]
 mod empty_aggregates;
+#[path = "generated_statements/expressions.rs"]
 mod expressions;
 
 use expressions::{TIMES, array, boolean, date, float, natural, text, time};

@@ -15,8 +15,7 @@ use serde_json::{Value as Json, json};
 use testing::Rng;
 use warehouse::{CompactionKind, DeleteSelection, EventRow, Settings};
 
-use super::reference::fragments::test_accounts;
-use crate::support::{PROJECT, Store, time};
+use super::super::support::{PROJECT, Store, time};
 
 /// With and without daylight saving, and with offsets of half an hour.
 pub const ZONES: &[&str] = &[
@@ -35,6 +34,11 @@ pub const NOW: &str = "2024-04-12T15:00:00Z";
 const START: &str = "2024-03-06T00:00:00Z";
 const SPAN_MS: u64 = 34 * 24 * 3_600_000;
 const MEMORY_BYTES_MAX: usize = 256 << 20;
+
+/// The project's test account filters.
+pub fn test_accounts() -> Json {
+    json!([{"key": "plan", "type": "person", "operator": "is_not", "value": "team"}])
+}
 
 pub struct MirroredProject {
     pub store: Store,

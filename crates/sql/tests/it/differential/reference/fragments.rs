@@ -5,7 +5,7 @@ use jiff::civil::{Date, Weekday};
 use serde_json::{Value as Json, json};
 use testing::clickhouse::Query;
 
-use crate::differential::mirrored_project::{MirroredProject, NOW};
+use crate::differential::mirrored_project::{MirroredProject, NOW, test_accounts};
 
 pub const NULL: &str = "$$_posthog_breakdown_null_$$";
 pub const OTHER: &str = "$$_posthog_breakdown_other_$$";
@@ -137,11 +137,6 @@ pub fn query_filter(query: &Json) -> String {
         true => format!("({filters} and {})", condition(&test_accounts())),
         false => filters,
     }
-}
-
-/// The project's test account filters.
-pub fn test_accounts() -> Json {
-    json!([{"key": "plan", "type": "person", "operator": "is_not", "value": "team"}])
 }
 
 /// The condition for the events of a node, with all filters.
