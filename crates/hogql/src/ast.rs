@@ -82,6 +82,9 @@ pub struct Select {
     pub group: Vec<Expr>,
     /// `GROUP BY ALL`: by every column without an aggregate.
     pub group_all: bool,
+    /// `ROLLUP`, `CUBE` and `GROUPING SETS`: the keys of each set, by their index in `group`. Empty
+    /// groups by all keys alone.
+    pub group_sets: Vec<Vec<usize>>,
     pub having: Option<Expr>,
     pub windows: Vec<(Name, Window)>,
     /// Filters rows after windows, as `HAVING` does after grouping.

@@ -65,6 +65,12 @@ pub const CLAUSES: &[Clause] = &[
         "expressions, aliases, positions, `ALL`",
         "select event, count() from events group by event",
     ),
+    clause(
+        "ROLLUP, CUBE, GROUPING SETS",
+        "also `WITH ROLLUP` and `WITH CUBE`; a key that is not in a row's set has the default of its \
+         type, NULL where that may be; at most 64 sets",
+        "select event, count() from events group by rollup(event)",
+    ),
     clause("HAVING", "", "select event from events group by event having count() > 1"),
     clause(
         "WINDOW, OVER",
@@ -80,6 +86,11 @@ pub const CLAUSES: &[Clause] = &[
         "FILTER (WHERE …)",
         "of an aggregate",
         "select count() filter (where event = 'a') from events",
+    ),
+    clause(
+        "percentile_cont(p) WITHIN GROUP (ORDER BY x)",
+        "is `quantile(p)(x)`",
+        "select percentile_cont(0.5) within group (order by length(event)) from events",
     ),
     clause(
         "ORDER BY",

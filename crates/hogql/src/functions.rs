@@ -23,6 +23,7 @@ use std::sync::LazyLock;
 use crate::types::{Kind, Type, bits as width, integer};
 
 pub use absent::{ABSENT, Absent};
+pub(crate) use aggregates::FUNNEL_MODES;
 pub(crate) use combinators::Combined;
 pub use combinators::{Combinators, EmptyValue, Extreme, Nesting};
 pub(crate) use definitions::{REDUCERS, definition, reducer};

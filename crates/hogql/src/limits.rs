@@ -23,6 +23,9 @@ pub const PLAN_NESTING_MAX: usize = 80;
 /// Keys of `GROUP BY`: every subexpression of a column is compared with every key.
 pub const GROUP_KEYS_MAX: usize = 64;
 
+/// Sets of `ROLLUP`, `CUBE` and `GROUPING SETS`: a row is grouped once for each.
+pub const GROUPING_SETS_MAX: usize = 64;
+
 /// Distinct aggregates, window functions or `arrayJoin`s of one select.
 pub const CALLS_MAX: usize = 512;
 

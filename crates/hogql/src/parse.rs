@@ -3,6 +3,7 @@
 mod desugar;
 mod expr;
 mod from;
+mod group;
 mod primary;
 mod select;
 mod tags;

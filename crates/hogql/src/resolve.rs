@@ -6,6 +6,7 @@ mod coerce;
 mod constants;
 mod expr;
 mod extract;
+mod grouping_sets;
 mod scope;
 mod select;
 mod source;

@@ -229,7 +229,13 @@ impl LoweredAggregate {
                 let mut args = vec![DataType::Boolean; args.len()];
                 args[0] = TIMESTAMP;
                 let seconds = first_integer(call).unwrap_or(0);
-                let funnel = funnel::Funnel { seconds: seconds as i64 };
+                let has_mode =
+                    |mode: &str| call.parameters.contains(&Value::String(mode.to_owned()));
+                let funnel = funnel::Funnel {
+                    seconds: seconds as i64,
+                    in_strict_order: has_mode("strict_order"),
+                    at_later_times: has_mode("strict_increase"),
+                };
                 let udaf = CustomAggregate::udaf(name, AggregateState::Funnel(funnel), ty.clone());
                 let empty = funnel.evaluate_filtered(&empty_arrays(&args), None)?;
                 let strategy = Strategy::Group(Arc::new(funnel) as Arc<dyn GroupFunction>);

@@ -289,7 +289,10 @@ fn every_function_agrees_with_clickhouse_on_drawn_arguments() {
     let scalars = functions().filter(|function| function.kind == FunctionKind::Scalar);
     let mut calls = Vec::new();
     for function in scalars.filter(|function| {
-        !matches!(function.name, "arrayJoin" | "arrayReduce" | "rowNumberInAllBlocks")
+        !matches!(
+            function.name,
+            "arrayJoin" | "arrayReduce" | "rowNumberInAllBlocks" | "json_agg" | "every"
+        )
     }) {
         // Draws of one function do not depend on the others.
         let hash = |hash: u64, byte: u8| hash.wrapping_mul(31).wrapping_add(byte.into());

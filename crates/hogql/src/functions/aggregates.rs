@@ -104,14 +104,20 @@ pub(super) const AGGREGATES: &[Function] = &[
     default_if_empty("simpleLinearRegression", &[Number, Number], Returns::By(line)),
     default_if_empty("string_agg", &[Any, ConstString], Returns::Kind(Fixed::String)),
     default_if_empty("windowFunnel", &[Time, Condition], Returns::Kind(Fixed::UInt8))
-        .parameters(1, 1)
+        .parameters(1, 1 + FUNNEL_MODES.len())
         .repeats(),
 ];
+
+/// What a `windowFunnel` may take after the seconds of its window.
+pub(crate) const FUNNEL_MODES: &[&str] = &["strict_order", "strict_increase"];
 
 pub(super) const WINDOWS: &[Function] = &[
     window("row_number", &[], COUNT),
     window("rank", &[], COUNT),
     window("dense_rank", &[], COUNT),
+    window("percent_rank", &[], FLOAT).also(&["percentRank"]),
+    window("cume_dist", &[], FLOAT),
+    window("ntile", &[ConstInt], COUNT),
     window("lag", &[Any, ConstInt, Any], Returns::By(neighbor)).optional(2),
     window("lead", &[Any, ConstInt, Any], Returns::By(neighbor)).optional(2),
     window("lagInFrame", &[Any, ConstInt, Any], Returns::By(in_frame)).optional(2),

@@ -93,6 +93,13 @@ pub(super) const JSON: &[Function] = &[
     )
     .means(&["if(JSONType(_1) = 'Array', JSONLength(_1), null)"]),
     function("isValidJSON", &[String], UINT8),
+    // Aggregates that are expressions of others.
+    function("json_agg", &[Any], STRING)
+        .nulls(Nulls::Custom)
+        .means(&["toJSONString(groupArray(_1))"]),
+    function("every", &[Any], Returns::Kind(Fixed::Bool))
+        .nulls(Nulls::Custom)
+        .means(&["toBool(min(_1))"]),
 ];
 
 fn has_length(one: &Type) -> bool {

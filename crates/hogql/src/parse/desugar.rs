@@ -77,6 +77,39 @@ impl Parser {
         })
     }
 
+    /// `percentile_cont(p) WITHIN GROUP (ORDER BY x)` is `quantile(p)(x)`: the name, the parameters and
+    /// the arguments of the call.
+    pub(super) fn within_group(
+        &mut self,
+        name: Name,
+        mut args: Vec<Expr>,
+    ) -> Checked<(Name, Vec<Expr>, Vec<Expr>)> {
+        if !name.text.eq_ignore_ascii_case("percentile_cont") {
+            let what = format!("WITHIN GROUP of {}", name.text);
+            return Err(Fault::unsupported(what, name.span));
+        }
+        let [Expr { kind: ExprKind::Literal(level), .. }] = &mut args[..] else {
+            let message = "percentile_cont takes a level between 0 and 1";
+            return Err(Fault::invalid(message, name.span));
+        };
+        self.expect("(")?;
+        self.expect_word("order")?;
+        self.expect_word("by")?;
+        let order = self.order()?;
+        self.expect(")")?;
+        if order.descending {
+            *level = match level {
+                Literal::Int(level) if *level <= 1 => Literal::Int(1 - *level),
+                Literal::Float(level) => Literal::Float(1.0 - *level),
+                _ => {
+                    let message = "percentile_cont takes a level between 0 and 1";
+                    return Err(Fault::invalid(message, name.span));
+                }
+            };
+        }
+        Ok((Name::new("quantile", name.span), args, vec![order.expr]))
+    }
+
     /// `EXTRACT(unit FROM time)` is a call of the function for the unit.
     pub(super) fn extract(&mut self, start: Span) -> Checked<ExprKind> {
         self.advance();

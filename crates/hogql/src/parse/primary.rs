@@ -232,6 +232,9 @@ impl Parser {
             (distinct, args) = self.args()?;
         }
         let mut name = name;
+        if self.eat_words(&["within", "group"]) {
+            (name, parameters, args) = self.within_group(name, args)?;
+        }
         if self.is_word("filter")
             && *self.peek(1) == Token::Symbol("(")
             && self.word_ahead(2, "where")

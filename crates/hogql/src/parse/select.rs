@@ -185,24 +185,9 @@ impl Parser {
             select.filter = Some(self.expr()?);
         }
         if self.eat_words(&["group", "by"]) {
-            for (grouping, what) in
-                [("rollup", "ROLLUP"), ("cube", "CUBE"), ("grouping", "GROUPING SETS")]
-            {
-                let is_mode = *self.peek(1) == Token::Symbol("(") || self.word_ahead(1, "sets");
-                if self.is_word(grouping) && is_mode {
-                    return Err(Fault::unsupported(what, self.span()));
-                }
-            }
-            select.group_all = self.is_word("all") && *self.peek(1) != Token::Symbol(",");
-            if select.group_all {
-                self.advance();
-            } else {
-                select.group = self.clause(Self::aliased)?;
-            }
+            self.group(&mut select)?;
         }
         self.refuse(&["with", "totals"], "WITH TOTALS")?;
-        self.refuse(&["with", "rollup"], "WITH ROLLUP")?;
-        self.refuse(&["with", "cube"], "WITH CUBE")?;
         if self.eat_word("having") {
             select.having = Some(self.expr()?);
         }

@@ -86,7 +86,14 @@ impl fmt::Display for Select {
         if let Some(filter) = &self.filter {
             write!(f, " WHERE {filter}")?;
         }
-        if self.group_all {
+        if !self.group_sets.is_empty() {
+            for (no, set) in self.group_sets.iter().enumerate() {
+                f.write_str(if no == 0 { " GROUP BY GROUPING SETS ((" } else { "), (" })?;
+                let keys: Vec<_> = set.iter().filter_map(|key| self.group.get(*key)).collect();
+                join(f, &keys, ", ")?;
+            }
+            f.write_str("))")?;
+        } else if self.group_all {
             f.write_str(" GROUP BY ALL")?;
         } else if !self.group.is_empty() {
             f.write_str(" GROUP BY ")?;

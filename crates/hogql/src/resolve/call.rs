@@ -446,7 +446,10 @@ pub fn has_aggregate(expr: &ast::Expr) -> bool {
 }
 
 pub(super) fn is_aggregate(name: &ast::Name) -> bool {
-    named_function(name).is_ok_and(|named| named.function.kind == FunctionKind::Aggregate)
+    named_function(name).is_ok_and(|Combined { function, .. }| {
+        function.kind == FunctionKind::Aggregate
+            || definition(function, function.args.len()).is_some_and(has_aggregate)
+    })
 }
 
 fn named_function(name: &ast::Name) -> Checked<Combined> {

@@ -1,6 +1,7 @@
 //! Extracts aggregates, window functions and `arrayJoin`s from expressions into lists.
 
 use super::call::is_chance;
+use super::grouping_sets::GroupingSets;
 use super::select::grouping;
 use crate::error::{Checked, Fault, Span};
 use crate::limits::CALLS_MAX;
@@ -19,7 +20,7 @@ pub(super) struct Extract {
 impl Extract {
     pub(super) fn apply(
         plan: &mut Select,
-        mut keys: Vec<Expr>,
+        (mut keys, sets): (Vec<Expr>, &[Vec<usize>]),
         mut having: Option<Expr>,
     ) -> Checked<()> {
         let mut unnests = std::mem::take(&mut plan.unnests);
@@ -31,6 +32,7 @@ impl Extract {
             replace(expr, |expr| unnest(expr, &mut unnests))?;
         }
         plan.unnests = unnests;
+        let sets = (!sets.is_empty()).then(|| GroupingSets::add_to(plan, sets)).transpose()?;
 
         let is_grouped = !keys.is_empty()
             || having.as_ref().is_some_and(has_aggregate)
@@ -56,7 +58,11 @@ impl Extract {
         for expr in outputs(plan) {
             replace(expr, |expr| extract.expr(expr))?;
         }
-        plan.grouping = extract.keys.map(|keys| {
+        let keys = match (extract.keys, sets) {
+            (Some(keys), Some(sets)) => Some(sets.keys(keys)?),
+            (keys, _) => keys,
+        };
+        plan.grouping = keys.map(|keys| {
             let mut grouping = grouping(keys);
             grouping.aggregates = extract.aggregates;
             grouping.having = having;

@@ -62,7 +62,7 @@ impl<'a> Resolver<'a> {
             outputs.iter().map(|output| self.is_property(&output.expr)).collect();
         let names: Vec<String> = outputs.iter().map(|output| output.name.clone()).collect();
         plan.columns = outputs.into_iter().map(|output| output.expr).collect();
-        Extract::apply(&mut plan, keys, having)?;
+        Extract::apply(&mut plan, (keys, &select.group_sets), having)?;
         let outputs = names.into_iter().zip(properties).zip(&plan.columns);
         let columns = outputs.map(|((name, is_property), expr)| Output {
             name,

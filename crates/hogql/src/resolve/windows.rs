@@ -6,7 +6,7 @@ use super::scope::Clause;
 use crate::ast::{self, Bound, ExprKind as Ast, Literal, Over, UnaryOp};
 use crate::error::{Checked, Fault, Reason, Span};
 use crate::functions::{
-    Arg, Combinators, Combined, Function, FunctionKind, Nesting, function_named,
+    Arg, Combinators, Combined, FUNNEL_MODES, Function, FunctionKind, Nesting, function_named,
 };
 use crate::plan::{Aggregate, Expr, ExprKind, FunctionRef, Order, Value, WindowCall};
 use crate::types::Kind;
@@ -211,11 +211,24 @@ fn parameters(function: &Function, call: &ast::Call) -> Checked<Vec<Value>> {
         };
         return Err(Fault::invalid(message, call.name.span));
     }
-    call.parameters.iter().map(|parameter| self::parameter(function, parameter)).collect()
+    let parameters = call.parameters.iter().enumerate();
+    parameters.map(|(no, parameter)| self::parameter(function, no, parameter)).collect()
 }
 
-/// Quantile levels are between 0 and 1; other parameters are counts.
-fn parameter(function: &Function, parameter: &ast::Expr) -> Checked<Value> {
+/// Quantile levels are between 0 and 1; other parameters are counts, and the modes of a funnel.
+fn parameter(function: &Function, no: usize, parameter: &ast::Expr) -> Checked<Value> {
+    if function.name == "windowFunnel" && no > 0 {
+        return match &parameter.kind {
+            Ast::Literal(Literal::String(mode)) if FUNNEL_MODES.contains(&mode.as_str()) => {
+                Ok(Value::String(mode.clone()))
+            }
+            _ => {
+                let modes = FUNNEL_MODES.join(", ");
+                let message = format!("After its seconds windowFunnel takes {modes}");
+                Err(Fault::invalid(message, parameter.span))
+            }
+        };
+    }
     let levels = function.name.starts_with("quantile");
     match &parameter.kind {
         Ast::Literal(Literal::Float(level)) if levels && (0.0..=1.0).contains(level) => {

@@ -122,6 +122,11 @@ fn clauses_resolve_to_steps_of_the_plan() {
              c UInt64 = agg0 | page 100",
         ),
         (
+            "select event, count() from events group by rollup(event)",
+            "events@7 | unnest array(0, 1) | group [assumeNotNull(if((element0.0 in [0]), #0.event, \
+             null)), element0.0] [count()] | event String = key0, count() UInt64 = agg0 | page 100",
+        ),
+        (
             "select event, count() as c, c + 1 as d from events group by all",
             "events@7 | group [#0.event] [count()] | event String = key0, c UInt64 = agg0, \
              d UInt64 = plus(agg0, 1) | page 100",

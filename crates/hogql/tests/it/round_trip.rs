@@ -255,7 +255,7 @@ fn select(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Select> {
         vec(selected(inner.clone()), 1..3),
         option::of(from(inner.clone())),
         option::weighted(0.1, array_join),
-        (maybe(), maybe(), vec(inner.clone(), 0..2), maybe()),
+        (maybe(), maybe(), vec(inner.clone(), 0..2), any::<bool>(), maybe()),
     );
     let tail = (
         vec((name(), window(inner.clone())), 0..2),
@@ -264,12 +264,16 @@ fn select(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Select> {
         (maybe(), maybe(), any::<bool>(), maybe()),
     );
     (head, tail).prop_map(|(head, tail)| {
-        let (distinct, columns, from, array_join, (prewhere, filter, group, having)) = head;
+        let (distinct, columns, from, array_join, (prewhere, filter, group, in_sets, having)) =
+            head;
+        // Keys that are written alike are one key of grouping sets.
+        let in_sets = in_sets && group.len() == 1;
         let (windows, order, limit_by, (limit, offset, with_ties, qualify)) = tail;
         Select {
             with_ties: with_ties && limit.is_some(),
             qualify,
             group_all: false,
+            group_sets: if in_sets { vec![vec![0], vec![]] } else { Vec::new() },
             span: Span::default(),
             distinct,
             columns,

@@ -13,10 +13,17 @@ use super::group_function::GroupFunction;
 use super::{counted_rows, sorted_by_group};
 use crate::error::Result;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Funnel {
     pub seconds: i64,
+    /// `strict_order`: a chain ends with an event that is not the next step.
+    pub in_strict_order: bool,
+    /// `strict_increase`: each step is later than the one before.
+    pub at_later_times: bool,
 }
+
+/// The time of an event, and the number of a step that it matches, from 1; 0 where it matches none.
+type Hit = (i64, u16);
 
 const MICROS: i64 = 1_000_000;
 
@@ -24,10 +31,14 @@ impl GroupFunction for Funnel {
     fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
         let times = args[0].as_primitive::<TimestampMicrosecondType>();
         let conditions: Vec<_> = args[1..].iter().map(|arg| arg.as_boolean()).collect();
-        let mut hits: Vec<(i64, usize)> = Vec::new();
+        let mut hits: Vec<Hit> = Vec::new();
         for row in 0..times.len() {
+            let before = hits.len();
             let steps = (0..conditions.len()).filter(|step| conditions[*step].value(row));
-            hits.extend(steps.map(|step| (times.value(row), step)));
+            hits.extend(steps.map(|step| (times.value(row), step as u16 + 1)));
+            if self.in_strict_order && hits.len() == before {
+                hits.push((times.value(row), 0));
+            }
         }
         let level = self.level(&mut hits, conditions.len());
         Ok(ScalarValue::UInt8(Some(level)))
@@ -36,24 +47,43 @@ impl GroupFunction for Funnel {
 
 impl Funnel {
     /// The longest chain among the times at which conditions hold.
-    fn level(&self, hits: &mut [(i64, usize)], steps: usize) -> u8 {
+    fn level(&self, hits: &mut [Hit], steps: usize) -> u8 {
         // Equal timestamps are sorted by step: one row may match several steps.
         hits.sort_unstable();
+        let level = self.steps_of(hits, steps);
+        u8::try_from(level).unwrap_or(u8::MAX)
+    }
+
+    fn steps_of(&self, hits: &[Hit], steps: usize) -> usize {
         let window = self.seconds.saturating_mul(MICROS);
-        // For each step, the start of the latest chain that has reached it.
-        let mut starts: Vec<Option<i64>> = vec![None; steps];
-        for (time, step) in hits {
-            if *step == 0 {
-                starts[0] = Some(*time);
+        // For each step, the start of the latest chain that has reached it, and when it did.
+        let mut reached: Vec<Option<(i64, i64)>> = vec![None; steps];
+        for (time, number) in hits {
+            let has_begun = reached.first().is_some_and(Option::is_some);
+            let step = match usize::from(*number) {
+                0 if has_begun => break,
+                0 => continue,
+                1 => {
+                    reached[0] = Some((*time, *time));
+                    continue;
+                }
+                number => number - 1,
+            };
+            let Some((start, before)) = reached[step - 1] else {
+                if self.in_strict_order && has_begun {
+                    return reached.iter().take_while(|step| step.is_some()).count();
+                }
                 continue;
-            }
-            let Some(start) = starts[*step - 1] else { continue };
-            if *time <= start.saturating_add(window) {
-                starts[*step] = Some(start);
+            };
+            let is_later = !self.at_later_times || before < *time;
+            if *time <= start.saturating_add(window) && is_later {
+                reached[step] = Some((start, *time));
+                if step + 1 == steps {
+                    return steps;
+                }
             }
         }
-        let level = starts.iter().rposition(Option::is_some).map_or(0, |step| step + 1);
-        u8::try_from(level).unwrap_or(u8::MAX)
+        reached.iter().rposition(Option::is_some).map_or(0, |step| step + 1)
     }
 }
 
@@ -64,14 +94,14 @@ pub(crate) struct FunnelHits {
     total: usize,
     groups: Vec<u32>,
     times: Vec<i64>,
-    /// The condition of each.
-    conditions: Vec<u16>,
+    /// The number of the step of each, as of a [`Hit`].
+    numbers: Vec<u16>,
 }
 
 impl FunnelHits {
     pub(crate) fn new(funnel: Funnel, args: usize) -> Self {
-        let (groups, times, conditions) = (Vec::new(), Vec::new(), Vec::new());
-        Self { funnel, steps: args.saturating_sub(1), total: 0, groups, times, conditions }
+        let (groups, times, numbers) = (Vec::new(), Vec::new(), Vec::new());
+        Self { funnel, steps: args.saturating_sub(1), total: 0, groups, times, numbers }
     }
 }
 
@@ -86,7 +116,7 @@ impl GroupState for FunnelHits {
         let Some(other) = of_same_type::<Self>(other) else { return Ok(()) };
         self.groups.extend(other.groups.iter().map(|group| groups[*group as usize] as u32));
         self.times.extend(other.times);
-        self.conditions.extend(other.conditions);
+        self.numbers.extend(other.numbers);
         Ok(())
     }
 }
@@ -107,8 +137,20 @@ impl GroupsAccumulator for FunnelHits {
                 if rows.as_ref().is_none_or(|rows| rows.value(row)) {
                     self.groups.push(groups[row] as u32);
                     self.times.push(times[row]);
-                    self.conditions.push(step as u16);
+                    self.numbers.push(step as u16 + 1);
                 }
+            }
+        }
+        if self.funnel.in_strict_order {
+            let conditions: Vec<_> = values[1..].iter().map(|values| values.as_boolean()).collect();
+            let is_other = |row: &usize| {
+                rows.as_ref().is_none_or(|rows| rows.value(*row))
+                    && conditions.iter().all(|condition| !condition.value(*row))
+            };
+            for row in (0..times.len()).filter(is_other) {
+                self.groups.push(groups[row] as u32);
+                self.times.push(times[row]);
+                self.numbers.push(0);
             }
         }
         Ok(())
@@ -118,7 +160,7 @@ impl GroupsAccumulator for FunnelHits {
         if let EmitTo::First(_) = emit_to {
             return not_impl_err!("the groups of a funnel are evaluated together");
         }
-        let hit = |row: usize| (self.times[row], usize::from(self.conditions[row]));
+        let hit = |row: usize| (self.times[row], self.numbers[row]);
         let (mut hits, starts) = sorted_by_group(&self.groups, self.total, hit);
         let level = |group: usize| {
             self.funnel.level(&mut hits[starts[group]..starts[group + 1]], self.steps)

@@ -109,8 +109,9 @@ impl Lowering {
             }
             Function::Aggregate(aggregate)
         } else {
-            // Arguments: the value, the offset, and the default.
-            for arg in call.args.iter().step_by(2) {
+            // Arguments: the value, the offset, and the default; or a number of buckets.
+            let values = if call.function.0.name == "ntile" { &[] } else { &call.args[..] };
+            for arg in values.iter().step_by(2) {
                 let value = self.value(arg, stage)?;
                 let value = self.cast(value, &arg.ty, &result, arg.span)?;
                 args.push(add(value, ty.clone()));
@@ -137,6 +138,15 @@ impl Lowering {
             "row_number" => Function::RowNumber,
             "rank" => Function::Rank,
             "dense_rank" => Function::DenseRank,
+            "percent_rank" => Function::PercentRank,
+            "cume_dist" => Function::CumeDist,
+            "ntile" => match window.call.args.first().map(|arg| &arg.kind) {
+                Some(ExprKind::Value(Value::UInt(buckets @ 1..))) => Function::Ntile(*buckets),
+                _ => {
+                    let message = "ntile takes a constant number of buckets above 0".to_owned();
+                    return Err(Error::Invalid { message, span: None });
+                }
+            },
             "lag" => Function::Offset(offset),
             "lead" => Function::Offset(offset.saturating_neg()),
             "lagInFrame" => Function::OffsetInFrame(offset),

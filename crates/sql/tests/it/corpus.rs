@@ -27,8 +27,10 @@ const ANSWERED_MIN: usize = 110;
 /// Kinds that only say how their `source` is displayed.
 const WRAPPERS: [&str; 3] = ["InsightVizNode", "DataTableNode", "DataVisualizationNode"];
 
-const FILES: [&str; 13] = [
+const FILES: [&str; 17] = [
+    "agents",
     "aggregates",
+    "analysts",
     "arrays",
     "dates",
     "events",
@@ -41,10 +43,16 @@ const FILES: [&str; 13] = [
     "windows",
     "placeholders",
     "functions",
+    "tutorials",
+    "web_analytics",
 ];
 
 /// What the entries exercise that have no rows on purpose.
-const WITHOUT_ROWS: [&str; 2] = ["a window without rows", "HAVING without GROUP BY"];
+const WITHOUT_ROWS: [&str; 3] = [
+    "a window without rows",
+    "HAVING without GROUP BY",
+    "an empty list of rows counted by group, without rows",
+];
 
 struct Entry {
     exercises: String,

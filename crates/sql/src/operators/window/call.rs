@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Array, new_empty_array,
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, RecordBatch, UInt64Array, new_empty_array,
 };
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::take;
@@ -38,6 +38,10 @@ pub(crate) enum Function {
     RowNumber,
     Rank,
     DenseRank,
+    PercentRank,
+    CumeDist,
+    /// The number of the bucket, of so many that are as equal as possible.
+    Ntile(u64),
     /// `lag`, or `lead` if negative; the second argument is the default.
     Offset(i64),
     /// The same, limited to rows of the frame.
@@ -114,6 +118,32 @@ impl Call {
                     rank
                 });
                 Arc::new(UInt64Array::from_iter_values(ranks))
+            }
+            Function::PercentRank => {
+                let ranks = each().map(|(partition, row)| {
+                    let before = groups.peers[row].start - partition.start;
+                    before as f64 / (partition.len() - 1).max(1) as f64
+                });
+                Arc::new(Float64Array::from_iter_values(ranks))
+            }
+            Function::CumeDist => {
+                let shares = each().map(|(partition, row)| {
+                    (groups.peers[row].end - partition.start) as f64 / partition.len() as f64
+                });
+                Arc::new(Float64Array::from_iter_values(shares))
+            }
+            Function::Ntile(buckets) => {
+                let numbers = each().map(|(partition, row)| {
+                    let (rows, at) = (partition.len() as u64, (row - partition.start) as u64);
+                    let (small, larger) = (rows / buckets, rows % buckets);
+                    // The first buckets have a row more.
+                    let in_larger = larger * (small + 1);
+                    match at < in_larger {
+                        true => at / (small + 1) + 1,
+                        false => larger + (at - in_larger) / small.max(1) + 1,
+                    }
+                });
+                Arc::new(UInt64Array::from_iter_values(numbers))
             }
             Function::Offset(offset) | Function::OffsetInFrame(offset) => {
                 let framed = matches!(self.function, Function::OffsetInFrame(_));

@@ -142,11 +142,21 @@ fn grouped(rng: &mut Rng) -> String {
         0 => format!(" having count() > {}", rng.range(0..9)),
         _ => String::new(),
     };
+    let listed = keys.join(", ");
+    // ClickHouse keeps the value of a constant key in every set.
+    let is_constant = |key: &String| key.contains("toDateTime('");
+    let is_repeated = keys.iter().enumerate().any(|(no, key)| keys[..no].contains(key));
+    let is_plain = is_repeated || keys.iter().any(is_constant);
+    let keys = match rng.range(0..if is_plain { 1 } else { 8 }) {
+        5 => format!("rollup({listed})"),
+        6 => format!("cube({listed})"),
+        7 => format!("grouping sets (({listed}), ({}))", keys[0]),
+        _ => listed,
+    };
     format!(
-        "select {} from events{} group by {}{having} order by {}{}",
+        "select {} from events{} group by {keys}{having} order by {}{}",
         columns.join(", "),
         filter(rng),
-        keys.join(", "),
         column_numbers(columns.len()),
         limit(rng)
     )
@@ -169,7 +179,10 @@ fn windowed(rng: &mut Rng) -> String {
         "over ({partition}order by toString(uuid) rows between unbounded preceding and unbounded \
          following)"
     );
-    let one = |rng: &mut Rng| match rng.range(0..10) {
+    let one = |rng: &mut Rng| match rng.range(0..13) {
+        10 => format!("ntile({}) {whole}", rng.range(1..=5)),
+        11 => format!("percent_rank() over ({partition}order by toDayOfWeek(timestamp))"),
+        12 => format!("cume_dist() over ({partition}order by toHour(timestamp))"),
         0 => format!("row_number() over ({partition}order by toString(uuid))"),
         1 => format!("rank() over ({partition}order by toDayOfWeek(timestamp))"),
         2 => format!("dense_rank() over ({partition}order by toHour(timestamp))"),

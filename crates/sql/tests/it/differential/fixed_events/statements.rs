@@ -115,6 +115,10 @@ pub const HANDWRITTEN: &[&str] = &[
      from events group by distinct_id order by distinct_id",
     "select distinct_id, windowFunnel(86400)(toDateTime(timestamp), event = 'pay', event = 'pay', event != 'pay') as w \
      from events group by distinct_id order by distinct_id",
+    "select distinct_id, windowFunnel(86400, 'strict_order')(toDateTime(timestamp), event = 'view', event = 'click', event = 'pay') as w \
+     from events group by distinct_id order by distinct_id",
+    "select distinct_id, windowFunnel(86400, 'strict_increase')(toDateTime(timestamp), event = 'view', event = 'click', event = 'pay') as w \
+     from events group by distinct_id order by distinct_id",
     "select number % 3 as a, number from numbers(20) order by a, number desc limit 1, 2 by a",
     "select number % 3 as a, count() from numbers(20) group by a having a > 0 order by a",
     "select x, count() from (select arrayJoin([null, 1, null, 2]) as x) group by x order by x",
