@@ -1,5 +1,6 @@
 //! Retention: of the actors that start in an interval, how many return in later ones.
 
+mod amounts;
 mod count;
 mod lower;
 
@@ -20,9 +21,9 @@ use crate::query::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides}
 use crate::result::InsightResult;
 use crate::scan::ActorSource;
 use crate::scan::breakdown::{BreakdownPlan, BreakdownSegment, ValueSet};
-use crate::scan::context::{QueryScope, ScanContext};
+use crate::scan::context::{QueryScope, ScanContext, json_number};
 use crate::{Error, Interval, Result};
-use count::{Counter, ReturnRule, StartRule, TableCell, Windows};
+use count::{Cell, Counter, ReturnRule, StartRule, TableCell, Windows};
 
 const INTERVALS: usize = 8;
 const INTERVALS_MAX: usize = 31;
@@ -61,6 +62,10 @@ struct RetentionFilter {
     /// How many intervals each column after the first spans: `[1, 3]` counts the first interval after
     /// the start, and the second to the fourth.
     retention_custom_brackets: Vec<usize>,
+    /// With `sum` and `avg`, cells also have that of a property over the actors that they count.
+    aggregation_type: AggregationType,
+    aggregation_property: Option<String>,
+    aggregation_property_type: AmountOwner,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -107,6 +112,25 @@ enum TimeWindowMode {
     Calendar,
     #[serde(rename = "24_hour_windows")]
     Rolling,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "RetentionAggregationType")]
+enum AggregationType {
+    #[default]
+    Count,
+    Sum,
+    Avg,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "RetentionAggregationPropertyType")]
+enum AmountOwner {
+    #[default]
+    Event,
+    Person,
 }
 
 impl Unit {
@@ -279,6 +303,7 @@ impl RetentionQuery {
             },
             returns: if filter.cumulative { ReturnRule::OnOrAfter } else { ReturnRule::Within },
             occurrences: filter.minimum_occurrences.unwrap_or(1),
+            aggregation: self.aggregation()?,
             slice: None,
         })
     }
@@ -396,8 +421,9 @@ impl RetentionQuery {
         calendar: &Calendar,
         (rows, columns): (&Buckets, &[RangeInclusive<usize>]),
         segment: &BreakdownSegment,
-        table: &[Vec<u64>],
+        table: &[Vec<Cell>],
     ) -> Result<Vec<Json>> {
+        let has_amounts = self.aggregation()?.is_some();
         let word = self.spec.retention_filter.period.word();
         let label = |column: &RangeInclusive<usize>| match column.start() == column.end() {
             true => format!("{word} {}", column.start()),
@@ -405,9 +431,15 @@ impl RetentionQuery {
         };
         let labels: Vec<String> = columns.iter().map(label).collect();
         let mut items = Vec::with_capacity(table.len());
-        for (at, counts) in table.iter().enumerate() {
-            let value = |(count, label): (&u64, &String)| json!({ "count": count, "label": label });
-            let values: Vec<Json> = counts.iter().zip(&labels).map(value).collect();
+        for (at, cells) in table.iter().enumerate() {
+            let value = |(cell, label): (&Cell, &String)| {
+                let mut value = json!({ "count": cell.count, "label": label });
+                if has_amounts {
+                    value["aggregation_value"] = json_number(cell.amount);
+                }
+                value
+            };
+            let values: Vec<Json> = cells.iter().zip(&labels).map(value).collect();
             let mut item = json!({
                 "values": values,
                 "label": format!("{word} {at}"),

@@ -1,7 +1,8 @@
 //! Parallel scan of a project's events, and the per-actor structures that scans fill.
 //!
 //! - [`context`]: which events a series selects, under the query's common filters.
-//! - [`actor_source`], [`breakdown`], [`expression`], [`sessions`]: what is read of each event.
+//! - [`actor_source`], [`breakdown`], [`expression`], [`numbers`], [`sessions`]: what is read of each
+//!   event.
 //! - [`activity`], [`first_events`], [`actor_events`]: dense per-actor results.
 
 pub(crate) mod activity;
@@ -11,6 +12,7 @@ pub(crate) mod breakdown;
 pub(crate) mod context;
 pub(crate) mod expression;
 pub(crate) mod first_events;
+pub(crate) mod numbers;
 pub(crate) mod sessions;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -412,6 +412,8 @@ pub struct RetentionRow {
 #[serde(deny_unknown_fields)]
 pub struct RetentionCount {
     pub count: u64,
+    /// With `aggregationType` `sum` or `avg`: that of the property, over the actors counted.
+    pub aggregation_value: Option<f64>,
     pub label: String,
 }
 

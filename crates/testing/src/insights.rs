@@ -271,6 +271,12 @@ impl<R: Reference> Generator<'_, R> {
         }
         if filter["cumulative"] == false && self.rng.chance(30) {
             filter["timeWindowMode"] = json!("24_hour_windows");
+        } else if filter["cumulative"] == false && self.rng.chance(50) {
+            filter["aggregationType"] = json!(self.rng.pick(&["sum", "avg"]));
+            filter["aggregationProperty"] = json!("amount");
+            if self.rng.chance(40) {
+                filter["returningEntity"] = filter["targetEntity"].clone();
+            }
         }
         if let Some(breakdown) = self.breakdown(false)
             && breakdown.get("breakdowns").is_some()

@@ -6283,7 +6283,16 @@ export interface components {
             properties?: components["schemas"]["PropertyFilters"] | null;
             type: string;
         };
+        /** @enum {string} */
+        RetentionAggregationPropertyType: "event" | "person";
+        /** @enum {string} */
+        RetentionAggregationType: "count" | "sum" | "avg";
         RetentionCount: {
+            /**
+             * Format: double
+             * @description With `aggregationType` `sum` or `avg`: that of the property, over the actors counted.
+             */
+            aggregation_value?: number | null;
             /** Format: uint64 */
             count: number;
             label: string;
@@ -6297,6 +6306,10 @@ export interface components {
             type?: components["schemas"]["EntityType"] | null;
         };
         RetentionFilter: {
+            aggregationProperty?: string | null;
+            aggregationPropertyType?: components["schemas"]["RetentionAggregationPropertyType"];
+            /** @description With `sum` and `avg`, cells also have that of a property over the actors that they count. */
+            aggregationType?: components["schemas"]["RetentionAggregationType"];
             cohortLabelStartIndex?: number | null;
             cumulative?: boolean;
             /** @enum {unknown} */

@@ -171,8 +171,6 @@ pub(crate) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("LifecycleQuery", "customAggregationTarget", "false"),
     ("stickinessFilter", "compare", "false"),
     ("funnelsFilter", "customAggregationTarget", "false"),
-    ("retentionFilter", "aggregationPropertyType", "\"event\""),
-    ("retentionFilter", "aggregationType", "\"count\""),
     ("retentionFilter", "customAggregationTarget", "false"),
 ];
 
@@ -263,7 +261,6 @@ mod tests {
             }
         }
         assert!(read("calendarHeatmapFilter", "bucketBySessionStart", json!(true)).is_err());
-        assert!(read("retentionFilter", "aggregationType", json!("sum")).is_err());
     }
 
     #[test]

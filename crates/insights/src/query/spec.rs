@@ -96,6 +96,14 @@ pub struct Node {
     pub optional_in_funnel: bool,
 }
 
+impl Node {
+    /// Whether both select the same events, whatever they are called.
+    pub fn selects_as(&self, other: &Self) -> bool {
+        let unnamed = |node: &Self| Self { name: None, custom_name: None, ..node.clone() };
+        unnamed(self) == unnamed(other)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum MathPropertyType {
     #[default]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use warehouse::{DenseIdSet, Predicate};
 
+use super::amounts::{Aggregation, Amounts};
 use crate::actors::Actor;
 use crate::counted_events::{CountedEvents, RowColumns, RowTest};
 use crate::query::calendar::Buckets;
@@ -57,6 +58,7 @@ pub(crate) struct Counter<'a> {
     pub returns: ReturnRule,
     /// Returning events that an interval or window needs.
     pub occurrences: u64,
+    pub aggregation: Option<Aggregation<'a>>,
     /// The cohort of a breakdown by cohorts.
     pub slice: Option<Predicate>,
 }
@@ -70,20 +72,33 @@ pub(crate) struct TableCell {
     pub values: ValueSet,
 }
 
-/// For each row the number of actors that returned in each interval.
-type Table = Vec<Vec<u64>>;
+/// The actors of a cell, and the sum or average of their amounts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cell {
+    pub count: u64,
+    pub amount: f64,
+}
+
+/// For each row its columns: the actors that returned in each interval.
+type Table = Vec<Vec<Cell>>;
 
 /// Breakdown value, row and actor: an actor starts in a row. Sorts by value.
 type Start = (u32, u32, u32);
 
+/// When the actors returned, and with what amounts.
+struct Returned<'a> {
+    activity: ActivityBitmap,
+    amounts: Option<Amounts<'a>>,
+}
+
 impl<'a> Counter<'a> {
-    fn selection(&self, node: &Node) -> Result<EventSelection> {
+    pub(super) fn selection(&self, node: &Node) -> Result<EventSelection> {
         let selection = self.context.selection(node)?;
         let selection = selection.ok_or_else(|| Error::invalid("The action does not exist."))?;
         Ok(selection.and(self.slice.clone()))
     }
 
-    fn scan<'b>(
+    pub(super) fn scan<'b>(
         &'b self,
         selection: &EventSelection,
         from: i64,
@@ -93,12 +108,12 @@ impl<'a> Counter<'a> {
         Scan { actors: Some(self.actors), breakdown, ..self.context.scan(filter) }
     }
 
-    fn first_row(&self) -> i64 {
+    pub(super) fn first_row(&self) -> i64 {
         self.rows.starts.first().copied().unwrap_or(self.rows.end)
     }
 
     fn empty(&self) -> Table {
-        vec![vec![0; self.columns.len()]; self.rows.len()]
+        vec![vec![Cell::default(); self.columns.len()]; self.rows.len()]
     }
 
     /// By actor the intervals of the range in which it returned, or the windows after its start.
@@ -133,7 +148,7 @@ impl<'a> Counter<'a> {
     }
 
     /// Of what [`Self::returned`] has the intervals or windows in a column, for a start in `row`.
-    fn span(&self, row: usize, at: usize) -> RangeInclusive<usize> {
+    pub(super) fn span(&self, row: usize, at: usize) -> RangeInclusive<usize> {
         let base = if self.windows == Windows::Calendar { row } else { 0 };
         base + self.columns[at].start()..=base + self.columns[at].end()
     }
@@ -151,10 +166,33 @@ impl<'a> Counter<'a> {
     }
 
     /// Counts an actor that starts in `row`.
-    fn add(&self, table: &mut Table, returned: &ActivityBitmap, actor: u32, row: usize) {
-        for (at, count) in table[row].iter_mut().enumerate() {
-            *count += u64::from(self.is_retained(returned, actor, row, at));
+    fn add(&self, table: &mut Table, returned: &Returned<'_>, actor: u32, row: usize) {
+        let Returned { activity, amounts } = returned;
+        for (at, cell) in table[row].iter_mut().enumerate() {
+            if self.is_retained(activity, actor, row, at) {
+                cell.count += 1;
+                if let Some(amounts) = amounts {
+                    cell.amount += amounts.sum(self, activity, (actor, row, at));
+                }
+            }
         }
+    }
+
+    fn with_amounts(&self) -> Result<Returned<'a>> {
+        let activity = self.returned()?;
+        let aggregation = self.aggregation.as_ref();
+        let amounts = aggregation.map(|aggregation| Amounts::read(self, aggregation));
+        Ok(Returned { activity, amounts: amounts.transpose()? })
+    }
+
+    /// Sums become averages where the query asks for them.
+    fn finish(&self, mut table: Table) -> Table {
+        if self.aggregation.is_some_and(|aggregation| aggregation.is_average) {
+            for cell in table.iter_mut().flatten().filter(|cell| cell.count > 0) {
+                cell.amount /= cell.count as f64;
+            }
+        }
+        table
     }
 
     /// Drill-down: the actors that a cell counts.
@@ -174,14 +212,15 @@ impl<'a> Counter<'a> {
 
         let selection = self.selection(self.target)?;
         let range = (self.rows.starts[row], self.rows.end_of(row) - 1);
-        // The first event within the row is the actor's first of all: the actor starts there.
-        let firsts = match self.starts_once() {
-            false => None,
-            true => {
-                let scan = self.context.scan(selection.filter(range.0, range.1));
-                Some(Arc::new(FirstEvents::scan(&Scan { actors: Some(self.actors), ..scan })?))
-            }
+        let first_in_row = || {
+            let scan = self.context.scan(selection.filter(range.0, range.1));
+            FirstEvents::scan(&Scan { actors: Some(self.actors), ..scan }).map(Arc::new)
         };
+        // Amounts are of all events of an actor in the row.
+        let has_amounts = self.aggregation.is_some();
+        // The first event within the row is the actor's first of all: the actor starts there.
+        let is_first_alone = self.starts_once() && !has_amounts;
+        let firsts = is_first_alone.then(first_in_row).transpose()?;
         let mut memory = limits.reserve();
         let first_bytes = firsts.as_ref().map_or(0, |firsts| firsts.bytes());
         memory.resize(counted.serialized_size() + first_bytes)?;
@@ -193,14 +232,26 @@ impl<'a> Counter<'a> {
             move |rows: &Rows<'_>, row| {
                 let (actor, time) = (rows.actor(row), rows.times[row]);
                 started.contains(actor)
-                    && values.contains(rows.value(row))
+                    && (has_amounts || values.contains(rows.value(row)))
                     && own_firsts.as_ref().is_none_or(|firsts| firsts.time(actor) == Some(time))
             },
         );
         let mut parts = vec![CountedEvents::of(&selection, range, Some(test.charged(memory)))];
 
+        let returns_count = |own: &Aggregation<'_>| !own.starts_are_returns;
         if later > 0 {
             parts.extend(self.return_events(row, later, counted, returned, firsts)?);
+        } else if self.aggregation.as_ref().is_some_and(returns_count) {
+            let starts = first_in_row()?;
+            let mut memory = limits.reserve();
+            memory.resize(starts.bytes())?;
+            let test = RowTest::of_rows(view, columns(), move |rows, row| {
+                let actor = rows.actor(row);
+                counted.contains(actor)
+                    && starts.time(actor).is_some_and(|start| rows.times[row] > start)
+            });
+            let returning = self.selection(self.returning)?;
+            parts.push(CountedEvents::of(&returning, range, Some(test.charged(memory))));
         }
         Ok(CountedEvents::any(parts))
     }
@@ -283,14 +334,14 @@ impl<'a> Counter<'a> {
 
     pub fn whole(&self) -> Result<Table> {
         let mut table = self.empty();
-        let returned = self.returned()?;
+        let returned = self.with_amounts()?;
         let mut reservation = self.context.limits.reserve();
-        reservation.resize(returned.bytes())?;
+        reservation.resize(returned.activity.bytes())?;
         if !self.starts_once() {
             let mut own = None;
             let started = match self.target == self.returning && self.occurrences <= 1 {
                 // Target and returning events are mostly the same: scan once.
-                true => &returned,
+                true => &returned.activity,
                 false => {
                     let selection = self.selection(self.target)?;
                     let scan = self.scan(&selection, self.first_row(), None);
@@ -300,12 +351,12 @@ impl<'a> Counter<'a> {
             started.for_each(|actor, rows| {
                 rows.iter().for_each(|row| self.add(&mut table, &returned, actor, *row));
             });
-            return Ok(table);
+            return Ok(self.finish(table));
         }
         for (_, row, actor) in self.first_starts(None)? {
             self.add(&mut table, &returned, actor, row as usize);
         }
-        Ok(table)
+        Ok(self.finish(table))
     }
 
     /// The first target event of each actor: of the range, or where the actor's first of all counts of
@@ -379,7 +430,7 @@ impl<'a> Counter<'a> {
         let limit = breakdown.limit.min(ranked.len());
         breakdown.sort(&mut ranked, limit);
         let more = ranked.len() > limit;
-        let returned = self.returned()?;
+        let returned = self.with_amounts()?;
         let own = |value: u32| {
             let from = starts.partition_point(|start| start.0 < value);
             let to = starts.partition_point(|start| start.0 <= value);
@@ -396,7 +447,7 @@ impl<'a> Counter<'a> {
                 NO_VALUE => BreakdownSegment::Null(texts, false),
                 _ => BreakdownSegment::Values(texts, false),
             };
-            segments.push((segment, table));
+            segments.push((segment, self.finish(table)));
         }
         if more && !breakdown.hide_other {
             // An actor with several of these values counts once.
@@ -408,7 +459,7 @@ impl<'a> Counter<'a> {
             for (row, actor) in rest {
                 self.add(&mut table, &returned, actor, row as usize);
             }
-            segments.push((BreakdownSegment::Other(1, false), table));
+            segments.push((BreakdownSegment::Other(1, false), self.finish(table)));
         }
         segments.sort_by_key(|(segment, _)| segment.rank());
         Ok((segments, more))

@@ -5,11 +5,13 @@ use std::ops::RangeInclusive;
 
 use facts::QueryContext;
 use hogql::ast::{Expr, Query};
-use hogql::build::{boolean, field, in_cohort, int};
+use hogql::build::{boolean, call, field, in_cohort, int};
+use hogql::filter::Value;
 use model::CohortId;
 use serde_json::Value as Json;
 
-use super::count::Windows;
+use super::amounts::Aggregation;
+use super::count::{Cell, Windows};
 use super::{RetentionQuery, RetentionType};
 use crate::lower::Statement;
 use crate::lower::breakdown::{BreakdownBy, BreakdownValues, Histograms, cohort_text};
@@ -30,17 +32,19 @@ struct Plan<'a> {
     /// For each column of the table the intervals or windows after the start.
     later: Vec<RangeInclusive<usize>>,
     windows: Windows,
+    aggregation: Option<Aggregation<'a>>,
     by: BreakdownBy,
 }
 
-type Table = Vec<Vec<u64>>;
+type Table = Vec<Vec<Cell>>;
 
 impl RetentionQuery {
     fn lowering<'a>(&'a self, context: &'a QueryContext) -> Result<Plan<'a>> {
         let lowering = Lowering::new(context, &self.base)?;
         let (rows, later) = (self.rows(&lowering.scope)?, self.columns()?);
         let by = BreakdownBy::new(&self.spec.breakdown_filter, Histograms::Ignored)?;
-        Ok(Plan { query: self, lowering, rows, later, windows: self.windows()?, by })
+        let (windows, aggregation) = (self.windows()?, self.aggregation()?);
+        Ok(Plan { query: self, lowering, rows, later, windows, aggregation, by })
     }
 
     pub(crate) fn to_hogql(&self, context: &QueryContext) -> Result<Query> {
@@ -112,9 +116,14 @@ impl Plan<'_> {
                 format!(", (SELECT count() FROM values_all) > {} AS has_more", values.limit)
             }
         };
+        let amount = match self.aggregation {
+            None => "",
+            Some(Aggregation { is_average: false, .. }) => ", amount",
+            Some(Aggregation { is_average: true, .. }) => ", amount / actors AS average",
+        };
         let text = format!(
-            "SELECT {listed}{{buckets}}[start + 1] AS bucket, later, actors{more} FROM ({}) ORDER \
-             BY {listed}start, later",
+            "SELECT {listed}{{buckets}}[start + 1] AS bucket, later, actors{amount}{more} FROM ({}) \
+             ORDER BY {listed}start, later",
             selects.join(" UNION ALL ")
         );
         statement.finish(&text, &[("buckets", intervals.list()?)])
@@ -185,18 +194,30 @@ impl Plan<'_> {
             (own_actor, intervals.index(at)?, selected),
             &keys,
         )?;
-        let back = self.selected(&self.query.returning, id)?;
+        let within_rows =
+            |selected: Expr| both([Some(selected), Some(time.clone()), actor.exists()]);
+        let back = within_rows(self.selected(&self.query.returning, id)?);
+        if let Some(aggregation) = &self.aggregation {
+            let start = within_rows(self.selected(&self.query.target, id)?);
+            self.start_amounts(statement, &suffix, aggregation, (&actor, start, back.clone()))?;
+        }
         let mut parts = vec![
             ("actor", actor.expr.clone()),
-            ("filter", both([Some(back), Some(time), actor.exists()])),
+            ("filter", back),
             ("least", int(filter.minimum_occurrences.unwrap_or(1))),
         ];
         let events = match self.windows {
             Windows::Calendar => {
                 parts.push(("at", intervals.index(field(&["timestamp"]))?));
-                "SELECT {actor} AS actor, {at} AS at FROM events WHERE {filter} GROUP BY actor, at \
-                 HAVING count() >= {least}"
-                    .to_owned()
+                let mut amount = "";
+                if let Some(aggregation) = &self.aggregation {
+                    parts.push(("amount", amount_of(aggregation)));
+                    amount = ", sum({amount}) AS amount";
+                }
+                format!(
+                    "SELECT {{actor}} AS actor, {{at}} AS at{amount} FROM events WHERE {{filter}} \
+                     GROUP BY actor, at HAVING count() >= {{least}}"
+                )
             }
             // The number of the window after the actor's first event.
             Windows::Rolling(micros) => format!(
@@ -207,8 +228,13 @@ impl Plan<'_> {
                  HAVING count() >= {{least}}"
             ),
         };
-        let text =
-            format!("SELECT actor, groupArray(at) AS returned FROM ({events}) GROUP BY actor");
+        let amounts = match self.aggregation {
+            None => "",
+            Some(_) => ", groupArray(amount) AS amounts",
+        };
+        let text = format!(
+            "SELECT actor, groupArray(at) AS returned{amounts} FROM ({events}) GROUP BY actor"
+        );
         statement.cte(&format!("returns_{suffix}"), &text, &parts)?;
         let columns = match &self.by {
             BreakdownBy::Values(_) => self.columns(),
@@ -221,36 +247,100 @@ impl Plan<'_> {
             None => String::new(),
             Some(_) => format!("'{suffix}' AS cohort, "),
         };
+        let started = format!("starts_{suffix}");
+        let (started, start_amount, amounts, return_amount) = match self.aggregation {
+            None => (started, "", "", String::new()),
+            Some(_) => (
+                format!(
+                    "(SELECT {from_starts}s.start AS start, ifNull(b.amount, 0) AS own FROM \
+                     {started} s LEFT JOIN start_amounts_{suffix} b ON s.actor = b.actor AND \
+                     s.start = b.at)"
+                ),
+                ", sum(own) AS amount",
+                ", r.amounts AS amounts",
+                format!(
+                    ", sum(arraySum((at, own) -> if({}, own, 0), returned, amounts)) AS amount",
+                    self.is_in_column()
+                ),
+            ),
+        };
         let is_back = self.is_back();
         Ok(format!(
-            "SELECT {constant}{listed}start, 0 AS later, count() AS actors FROM starts_{suffix} \
-             GROUP BY {listed}start UNION ALL SELECT {constant}{listed}start, later, count() AS \
-             actors FROM (SELECT {from_starts}s.start AS start, r.returned AS returned FROM \
-             starts_{suffix} s INNER JOIN returns_{suffix} r ON s.actor = r.actor) ARRAY JOIN \
-             range(1, {}) AS later WHERE {is_back} GROUP BY {listed}start, later",
+            "SELECT {constant}{listed}start, 0 AS later, count() AS actors{start_amount} FROM \
+             {started} GROUP BY {listed}start UNION ALL SELECT {constant}{listed}start, later, \
+             count() AS actors{return_amount} FROM (SELECT {from_starts}s.start AS start, r.returned \
+             AS returned{amounts} FROM starts_{suffix} s INNER JOIN returns_{suffix} r ON s.actor = \
+             r.actor) ARRAY JOIN range(1, {}) AS later WHERE {is_back} GROUP BY {listed}start, later",
             self.later.len()
         ))
     }
 
-    /// Whether `returned` has an interval or window of the column `later`.
-    fn is_back(&self) -> String {
+    /// `start_amounts`: the amount of each actor in each interval, if it starts in it.
+    fn start_amounts(
+        &self,
+        statement: &mut Statement,
+        suffix: &str,
+        aggregation: &Aggregation<'_>,
+        (actor, start, back): (&Actor, Expr, Expr),
+    ) -> Result<()> {
+        let calendar = &self.lowering.scope.dates.calendar;
+        let intervals = Intervals { calendar, buckets: &self.rows };
+        let mut parts = vec![
+            ("actor", actor.expr.clone()),
+            ("at", intervals.index(field(&["timestamp"]))?),
+            ("start", start),
+        ];
+        let name = format!("start_amounts_{suffix}");
+        if aggregation.starts_are_returns {
+            parts.push(("amount", amount_of(aggregation)));
+            let text = "SELECT {actor} AS actor, {at} AS at, sum({amount}) AS amount FROM events WHERE \
+                        {start} GROUP BY actor, at";
+            return statement.cte(&name, text, &parts);
+        }
+        let first = format!("first_starts_{suffix}");
+        let text = "SELECT {actor} AS actor, {at} AS at, min(timestamp) AS since FROM events WHERE \
+                    {start} GROUP BY actor, at";
+        statement.cte(&first, text, &parts)?;
+        parts.extend([("amount", amount_of(aggregation)), ("back", back)]);
+        let text = format!(
+            "SELECT e.actor AS actor, e.at AS at, sum(e.number) AS amount FROM (SELECT {{actor}} AS \
+             actor, {{at}} AS at, timestamp AS time, {{amount}} AS number FROM events WHERE {{back}}) \
+             e INNER JOIN {first} f ON e.actor = f.actor AND e.at = f.at WHERE e.time > f.since \
+             GROUP BY e.actor, e.at"
+        );
+        statement.cte(&name, &text, &parts)
+    }
+
+    /// The first and the last interval or window of the column `later`.
+    fn column_bounds(&self) -> (String, String) {
         let base = if self.windows == Windows::Calendar { "start + " } else { "" };
-        let is_cumulative = self.query.spec.retention_filter.cumulative;
         if self.query.spec.retention_filter.retention_custom_brackets.is_empty() {
-            return match is_cumulative {
-                false => format!("has(returned, {base}later)"),
-                true => format!("arrayMax(returned) >= {base}later"),
-            };
+            return (format!("{base}later"), format!("{base}later"));
         }
         let listed = |bound: fn(&RangeInclusive<usize>) -> usize| {
             let columns = self.later.iter().skip(1);
             columns.map(|column| bound(column).to_string()).collect::<Vec<_>>().join(", ")
         };
-        let first = format!("{base}[{}][later]", listed(|column| *column.start()));
-        let last = format!("{base}[{}][later]", listed(|column| *column.end()));
-        match is_cumulative {
-            false => format!("arrayExists(at -> at >= {first} AND at <= {last}, returned)"),
-            true => format!("arrayMax(returned) >= {first}"),
+        let bound = |bounds: String| format!("{base}[{bounds}][later]");
+        (bound(listed(|column| *column.start())), bound(listed(|column| *column.end())))
+    }
+
+    /// Whether the interval `at` is in the column `later`.
+    fn is_in_column(&self) -> String {
+        let (first, last) = self.column_bounds();
+        match first == last {
+            true => format!("at = {first}"),
+            false => format!("at >= {first} AND at <= {last}"),
+        }
+    }
+
+    /// Whether `returned` has an interval or window of the column `later`.
+    fn is_back(&self) -> String {
+        let (first, last) = self.column_bounds();
+        match (self.query.spec.retention_filter.cumulative, first == last) {
+            (true, _) => format!("arrayMax(returned) >= {first}"),
+            (false, true) => format!("has(returned, {first})"),
+            (false, false) => format!("arrayExists(at -> {}, returned)", self.is_in_column()),
         }
     }
 
@@ -311,7 +401,7 @@ impl Plan<'_> {
     /// The tables of the result, the largest first, and whether a breakdown has values beyond its
     /// limit.
     fn tables(&self, rows: &[Vec<Json>]) -> Result<(Vec<(BreakdownSegment, Table)>, bool)> {
-        let empty = || vec![vec![0; self.later.len()]; self.rows.len()];
+        let empty = || vec![vec![Cell::default(); self.later.len()]; self.rows.len()];
         let mut tables: Vec<(BreakdownSegment, Table)> = Vec::new();
         match &self.by {
             BreakdownBy::Nothing => tables.push((BreakdownSegment::Whole, empty())),
@@ -336,7 +426,11 @@ impl Plan<'_> {
             };
             has_more |= matches!(segment, BreakdownSegment::Other(..));
             let bucket = row.bucket(&self.rows)?;
-            let (later, actors) = (row.count()? as usize, row.count()?);
+            let (later, count) = (row.count()? as usize, row.count()?);
+            let amount = match self.aggregation {
+                None => 0.0,
+                Some(_) => row.number()?.unwrap_or(0.0),
+            };
             if self.values().is_some_and(|values| values.hide_other) {
                 has_more |= row.truth()?;
             }
@@ -345,11 +439,12 @@ impl Plan<'_> {
             }
             for (_, table) in tables.iter_mut().filter(|(known, _)| *known == segment) {
                 let cell = table[bucket].get_mut(later);
-                *cell.ok_or_else(|| Error::invalid("There is no such interval."))? = actors;
+                *cell.ok_or_else(|| Error::invalid("There is no such interval."))? =
+                    Cell { count, amount };
             }
         }
         if self.values().is_some() {
-            let weight = |table: &Table| table.iter().map(|row| row[0]).sum::<u64>();
+            let weight = |table: &Table| table.iter().map(|row| row[0].count).sum::<u64>();
             tables.sort_by(|(a, own), (b, other)| {
                 let by_rank = a.rank().cmp(&b.rank());
                 let by_weight = by_rank.then_with(|| weight(other).cmp(&weight(own)));
@@ -364,6 +459,15 @@ impl Plan<'_> {
         let name = cohort.map_or("all users", String::as_str).to_owned();
         BreakdownSegment::Cohort(id.map(|id| id.0), name)
     }
+}
+
+/// The number of the property of an event; 0 where it is none.
+fn amount_of(aggregation: &Aggregation<'_>) -> Expr {
+    let properties: &[&str] =
+        if aggregation.is_of_person { &["person", "properties"] } else { &["properties"] };
+    let number = Value::property(properties, aggregation.property).number();
+    let is_finite = call("ifNull", vec![call("isFinite", vec![number.clone()]), boolean(false)]);
+    call("if", vec![is_finite, call("ifNull", vec![number, int(0)]), int(0)])
 }
 
 fn qualified(columns: &[String]) -> String {

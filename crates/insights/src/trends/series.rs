@@ -2,7 +2,7 @@
 
 use facts::IdSet;
 use hashbrown::HashMap;
-use warehouse::{ABSENT, Column, ColumnKey, Filter, Value};
+use warehouse::{Filter, Value};
 
 use super::distinct_by_value::DistinctByValue;
 use super::lines::{Cells, Line, Lines, rank};
@@ -20,6 +20,7 @@ use crate::scan::breakdown::{Breakdown, BreakdownPlan, BreakdownSegment, NO_VALU
 use crate::scan::context::{EventSelection, ScanContext};
 use crate::scan::expression;
 use crate::scan::first_events::FirstEvents;
+use crate::scan::numbers::PropertyNumbers;
 use crate::scan::sessions::Sessions;
 use crate::scan::{ActorSource, Rows, Scan};
 use crate::{Error, Result};
@@ -422,29 +423,15 @@ impl SeriesQuery<'_> {
     ) -> Result<Lines> {
         let (name, source) = self.math_property()?;
         let mut scan = self.scan(selection, breakdown);
-        let persons = &self.context.view.persons;
-        let person_column = match source {
-            MathPropertyType::Event => {
-                scan.keys = vec![ColumnKey::Property(name.to_owned())];
-                None
-            }
-            MathPropertyType::Person => Some(persons.column(name)),
+        let numbers = match source {
+            MathPropertyType::Event => PropertyNumbers::of_event(name),
+            MathPropertyType::Person => PropertyNumbers::of_person(self.context.view, name),
             MathPropertyType::Session => {
                 return self.of_sessions(selection, breakdown, aggregate, name);
             }
         };
-        let read = |memo: &mut DictionaryMemo<f64>, rows: &Rows<'_>| {
-            let of = |value: Value<'_>| number(value).unwrap_or(f64::NAN);
-            let Some(person_column) = &person_column else {
-                return memo.each_row(&rows.columns[0], f64::NAN, of);
-            };
-            let code = |no: &u32| {
-                person_column.codes.get(persons.actor(*no) as usize).copied().unwrap_or(ABSENT)
-            };
-            let codes = rows.distinct_nos.iter().map(code).collect();
-            let column = Column { codes, dictionary: person_column.dictionary.clone() };
-            memo.each_row(&column, f64::NAN, of)
-        };
+        scan.keys = numbers.keys();
+        let read = |memo: &mut DictionaryMemo<f64>, rows: &Rows<'_>| numbers.read(memo, rows);
         let buckets = self.buckets();
         if let AggregateFn::Quantile(_) = aggregate {
             let push = |all: &mut Vec<f64>, number: f64| {

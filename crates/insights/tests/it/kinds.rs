@@ -105,6 +105,60 @@ fn windows_of_24_hours_begin_with_the_first_start_of_an_actor() {
 }
 
 #[test]
+fn retention_sums_and_averages_a_property_of_the_events_by_which_actors_return() {
+    let mut project = Project::f1();
+    let amount = |amount: Json| json!({ "amount": amount });
+    project.event("p1", "pay", "2024-01-01T09:59:00Z", amount(json!(1000)));
+    project.event("p1", "pay", "2024-01-01T11:00:00Z", amount(json!("4.5")));
+    project.event("p2", "pay", "2024-01-01T12:30:00Z", amount(json!("free")));
+    project.event("p1", "pay", "2024-01-03T09:00:00Z", amount(json!(2)));
+    project.event("p2", "pay", "2024-01-03T09:00:00Z", amount(json!(-1)));
+    let of = |kind: &str, filter: Json| {
+        let own = json!({"aggregationType": kind, "aggregationProperty": "amount"});
+        retention(with(own, filter))
+    };
+    let amounts = |project: &Project, query: Json| {
+        let results = project.run(query);
+        let row = |row: &Json| each(&row["values"], "aggregation_value");
+        results.as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+    };
+    // The same event: what actors start with, then what they return with.
+    assert_eq!(amounts(&project, of("sum", json!({})))[0], [30, 0, 30]);
+    assert_eq!(amounts(&project, of("avg", json!({})))[0], [15, 0, 30]);
+    // Another event: only what follows the start counts on its day.
+    let paid = json!({"returningEntity": {"id": "pay", "type": "events"}});
+    let sums = project.run(of("sum", paid.clone()));
+    assert_eq!(table(&sums)[0], [2, 0, 2]);
+    assert_eq!(amounts(&project, of("sum", paid.clone()))[0], [json!(4.5), json!(0), json!(1)]);
+    assert_eq!(amounts(&project, of("avg", paid.clone()))[0], [json!(2.25), json!(0), json!(0.5)]);
+    let bracket = with(paid.clone(), json!({"retentionCustomBrackets": [2]}));
+    assert_eq!(amounts(&project, of("sum", bracket))[0], [json!(4.5), json!(1)]);
+    let often = with(paid, json!({"minimumOccurrences": 2}));
+    assert_eq!(amounts(&project, of("sum", often))[0], [json!(4.5), json!(0), json!(0)]);
+    // Of persons, once for each event.
+    project.person(&["p4"], "2024-01-01T08:00:00Z", json!({ "age": 40 }));
+    project.event("p4", "a", "2024-01-02T10:00:00Z", json!({}));
+    let of_person = json!({"aggregationProperty": "age", "aggregationPropertyType": "person"});
+    let results = project.run(of("sum", of_person));
+    assert_eq!(each(&results[1]["values"], "aggregation_value"), [40, 0, 0]);
+    // As PostHog, a count has no amounts, whatever else is set.
+    assert_eq!(
+        project.run(of("count", json!({})))[0]["values"][0]["aggregation_value"],
+        Json::Null
+    );
+    for (filter, why) in [
+        (json!({"aggregationProperty": ""}), "needs an aggregationProperty"),
+        (json!({"timeWindowMode": "24_hour_windows"}), "not supported for 24 hour windows"),
+        (json!({"cumulative": true}), "not supported for cumulative retention"),
+    ] {
+        let query = of("sum", filter);
+        assert!(project.run_err(query.clone()).contains(why));
+        let stored = Insight::parse("RetentionQuery", &query).unwrap().unwrap();
+        assert!(stored.check().unwrap_err().to_string().contains(why));
+    }
+}
+
+#[test]
 fn first_ever_occurrence_must_pass_the_filters() {
     let project = Project::f1();
     let large = json!([{"key": "amount", "operator": "gt", "value": 15}]);

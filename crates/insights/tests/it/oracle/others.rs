@@ -187,23 +187,59 @@ pub fn retention(history: &History, query: &Json) -> Json {
             last += size;
         }
     }
+    // The amount of an actor that starts in a row: of its events in the row, and in each later column.
+    let amount_of = |who: &str, row: usize, at: usize| -> f64 {
+        let amounts = |node: &Json, rows_of: std::ops::RangeInclusive<usize>, after: i64| -> f64 {
+            there(history, query, node, &rows)
+                .iter()
+                .filter(|(own, at, row)| own == who && rows_of.contains(at) && row.time > after)
+                .filter(|(_, own, _)| *own == row || is_back(who, *own))
+                .filter_map(|(.., row)| row.amount)
+                .sum()
+        };
+        if at > 0 {
+            let (first, last) = columns[at - 1];
+            return amounts(&returning, row + first..=row + last, i64::MIN);
+        }
+        if target == returning {
+            return amounts(&target, row..=row, i64::MIN);
+        }
+        let own = there(history, query, &target, &rows);
+        let own = own.iter().filter(|(own, at, _)| own == who && *at == row);
+        amounts(&returning, row..=row, own.map(|(.., row)| row.time).min().unwrap())
+    };
+    let aggregation = filter["aggregationType"].as_str();
     let table = |starts: &BTreeSet<(usize, String)>| -> Vec<Json> {
         (0..rows.len() - 1)
             .map(|row| {
                 let cohort: Vec<&String> =
                     starts.iter().filter(|(at, _)| *at == row).map(|(_, who)| who).collect();
                 let base = if rolling.is_some() { 0 } else { row };
-                let count = |(first, last): &(usize, usize)| {
+                let returned = |at: usize| -> Vec<&String> {
+                    let Some((first, last)) = at.checked_sub(1).map(|at| columns[at]) else {
+                        return cohort.clone();
+                    };
                     let last = match filter["cumulative"].as_bool().unwrap() {
                         true => rows.len(),
                         false => base + last,
                     };
                     let returned =
                         |who: &&&String| (base + first..=last).any(|at| is_back(who, at));
-                    cohort.iter().filter(returned).count()
+                    cohort.iter().filter(returned).copied().collect()
                 };
-                let counts = std::iter::once(cohort.len()).chain(columns.iter().map(count));
-                let values: Vec<Json> = counts.map(|count| json!({ "count": count })).collect();
+                let value = |at: usize| {
+                    let actors = returned(at);
+                    let mut value = json!({ "count": actors.len() });
+                    if let Some(aggregation) = aggregation {
+                        let sum: f64 = actors.iter().map(|who| amount_of(who, row, at)).sum();
+                        value["aggregation_value"] = json!(match aggregation {
+                            "avg" if !actors.is_empty() => sum / actors.len() as f64,
+                            _ => sum,
+                        });
+                    }
+                    value
+                };
+                let values: Vec<Json> = (0..=columns.len()).map(value).collect();
                 json!({ "values": values })
             })
             .collect()

@@ -171,18 +171,44 @@ pub fn retention(project: &MirroredProject, query: &Json) -> ReferencePlan {
         "starts",
         "select m.v as v, m.a as a, u.i as i from met m inner join intervals u on m.b = u.b",
     );
+    // What an event adds to the sum of its actor.
+    let aggregation = filter["aggregationType"].as_str();
+    let amount = match aggregation {
+        Some(_) => "ifNull(properties.amount, 0)",
+        None => "0",
+    };
     ctes.add(
         "again",
         &format!(
-            "select {own} as a, {bucket} as b from events where {} and {own} is not null \
-             group by a, b having count() >= {}",
+            "select {own} as a, {bucket} as b, sum({amount}) as x from events where {} and {own} is \
+             not null group by a, b having count() >= {}",
             selected(query, &back),
             filter["minimumOccurrences"]
         ),
     );
     ctes.add(
         "returns",
-        "select g.a as a, u.i as i from again g inner join intervals u on g.b = u.b",
+        "select g.a as a, u.i as i, g.x as x from again g inner join intervals u on g.b = u.b",
+    );
+    let of = |columns: &str, node: &Json| {
+        format!(
+            "select {own} as a, {bucket} as b, {columns} from events where {} and {own} is not null",
+            selected(query, node)
+        )
+    };
+    let begun = match target == back {
+        true => format!("{} group by a, b", of(&format!("sum({amount}) as x"), &target)),
+        false => format!(
+            "select e.a as a, e.b as b, sum(e.x) as x from ({}) e inner join ({} group by a, b) f on \
+             e.a = f.a and e.b = f.b where e.t > f.t group by e.a, e.b",
+            of(&format!("timestamp as t, {amount} as x"), &back),
+            of("min(timestamp) as t", &target)
+        ),
+    };
+    ctes.add("begun", &begun);
+    ctes.add(
+        "begins",
+        "select g.a as a, u.i as i, g.x as x from begun g inner join intervals u on g.b = u.b",
     );
     ctes.add("weights", "select v, count() as w from starts group by v");
     ctes.add("ranks", "select v, row_number() over (order by w desc, v) as r from weights");
@@ -219,19 +245,24 @@ pub fn retention(project: &MirroredProject, query: &Json) -> ReferencePlan {
     // The distance of each return from the start; with `cumulative`, up to that of the last return.
     let gaps = match filter["cumulative"] == true {
         false => {
-            "select m.r as r, m.i as i, m.a as a, k.k as k from (select n.r as r, n.i as i, \
-                  n.a as a, x.i - n.i as m from named n inner join returns x on n.a = x.a) m \
-                  cross join ks k where k.k > 0 and m.m >= k.f and m.m <= k.l"
+            "select m.r as r, m.i as i, m.a as a, k.k as k, m.x as x from (select n.r as r, n.i as i, \
+                  n.a as a, x.i - n.i as m, x.x as x from named n inner join returns x on n.a = x.a) \
+                  m cross join ks k where k.k > 0 and m.m >= k.f and m.m <= k.l"
         }
         true => {
-            "select g.r as r, g.i as i, g.a as a, k.k as k from (select n.r as r, n.i as i, \
+            "select g.r as r, g.i as i, g.a as a, k.k as k, 0 as x from (select n.r as r, n.i as i, \
                  n.a as a, max(x.i) - n.i as m from named n inner join returns x on n.a = x.a \
                  where x.i > n.i group by n.r, n.i, n.a) g cross join ks k \
                  where k.k > 0 and k.f <= g.m"
         }
     };
-    ctes.add("gaps", &format!("{gaps} union all select r, i, a, 0 as k from named"));
-    ctes.add("found", "select r, i, k, count(distinct a) as c from gaps group by r, i, k");
+    let starts = "select n.r as r, n.i as i, n.a as a, 0 as k, ifNull(z.x, 0) as x from named n left \
+                  join begins z on n.a = z.a and n.i = z.i";
+    ctes.add("gaps", &format!("{gaps} union all {starts}"));
+    ctes.add(
+        "found",
+        "select r, i, k, count(distinct a) as c, sum(x) as x from gaps group by r, i, k",
+    );
     let lines = match query.get("breakdownFilter") {
         Some(_) => "select distinct r, v from named",
         None => "select 1 as r, '' as v",
@@ -245,13 +276,24 @@ pub fn retention(project: &MirroredProject, query: &Json) -> ReferencePlan {
     );
     let statement = ctes.finish(&format!(
         "select multiIf(c.v = '{NULL}', 1, c.v = '{OTHER}', 2, 0) as p, c.r, c.v, c.i, c.k, \
-         ifNull(f.c, 0) from cells c left join found f on c.r = f.r and c.i = f.i and c.k = f.k \
+         ifNull(f.c, 0), ifNull(f.x, 0) from cells c left join found f on c.r = f.r and c.i = f.i and c.k = f.k \
          order by p, c.r, c.i, c.k"
     ));
     let split = query.get("breakdownFilter").is_some();
+    let has_amounts = aggregation.is_some();
+    let is_average = aggregation == Some("avg");
     let to_result = move |row_sets: &[Vec<Json>]| {
+        let value = |row: &Json| {
+            let (count, sum) = (row[5].as_f64().unwrap(), row[6].as_f64().unwrap());
+            let mut value = json!({"count": row[5]});
+            if has_amounts {
+                let amount = if is_average && count > 0.0 { sum / count } else { sum };
+                value["aggregation_value"] = json!(amount);
+            }
+            value
+        };
         let row = |run: Vec<Json>| {
-            let values: Vec<Json> = run.iter().map(|row| json!({"count": row[5]})).collect();
+            let values: Vec<Json> = run.iter().map(value).collect();
             let mut item = json!({ "values": values });
             if split {
                 item["breakdown_value"] = run[0][2].clone();
