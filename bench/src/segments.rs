@@ -1,6 +1,7 @@
 //! Insights over many small segments, and during compaction, against insights after compaction. In this
 //! process, so that compaction can be controlled.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -40,7 +41,8 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     let project = stores.catalog.projects().get(ProjectId(1)).await?;
     let over = |warehouse: &Warehouse| {
         let store = Store::Embedded(warehouse.clone());
-        Events::new(stores.catalog.clone(), store, stores.clock.clone(), None)
+        let sink = Arc::new(warehouse.clone());
+        Events::new(stores.catalog.clone(), store, sink, stores.clock.clone(), None)
             .queries(Limits::default())
     };
     let (ours, reference) = (over(&stores.warehouse), over(&merged));

@@ -72,6 +72,7 @@ impl Stores {
             warehouse: Arc::new(warehouse.clone()),
             journal: journal.id(),
             geoip: GeoIp::built_in()?,
+            counters: Arc::default(),
         };
         let pipeline = Pipeline::open(parts).await?;
         let reader = journal.reader(pipeline.start())?;

@@ -220,11 +220,6 @@ impl Ingest {
         move || clickhouse.as_ref()?.outage()
     }
 
-    /// Where the pipeline writes.
-    pub(crate) fn sink(&self) -> Arc<dyn Sink> {
-        self.sink.clone()
-    }
-
     pub(crate) fn counters(&self) -> pipeline::Snapshot {
         self.counters.snapshot()
     }

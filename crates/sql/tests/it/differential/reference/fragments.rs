@@ -2,7 +2,7 @@
 
 use jiff::ToSpan as _;
 use jiff::civil::{Date, Weekday};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use testing::clickhouse::Query;
 
 use crate::differential::mirrored_project::{MirroredProject, NOW, test_accounts};
