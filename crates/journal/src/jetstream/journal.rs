@@ -344,7 +344,8 @@ impl Shared {
     }
 
     async fn probe(&self) -> Result<()> {
-        self.owner.check()?;
+        // A leader without a quorum still answers questions; only a write shows that it has one.
+        self.owner.renew().await?;
         let info = self.refresh().await?;
         // A message needs space beside those that are there.
         let fits = info.state.bytes + (self.max_payload as u64).min(self.bytes_max / 8);
