@@ -204,6 +204,19 @@ const KINDS = [
     /cohorts with/,
   ],
   [
+    "retention amounts",
+    {
+      kind: "RetentionQuery",
+      retentionFilter: {
+        targetEntity: { id: "paid", type: "events" },
+        returningEntity: { id: "paid", type: "events" },
+        aggregationType: "sum",
+        aggregationProperty: "amount",
+      },
+    },
+    /cohorts with/,
+  ],
+  [
     "lifecycle",
     { kind: "LifecycleQuery", series: SERIES, dateRange: { date_from: "-14d" } },
     /New/,

@@ -1,5 +1,5 @@
 import { cx } from "@/ui/cx";
-import { exact, percent } from "@/ui/format";
+import { compact, exact, percent } from "@/ui/format";
 import { ChartFrame } from "./ChartFrame";
 import type { ChartData, ChartProps } from "./types";
 
@@ -9,6 +9,8 @@ export interface RetentionCohort {
   label: string;
   /// Persons in each period since; the first is the cohort's size. Null has not come yet.
   values: readonly (number | null)[];
+  /// What the grid shows in place of shares: a sum or an average in each period.
+  amounts?: readonly (number | null)[];
   /// The first period that is not over yet.
   unfinishedFrom?: number;
 }
@@ -48,10 +50,10 @@ export function retentionTable({
       "Size",
       ...Array.from({ length: periods }, (_, at) => headings?.[at] ?? `${period} ${at}`),
     ],
-    rows: cohorts.map(({ label, values }) => [
+    rows: cohorts.map(({ label, values, amounts = values }) => [
       label,
       values[0] ?? null,
-      ...Array.from({ length: periods }, (_, at) => values[at] ?? null),
+      ...Array.from({ length: periods }, (_, at) => amounts[at] ?? null),
     ]),
   };
 }
@@ -95,6 +97,9 @@ export function RetentionGrid({
     }
     return of > 0 ? came / of : null;
   };
+  // Shades of amounts are shares of the largest.
+  const amounts = cohorts.flatMap((cohort) => cohort.amounts ?? []);
+  const largest = Math.max(0, ...amounts.map((amount) => amount ?? 0));
   const summary =
     cohorts.length === 0
       ? "No values."
@@ -132,25 +137,30 @@ export function RetentionGrid({
             </tr>
           </thead>
           <tbody>
-            <tr className="text-muted">
-              <th scope="row" className="sticky left-0 z-10 bg-surface px-1 text-left font-medium">
-                Mean
-              </th>
-              <td className="px-1 text-right tabular-nums">{exact(size)}</td>
-              {Array.from({ length: periods }, (_, at) => {
-                const share = mean(at);
-                return (
-                  <td
-                    // biome-ignore lint/suspicious/noArrayIndexKey: a period is its position.
-                    key={at}
-                    title={share === null ? undefined : percent(share)}
-                    className="h-7 text-center tabular-nums"
-                  >
-                    {share === null ? "" : wholePercent(share)}
-                  </td>
-                );
-              })}
-            </tr>
+            {amounts.length === 0 && (
+              <tr className="text-muted">
+                <th
+                  scope="row"
+                  className="sticky left-0 z-10 bg-surface px-1 text-left font-medium"
+                >
+                  Mean
+                </th>
+                <td className="px-1 text-right tabular-nums">{exact(size)}</td>
+                {Array.from({ length: periods }, (_, at) => {
+                  const share = mean(at);
+                  return (
+                    <td
+                      // biome-ignore lint/suspicious/noArrayIndexKey: a period is its position.
+                      key={at}
+                      title={share === null ? undefined : percent(share)}
+                      className="h-7 text-center tabular-nums"
+                    >
+                      {share === null ? "" : wholePercent(share)}
+                    </td>
+                  );
+                })}
+              </tr>
+            )}
             {shown.map((cohort) => (
               <tr key={cohort.id}>
                 <th
@@ -167,13 +177,18 @@ export function RetentionGrid({
                     // biome-ignore lint/suspicious/noArrayIndexKey: a period is its position.
                     return <td key={at} />;
                   }
-                  const share = first > 0 ? value / first : 0;
+                  const came = first > 0 ? value / first : 0;
+                  const amount = cohort.amounts?.[at];
+                  const hasAmount = amount !== undefined && amount !== null;
+                  const share = hasAmount ? (largest > 0 ? amount / largest : 0) : came;
+                  const text = hasAmount ? compact(amount) : wholePercent(came);
                   const unfinished =
                     cohort.unfinishedFrom !== undefined && at >= cohort.unfinishedFrom;
                   const label = `${cohort.label}, ${heading(at)}: ${exact(value)} of ${exact(first)}${unfinished ? ", not over yet" : ""}`;
-                  const title = `${percent(share)}. ${label}`;
+                  const title = `${hasAmount ? format(amount) : percent(came)}. ${label}`;
                   const cell = cx(
                     "grid h-7 w-full min-w-9 place-items-center rounded-sm tabular-nums",
+                    hasAmount && "px-1",
                     shade(share),
                     unfinished && "border border-dashed border-line-strong",
                   );
@@ -184,15 +199,15 @@ export function RetentionGrid({
                         <button
                           type="button"
                           title={title}
-                          aria-label={`${wholePercent(share)}. ${label}`}
+                          aria-label={`${text}. ${label}`}
                           onClick={() => onOpen(cohort, at)}
                           className={cell}
                         >
-                          {wholePercent(share)}
+                          {text}
                         </button>
                       ) : (
                         <div title={title} className={cell}>
-                          {wholePercent(share)}
+                          {text}
                         </div>
                       )}
                     </td>

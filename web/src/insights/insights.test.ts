@@ -336,6 +336,25 @@ describe("results", () => {
     );
   });
 
+  it("give cells of retention their amounts, until their period begins", () => {
+    const retention: RetentionQuery = {
+      kind: "RetentionQuery",
+      retentionFilter: { aggregationType: "sum", aggregationProperty: "amount" },
+    };
+    const row = {
+      date: new Date(NOW - 86_400_000).toISOString(),
+      label: "Day 0",
+      values: [12.5, 3, 0].map((amount, at) => ({
+        count: 2,
+        label: `Day ${at}`,
+        aggregation_value: amount,
+      })),
+    };
+    expect(resultModel(retention, answer([row]), { timeZone: "UTC", now: NOW })).toMatchObject({
+      cohorts: [{ values: [2, 2, null], amounts: [12.5, 3, null] }],
+    });
+  });
+
   it("name the persons of a point", () => {
     expect(pointOf(query, answer(items), { item: 1, at: "2026-10-30" }, "UTC")).toMatchObject({
       value: 5,

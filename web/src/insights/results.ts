@@ -358,6 +358,7 @@ export function resultModel(
       const columns = retentionColumns(query.retentionFilter, rows[0]?.values.length ?? 0);
       // An actor that starts at the end of a period has windows that end a period later.
       const late = query.retentionFilter?.timeWindowMode === "24_hour_windows" ? 1 : 0;
+      const hasAmounts = (query.retentionFilter?.aggregationType ?? "count") !== "count";
       return {
         type: "retention",
         period,
@@ -371,6 +372,11 @@ export function resultModel(
             id: String(at),
             label: broken ? `${breakdownLabel(breakdown_value)} · ${name}` : name,
             values: values.map(({ count }, k) => ((columns[k]?.first ?? k) < begun ? count : null)),
+            amounts: hasAmounts
+              ? values.map(({ aggregation_value: amount }, k) =>
+                  (columns[k]?.first ?? k) < begun ? (amount ?? 0) : null,
+                )
+              : undefined,
             unfinishedFrom: unfinishedColumn(columns, begun - 1 - late),
           };
         }),

@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import type { Schemas } from "@/api/client";
 import { groupTypeName, groupTypesQuery } from "@/filters/definitions";
 import { type EventChoice, EventPicker } from "@/filters/EventPicker";
+import { PropertyPicker } from "@/filters/PropertyPicker";
 import { Typed } from "@/filters/ValueInput";
 import { useProject } from "@/shell/useProject";
 import { Button, Checkbox, IconButton, Menu, NumberField, Select, type SelectOption } from "@/ui";
@@ -673,12 +674,66 @@ function retention(query: RetentionQuery, patch: Partial<RetentionFilter>): Rete
   return { ...query, retentionFilter: { ...query.retentionFilter, ...patch } };
 }
 
+function withoutAmounts(filter: RetentionFilter | undefined): RetentionFilter | undefined {
+  return without(filter, "aggregationType", "aggregationProperty", "aggregationPropertyType");
+}
+
+function AmountControl({ query, edit, disabled }: Controls<RetentionQuery>) {
+  const filter = query.retentionFilter ?? {};
+  const ofPerson = filter.aggregationPropertyType === "person";
+  const returning = filter.returningEntity;
+  const event =
+    returning?.type !== "actions" && typeof returning?.id === "string" ? [returning.id] : undefined;
+  return (
+    <span className="flex flex-wrap items-center gap-1.5 text-[0.8125rem]">
+      <Select
+        label="How amounts are combined"
+        size="sm"
+        value={filter.aggregationType ?? "sum"}
+        onChange={(aggregationType) => edit(retention(query, { aggregationType }))}
+        options={[
+          { value: "sum", label: "sum" },
+          { value: "avg", label: "average per person" },
+        ]}
+        disabled={disabled}
+      />
+      of
+      <PropertyPicker
+        label="Property to add up"
+        size="sm"
+        className="max-w-44"
+        sources={["event", "person"]}
+        events={event}
+        numericOnly
+        value={
+          filter.aggregationProperty
+            ? { type: ofPerson ? "person" : "event", key: filter.aggregationProperty }
+            : null
+        }
+        onChange={({ type, key }) =>
+          edit(
+            retention(query, {
+              aggregationProperty: key,
+              aggregationPropertyType: type === "person" ? "person" : "event",
+            }),
+          )
+        }
+        disabled={disabled}
+      />
+    </span>
+  );
+}
+
 const RETENTION: Option<RetentionQuery>[] = [
   {
     id: "cumulative",
     label: "On or after",
     isOn: ({ retentionFilter: filter }) => filter?.cumulative === true,
-    add: (query) => retention(query, { cumulative: true }),
+    add: (query) =>
+      retention(
+        { ...query, retentionFilter: withoutAmounts(query.retentionFilter) },
+        { cumulative: true },
+      ),
     remove: (query) => ({
       ...query,
       retentionFilter: without(query.retentionFilter, "cumulative"),
@@ -709,12 +764,31 @@ const RETENTION: Option<RetentionQuery>[] = [
     ),
   },
   {
+    id: "amounts",
+    label: "Amounts",
+    isOn: ({ retentionFilter: filter }) => (filter?.aggregationType ?? "count") !== "count",
+    // The server sums neither over later periods nor in windows.
+    add: (query) =>
+      retention(
+        {
+          ...query,
+          retentionFilter: without(query.retentionFilter, "cumulative", "timeWindowMode"),
+        },
+        { aggregationType: "sum" },
+      ),
+    remove: (query) => ({ ...query, retentionFilter: withoutAmounts(query.retentionFilter) }),
+    control: AmountControl,
+  },
+  {
     id: "windows",
     label: "24-hour windows",
     isOn: ({ retentionFilter: filter }) => filter?.timeWindowMode === "24_hour_windows",
     add: (query) =>
       retention(
-        { ...query, retentionFilter: without(query.retentionFilter, "cumulative") },
+        {
+          ...query,
+          retentionFilter: withoutAmounts(without(query.retentionFilter, "cumulative")),
+        },
         { timeWindowMode: "24_hour_windows" },
       ),
     remove: (query) => ({

@@ -8,7 +8,7 @@ export interface FieldProblem {
 const PLACES: readonly [RegExp, FieldProblem["field"]][] = [
   [/^(trendsFilter|funnelsFilter|retentionFilter|stickinessFilter|pathsFilter)\b/, "options"],
   [
-    /^Formula|exclusion|funnelToStep|funnelFromStep|conversion window|totalIntervals|Limit is/i,
+    /^Formula|aggregationType|aggregationProperty|exclusion|funnelToStep|funnelFromStep|conversion window|totalIntervals|Limit is/i,
     "options",
   ],
   [/^breakdownFilter\b|breakdown/i, "breakdown"],
