@@ -12,6 +12,7 @@ use clickhouse::{
     ToldPerson, Writer, WriterSettings, print,
 };
 use facts::CohortFacts;
+use hogql::types::Kind;
 use hogql::{Filters, PlaceholderValues, Project};
 use model::definition::{PropertyOwner, PropertyType};
 use model::person::person_uuid;
@@ -221,13 +222,27 @@ impl Written {
         for batch in self.schema.client().select(&statement).map_err(fault)? {
             let batch = batch.map_err(fault)?;
             for row in 0..batch.num_rows() {
-                let values = batch.columns().iter().map(|column| to_json(column.as_ref(), row));
+                let columns = batch.columns().iter().zip(&plan.root.columns);
+                let values = columns.map(|(column, output)| {
+                    let value = to_json(column.as_ref(), row);
+                    if matches!(output.ty.kind, Kind::Map(_)) { object(&value) } else { value }
+                });
                 rows.push(values.collect::<Json>());
             }
         }
         rows.truncate(plan.page.limit as usize);
         Ok(rows)
     }
+}
+
+/// A map, which leaves ClickHouse as the list of its entries.
+fn object(entries: &Json) -> Json {
+    let entries = entries.as_array().unwrap().iter();
+    let member = |entry: &Json| {
+        let key = entry[0].as_str().map_or_else(|| entry[0].to_string(), str::to_owned);
+        (key, entry[1].clone())
+    };
+    Json::Object(entries.map(member).collect())
 }
 
 fn to_json(array: &dyn Array, row: usize) -> Json {
