@@ -16,6 +16,7 @@ use journal::Journal;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -276,7 +277,12 @@ impl Collector for ClickHouseStore {
         let behind = self.writer.appended_position().saturating_sub(self.writer.durable_position());
         show("waiting_records", "Records whose rows are not in ClickHouse yet", behind)?;
         let promoted = self.schema.promoted().len() as u64;
-        show("property_columns", "Properties with a column of their own", promoted)
+        show("property_columns", "Properties with a column of their own", promoted)?;
+        let help =
+            "Queries whose events were read into memory, since ClickHouse cannot compute them";
+        let pulls = ConstCounter::new(self.reader.pulls());
+        let name = "hedgerow_clickhouse_pulls";
+        pulls.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)
     }
 }
 

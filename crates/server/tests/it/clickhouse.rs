@@ -1,6 +1,7 @@
 //! Servers whose warehouse is ClickHouse. Each has a database of its own; without ClickHouse
 //! (`tools/with-clickhouse`) the tests are skipped.
 
+mod answers;
 mod commands;
 mod feed;
 mod outages;
