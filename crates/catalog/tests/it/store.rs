@@ -67,6 +67,7 @@ impl TestDatabase {
     /// Reverts the migrations from 11 on, for tests of data that older releases wrote.
     pub async fn undo_migrations_from_11(&self) {
         for statement in [
+            "DROP TABLE feed_changes",
             "DROP TABLE insight_variables",
             "ALTER TABLE dashboards DROP COLUMN version",
             "ALTER TABLE insights DROP COLUMN version",

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::ast::{Expr, Select};
 use crate::error::{Checked, Fault, Span};
-use crate::limits::GROUPING_SETS_MAX;
+use crate::limits::{GROUP_KEYS_MAX, GROUPING_SETS_MAX};
 use crate::token::Token;
 
 /// `ROLLUP` and `CUBE`, before or after the keys.
@@ -16,22 +16,22 @@ enum Mode {
 impl Mode {
     /// The sets of so many keys.
     fn sets(self, keys: usize, span: Span) -> Checked<Vec<Vec<usize>>> {
-        let sets: Vec<Vec<usize>> = match self {
+        let is_too_large = match self {
+            Self::Rollup => keys >= GROUPING_SETS_MAX,
+            Self::Cube => keys > GROUPING_SETS_MAX.ilog2() as usize,
+        };
+        if is_too_large {
+            return Err(Fault::too_large("grouping sets", GROUPING_SETS_MAX, span));
+        }
+        Ok(match self {
             Self::Rollup => (0..=keys).rev().map(|len| (0..len).collect()).collect(),
-            Self::Cube if keys > GROUPING_SETS_MAX.ilog2() as usize => {
-                return Err(Fault::too_large("grouping sets", GROUPING_SETS_MAX, span));
-            }
             Self::Cube => {
                 // The set of all keys comes first, and of the others those with the earlier keys.
                 let masks = (0..1usize << keys).rev();
                 let is_in = |mask: usize, key: usize| mask >> (keys - 1 - key) & 1 == 1;
                 masks.map(|mask| (0..keys).filter(|key| is_in(mask, *key)).collect()).collect()
             }
-        };
-        match sets.len() > GROUPING_SETS_MAX {
-            true => Err(Fault::too_large("grouping sets", GROUPING_SETS_MAX, span)),
-            false => Ok(sets),
-        }
+        })
     }
 }
 
@@ -81,6 +81,9 @@ impl Parser {
         self.expect(")")?;
         if sets.len() > GROUPING_SETS_MAX {
             return Err(Fault::too_large("grouping sets", GROUPING_SETS_MAX, span));
+        }
+        if sets.iter().map(Vec::len).sum::<usize>() > GROUPING_SETS_MAX * GROUP_KEYS_MAX {
+            return Err(Fault::too_large("keys of GROUP BY", GROUP_KEYS_MAX, span));
         }
         // Keys that are written alike are one.
         let mut texts: Vec<String> = Vec::new();

@@ -233,6 +233,10 @@ impl Parser {
         }
         let mut name = name;
         if self.eat_words(&["within", "group"]) {
+            if distinct || !parameters.is_empty() {
+                let message = "WITHIN GROUP takes one list of arguments, without DISTINCT";
+                return Err(Fault::invalid(message, name.span));
+            }
             (name, parameters, args) = self.within_group(name, args)?;
         }
         if self.is_word("filter")

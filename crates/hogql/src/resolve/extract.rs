@@ -34,7 +34,8 @@ impl Extract {
         plan.unnests = unnests;
         let sets = (!sets.is_empty()).then(|| GroupingSets::add_to(plan, sets)).transpose()?;
 
-        let is_grouped = !keys.is_empty()
+        let is_grouped = sets.is_some()
+            || !keys.is_empty()
             || having.as_ref().is_some_and(has_aggregate)
             || outputs(plan).any(|expr| has_aggregate(expr));
         if let (Some(having), false) = (&having, is_grouped) {

@@ -38,17 +38,23 @@ impl<'s> GroupingSets<'s> {
 
     /// The keys by which the repeated rows are grouped: as many as without sets, and the set.
     pub fn keys(self, keys: Vec<Expr>) -> Checked<Vec<Expr>> {
-        let keys = keys.into_iter().enumerate().map(|(no, key)| self.key(no, key));
+        // Equal keys are one, however they are written: all sets of one are sets of the other.
+        let sets_of = |key: &Expr| {
+            let has = |set: &usize| self.sets[*set].iter().any(|other| keys[*other] == *key);
+            (0..self.sets.len()).filter(has).collect::<Vec<usize>>()
+        };
+        let own: Vec<Vec<usize>> = keys.iter().map(sets_of).collect();
+        let keys = keys.into_iter().zip(own).map(|(key, own)| self.key(key, &own));
         let mut keys: Vec<Expr> = keys.collect::<Checked<_>>()?;
         keys.push(self.number);
         Ok(keys)
     }
 
-    fn key(&self, no: usize, key: Expr) -> Checked<Expr> {
+    /// The key in its `own` sets, and the default of its type in the others.
+    fn key(&self, key: Expr, own: &[usize]) -> Checked<Expr> {
         let (span, ty) = (key.span, key.ty.clone());
-        let own = (0..self.sets.len()).filter(|set| self.sets[*set].contains(&no));
-        let own: Vec<Expr> =
-            own.map(|set| literal(Value::UInt(set as u64), NUMBER.into(), span)).collect();
+        let number = |set: &usize| literal(Value::UInt(*set as u64), NUMBER.into(), span);
+        let own: Vec<Expr> = own.iter().map(number).collect();
         if own.len() == self.sets.len() {
             return Ok(key);
         }

@@ -150,6 +150,11 @@ fn inlined_aliases_cannot_exceed_the_plan_limits() {
             (format!("select 1 group by {}1", "1, ".repeat(100)), "keys of GROUP BY"),
             ("select 1 group by cube(1, 2, 3, 4, 5, 6, 7)".to_owned(), "grouping sets"),
             (format!("select 1 group by {}1 with rollup", "1, ".repeat(70)), "grouping sets"),
+            (format!("select 1 group by rollup({}1)", "1, ".repeat(14_000)), "grouping sets"),
+            (
+                format!("select 1 group by grouping sets (({}1))", "1, ".repeat(14_000)),
+                "keys of GROUP BY",
+            ),
             (format!("select {}1", "1, ".repeat(4000)), "columns"),
             ("with (select x) as x select x".to_owned(), "levels of nesting"),
             ("with (select [f(x)]) as f, f + 1 as x select f".to_owned(), "'f(...)'"),

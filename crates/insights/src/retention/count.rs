@@ -79,6 +79,9 @@ pub(super) struct Cell {
     pub amount: f64,
 }
 
+/// Each amount of an actor takes two searches.
+const ACTORS_PER_CHECK: u32 = 64;
+
 /// For each row its columns: the actors that returned in each interval.
 type Table = Vec<Vec<Cell>>;
 
@@ -166,8 +169,17 @@ impl<'a> Counter<'a> {
     }
 
     /// Counts an actor that starts in `row`.
-    fn add(&self, table: &mut Table, returned: &Returned<'_>, actor: u32, row: usize) {
+    fn add(
+        &self,
+        table: &mut Table,
+        returned: &Returned<'_>,
+        actor: u32,
+        row: usize,
+    ) -> Result<()> {
         let Returned { activity, amounts } = returned;
+        if amounts.is_some() && actor.is_multiple_of(ACTORS_PER_CHECK) {
+            self.context.limits.check()?;
+        }
         for (at, cell) in table[row].iter_mut().enumerate() {
             if self.is_retained(activity, actor, row, at) {
                 cell.count += 1;
@@ -176,6 +188,7 @@ impl<'a> Counter<'a> {
                 }
             }
         }
+        Ok(())
     }
 
     fn with_amounts(&self) -> Result<Returned<'a>> {
@@ -348,13 +361,19 @@ impl<'a> Counter<'a> {
                     own.insert(ActivityBitmap::scan(&scan, self.rows)?)
                 }
             };
+            let mut added = Ok(());
             started.for_each(|actor, rows| {
-                rows.iter().for_each(|row| self.add(&mut table, &returned, actor, *row));
+                for row in rows {
+                    if added.is_ok() {
+                        added = self.add(&mut table, &returned, actor, *row);
+                    }
+                }
             });
+            added?;
             return Ok(self.finish(table));
         }
         for (_, row, actor) in self.first_starts(None)? {
-            self.add(&mut table, &returned, actor, row as usize);
+            self.add(&mut table, &returned, actor, row as usize)?;
         }
         Ok(self.finish(table))
     }
@@ -440,7 +459,7 @@ impl<'a> Counter<'a> {
         for (value, _) in &ranked[..limit] {
             let mut table = self.empty();
             for (_, row, actor) in own(*value) {
-                self.add(&mut table, &returned, *actor, *row as usize);
+                self.add(&mut table, &returned, *actor, *row as usize)?;
             }
             let texts = breakdown.texts(*value);
             let segment = match *value {
@@ -457,7 +476,7 @@ impl<'a> Counter<'a> {
             rest.dedup();
             let mut table = self.empty();
             for (row, actor) in rest {
-                self.add(&mut table, &returned, actor, row as usize);
+                self.add(&mut table, &returned, actor, row as usize)?;
             }
             segments.push((BreakdownSegment::Other(1, false), self.finish(table)));
         }
