@@ -401,8 +401,8 @@ fn problems(
         );
         add(ProblemCode::JournalFull, Severity::Warning, detail);
     }
-    if let Some(why) = app.store_outage.get().and_then(|outage| outage()) {
-        let detail = format!("Queries of events cannot be answered: {why}.");
+    if let Some(outage) = app.store_outage.get().and_then(|outage| outage()) {
+        let detail = format!("Queries of events cannot be answered: {}.", outage.detail);
         add(ProblemCode::StoreUnavailable, Severity::Critical, detail);
     }
     if lag.replay_remaining > 0 {

@@ -143,7 +143,16 @@ pub struct Shared {
 type ReplayRemaining = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// Returns why the store of events does not answer.
-type StoreOutage = Box<dyn Fn() -> Option<String> + Send + Sync>;
+type StoreOutage = Box<dyn Fn() -> Option<Outage> + Send + Sync>;
+
+/// Why the store of events does not answer.
+#[derive(Clone, Debug)]
+pub struct Outage {
+    /// For staff: may name hosts.
+    pub detail: String,
+    /// For everybody.
+    pub shown: &'static str,
+}
 
 impl AppState {
     /// `metrics` holds the other crates' metrics; the HTTP API adds its own and exposes all.

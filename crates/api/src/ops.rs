@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::http::error::ErrorBody;
 use crate::http::openapi::{DescribeResponse, Operation};
 
-use crate::{App, AppState, Json, Query, Routes};
+use crate::{App, AppState, Json, Outage, Query, Routes};
 
 /// A catalog that does not answer a ping within this time counts as unavailable.
 const PING_WAIT: Duration = Duration::from_secs(2);
@@ -105,6 +105,7 @@ async fn ready(app: App, query: Query<ReadinessQuery>) -> Health {
         format!("{left} records that the journal had at the start are still being replayed")
     });
     let outage = app.store_outage.get().and_then(|outage| outage());
+    let outage = outage.map(|outage| outage.shown.to_owned());
     let waits = outage.or(replay).or_else(|| app.events.persons_progress());
     let mut query_status = part("query", waits);
     if catalog == Some(Status::Unavailable) {
@@ -167,7 +168,7 @@ impl AppState {
     }
 
     /// `outage` returns why the store of events does not answer.
-    pub fn watch_store(&self, outage: impl Fn() -> Option<String> + Send + Sync + 'static) {
+    pub fn watch_store(&self, outage: impl Fn() -> Option<Outage> + Send + Sync + 'static) {
         // A server has one store, so this is set once.
         let _ = self.store_outage.set(Box::new(outage));
     }

@@ -30,6 +30,8 @@ const URL_BYTES_MAX: usize = 1_000_000;
 const ERROR_BYTES_MAX: u64 = 64 << 10;
 /// Connections that wait for the next request.
 const IDLE_CONNECTIONS_MAX: usize = 16;
+/// How long a kill may wait.
+const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 const EXCEPTION_CODE: &str = "x-clickhouse-exception-code";
 
 /// Cheap to clone; all clones share their connections.
@@ -70,11 +72,6 @@ impl Client {
         Self { locked: Some(Arc::new(AtomicBool::new(true))), ..self }
     }
 
-    /// A client that is unlocked together with another one.
-    pub(crate) fn locked_with(self, other: &Self) -> Self {
-        Self { locked: other.locked.clone(), ..self }
-    }
-
     pub(crate) fn without_lock(&self) -> Self {
         Self { locked: None, ..self.clone() }
     }
@@ -93,7 +90,10 @@ impl Client {
 
     /// Runs a statement that changes something and returns no rows.
     pub fn execute(&self, statement: &Statement) -> Result<()> {
-        let timeout = self.settings.write_timeout;
+        self.execute_within(statement, self.settings.write_timeout)
+    }
+
+    fn execute_within(&self, statement: &Statement, timeout: Duration) -> Result<()> {
         let url = self.url(statement, &[("wait_end_of_query", "1".to_owned())], timeout)?;
         let response = self.post(&url, statement.text.as_bytes(), timeout)?;
         drain(response, &self.settings.server)
@@ -181,13 +181,13 @@ impl Client {
         Ok(EncodedRows { columns: names.join(", "), body, rows: batch.num_rows() })
     }
 
-    /// Ends a query. One that has ended already is no error.
+    /// Ends the queries whose ids begin like this. One that has ended already is no error.
     pub fn kill(&self, query_id: &str) -> Result<()> {
         let mut parameters = Parameters::default();
         let id = parameters.add(Parameter::String(query_id));
         let on_cluster = self.on_cluster();
-        let text = format!("KILL QUERY{on_cluster} WHERE query_id = {id} ASYNC");
-        self.execute(&Statement::new(text, parameters))
+        let text = format!("KILL QUERY{on_cluster} WHERE startsWith(query_id, {id}) ASYNC");
+        self.execute_within(&Statement::new(text, parameters), KILL_TIMEOUT)
     }
 
     /// Whether ClickHouse answers.

@@ -36,10 +36,10 @@ mod write;
 pub use client::{Batches, Client, Deduplication, EncodedRows, Parameter, Parameters, Statement};
 pub use error::{Error, Password, Result};
 pub use print::{
-    EventColumns, PrintContext, Printed, PrintedEvents, event_reads, print, print_matching,
-    print_reads,
+    EventColumns, Narrowing, PrintContext, Printed, PrintedEvents, event_reads, print,
+    print_matching, print_reads,
 };
-pub use read::{EventFilter, EventKey, KeyOf, Reader, ValuesOf};
+pub use read::{EventFilter, EventKey, KeyOf, ReadLimits, Reader, ValuesOf};
 pub use schema::{PROMOTED_MAX, Schema};
 pub use settings::{Compression, Settings, Topology};
 pub use write::{

@@ -34,7 +34,7 @@ use crate::client::{Parameter, Parameters, Statement};
 use crate::error::{Error, Result};
 use crate::read::statement;
 
-pub use reads::{EventColumns, PrintedEvents, event_reads, print_matching, print_reads};
+pub use reads::{EventColumns, Narrowing, PrintedEvents, event_reads, print_matching, print_reads};
 
 /// The properties with a column, as [`crate::Schema::promoted`] returns them.
 type Promoted = BTreeSet<String>;
@@ -107,6 +107,8 @@ struct Printer<'a> {
     plan: &'a Plan,
     /// Selects so far: each has names of its own.
     selects: usize,
+    /// Whether events are there with the copies that were not merged yet.
+    reads_copies: bool,
 }
 
 impl<'a> Printer<'a> {
@@ -115,7 +117,14 @@ impl<'a> Printer<'a> {
         if !model::is_time_zone(&plan.zone) {
             return Err(unsupported("a time zone without a name"));
         }
-        Ok(Self { parameters: Parameters::default(), context, promoted, plan, selects: 0 })
+        Ok(Self {
+            parameters: Parameters::default(),
+            context,
+            promoted,
+            plan,
+            selects: 0,
+            reads_copies: false,
+        })
     }
 
     /// The type as ClickHouse names it.

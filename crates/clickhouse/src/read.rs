@@ -6,17 +6,19 @@ mod rows;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arrow::array::{StringArray, TimestampMicrosecondArray, UInt64Array};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
-use warehouse::{EventRow, Order, Totals, ValueCount};
+use warehouse::{Cursor, EventRow, Order, Totals, ValueCount};
 
-use crate::client::{Client, Parameter, Parameters, Statement};
+use crate::client::{Batches, Client, Parameter, Parameters, Statement};
 use crate::error::{Error, Result};
 use crate::schema::{Schema, column, column_of, table_of_rows};
 use crate::values::decode;
 
+use printed::{CURSOR_COLUMNS, cursor_values};
 pub use printed::{EventKey, KeyOf, ValuesOf};
 
 /// Which events of a project. The empty one selects all.
@@ -30,6 +32,10 @@ pub struct EventFilter {
     pub to: Option<Timestamp>,
     /// Of one of these distinct ids.
     pub distinct_nos: Option<Vec<u32>>,
+    /// At journal positions before this one.
+    pub before_position: Option<u64>,
+    /// After this one, oldest first.
+    pub after: Option<Cursor>,
 }
 
 /// Reads the events of all projects.
@@ -37,11 +43,48 @@ pub struct EventFilter {
 pub struct Reader {
     schema: Schema,
     pulls: Arc<AtomicU64>,
+    limits: Option<ReadLimits>,
+}
+
+/// What ClickHouse spends on one statement of a reader at most.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadLimits {
+    pub time: Duration,
+    pub memory_bytes: usize,
 }
 
 impl Reader {
     pub fn new(schema: Schema) -> Self {
-        Self { schema, pulls: Arc::default() }
+        Self { schema, pulls: Arc::default(), limits: None }
+    }
+
+    /// A reader whose statements have these limits.
+    #[must_use]
+    pub fn with_limits(self, limits: ReadLimits) -> Self {
+        Self { limits: Some(limits), ..self }
+    }
+
+    fn select(&self, mut statement: Statement) -> Result<Batches> {
+        if let Some(ReadLimits { time, memory_bytes }) = self.limits {
+            statement.timeout = Some(time);
+            statement.settings.push(("max_memory_usage", memory_bytes.to_string()));
+        }
+        self.client().select(&statement)
+    }
+
+    /// A reader whose statements fail as if ClickHouse was away, until [`Reader::unlock`]: nobody has
+    /// checked whose events these are.
+    #[must_use]
+    pub fn locked(self) -> Self {
+        Self { schema: self.schema.locked(), ..self }
+    }
+
+    pub fn unlock(&self) {
+        self.client().unlock();
+    }
+
+    pub fn is_locked(&self) -> bool {
+        self.client().is_locked()
     }
 
     /// How often events were read into memory because ClickHouse could not compute what was asked.
@@ -99,7 +142,7 @@ impl Reader {
         let condition = condition(project, filter, &mut parameters);
         let text = format!("SELECT count() FROM events FINAL WHERE {condition}");
         let mut count = 0;
-        for batch in self.client().select(&statement(text, parameters))? {
+        for batch in self.select(statement(text, parameters))? {
             count += column::<UInt64Array>(self.client(), &batch?, 0)?.values().iter().sum::<u64>();
         }
         Ok(count)
@@ -123,7 +166,7 @@ impl Reader {
              value NOT IN ('', 'z') GROUP BY value ORDER BY events DESC, value LIMIT {limit}"
         );
         let mut counts = Vec::new();
-        for batch in self.client().select(&statement(text, parameters))? {
+        for batch in self.select(statement(text, parameters))? {
             let batch = batch?;
             let values = column::<StringArray>(self.client(), &batch, 0)?;
             let events = column::<UInt64Array>(self.client(), &batch, 1)?;
@@ -143,7 +186,7 @@ impl Reader {
         );
         let mut totals =
             Totals { events: self.count(project, &EventFilter::default())?, ..Totals::default() };
-        for batch in self.client().select(&text.into())? {
+        for batch in self.select(text.into())? {
             let batch = batch?;
             let number = |at| {
                 let column = column::<UInt64Array>(self.client(), &batch, at)?;
@@ -163,7 +206,7 @@ impl Reader {
              HAVING count() > 0"
         );
         let mut span = None;
-        for batch in self.client().select(&statement(text, parameters))? {
+        for batch in self.select(statement(text, parameters))? {
             let batch = batch?;
             if batch.num_rows() == 0 {
                 continue;
@@ -205,6 +248,13 @@ fn condition(project: ProjectId, filter: &EventFilter, parameters: &mut Paramete
     if let Some(distinct_nos) = &filter.distinct_nos {
         let distinct_nos: Vec<i64> = distinct_nos.iter().map(|no| i64::from(*no)).collect();
         all.push(format!("distinct_no IN {}", parameters.add(Parameter::Ints(&distinct_nos))));
+    }
+    if let Some(position) = filter.before_position {
+        all.push(format!("position < {}", parameters.add(Parameter::UInt(position))));
+    }
+    if let Some(cursor) = &filter.after {
+        let values = cursor_values(cursor, parameters);
+        all.push(format!("{CURSOR_COLUMNS} > ({values})"));
     }
     all.join(" AND ")
 }

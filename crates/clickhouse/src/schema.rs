@@ -136,12 +136,17 @@ impl Schema {
 
     /// The same tables for another user, such as one that may only read.
     pub fn as_user(&self, client: Client) -> Self {
-        Self { client: client.locked_with(&self.client), promoted: self.promoted.clone() }
+        Self { client, promoted: self.promoted.clone() }
     }
 
     /// What [`Schema::open`] runs on an empty database.
     pub fn statements(topology: &Topology) -> Vec<String> {
         CHANGES.iter().flat_map(|change| change(topology)).collect()
+    }
+
+    /// The same tables, locked apart from these.
+    pub(crate) fn locked(self) -> Self {
+        Self { client: self.client.locked(), ..self }
     }
 
     pub fn client(&self) -> &Client {
@@ -170,24 +175,47 @@ impl Schema {
         let room = PROMOTED_MAX.saturating_sub(promoted.len());
         let new = names.into_iter().filter(|name| may_have_column(name));
         let new: BTreeSet<&str> = new.filter(|name| !promoted.contains(*name)).take(room).collect();
-        let tables = local_and_distributed(&self.client.settings().topology);
-        let on_cluster = self.client.on_cluster();
-        if !new.is_empty() {
-            let all = |change: fn(&str) -> String| {
-                new.iter().map(|name| change(name)).collect::<Vec<_>>().join(", ")
-            };
-            let add = |name: &str| format!("ADD COLUMN IF NOT EXISTS {}", property_column(name));
-            let fill = |name: &str| format!("MATERIALIZE COLUMN {}", column_of(name));
-            for table in &tables {
-                let text = format!("ALTER TABLE {table}{on_cluster} {}", all(add));
-                self.client.execute(&text.into())?;
+        let new: Vec<&str> = new.into_iter().collect();
+        let mut added = 0;
+        match self.add_columns(&new) {
+            Ok(()) => added = new.len(),
+            // One that is refused keeps no other one from its column.
+            Err(Error::Refused { .. }) => {
+                for name in &new {
+                    match self.add_columns(&[name]) {
+                        Ok(()) => added += 1,
+                        Err(error @ Error::Refused { .. }) => {
+                            tracing::warn!(property = name, %error, "a property has no column");
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
             }
-            let text = format!("ALTER TABLE {}{on_cluster} {}", tables[0], all(fill));
-            self.client.execute(&text.into())?;
-            tracing::info!(properties = ?new, "gave properties columns of their own in ClickHouse");
+            Err(error) => return Err(error),
         }
         self.refresh()?;
-        Ok(new.len())
+        Ok(added)
+    }
+
+    fn add_columns(&self, names: &[&str]) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let tables = local_and_distributed(&self.client.settings().topology);
+        let on_cluster = self.client.on_cluster();
+        let all = |change: fn(&str) -> String| {
+            names.iter().map(|name| change(name)).collect::<Vec<_>>().join(", ")
+        };
+        let add = |name: &str| format!("ADD COLUMN IF NOT EXISTS {}", property_column(name));
+        let fill = |name: &str| format!("MATERIALIZE COLUMN {}", column_of(name));
+        for table in &tables {
+            let text = format!("ALTER TABLE {table}{on_cluster} {}", all(add));
+            self.client.execute(&text.into())?;
+        }
+        let text = format!("ALTER TABLE {}{on_cluster} {}", tables[0], all(fill));
+        self.client.execute(&text.into())?;
+        tracing::info!(properties = ?names, "gave properties columns of their own in ClickHouse");
+        Ok(())
     }
 }
 
@@ -242,7 +270,7 @@ pub(crate) fn column<'b, A: arrow::array::Array + 'static>(
 
 /// Whether a property may have a column: its name becomes part of statements.
 pub(crate) fn may_have_column(name: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_$-./: ".contains(&byte);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_$-./:".contains(&byte);
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
@@ -286,7 +314,7 @@ mod tests {
     #[test]
     fn a_name_that_could_end_a_quotation_has_no_column() {
         for name in
-            ["", "a`b", "a'b", "a\\b", "a\"b", "a\0b", "ä", "a{b}", "a\nb", &"a".repeat(101)]
+            ["", "a`b", "a'b", "a\\b", "a\"b", "a\0b", "ä", "a{b}", "a\nb", "a b", &"a".repeat(101)]
         {
             assert!(!may_have_column(name), "{name:?}");
         }

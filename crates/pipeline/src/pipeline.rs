@@ -367,9 +367,13 @@ impl Pipeline {
             let numbers = distinct_nos.iter().map(|number| number.0).collect();
             let selection = DeleteSelection::DistinctNos(numbers);
             let receipt = match self.warehouse.delete(*project, &selection, *before) {
-                // It stays queued until the segment is readable, restored or quarantined. New
-                // events of all projects must not wait for that.
-                Err(error @ (warehouse::Error::Corrupt { .. } | warehouse::Error::Io { .. })) => {
+                // It stays queued until the segment is readable, restored or quarantined, or the
+                // engine takes it. New events of all projects must not wait for that.
+                Err(
+                    error @ (warehouse::Error::Corrupt { .. }
+                    | warehouse::Error::Io { .. }
+                    | warehouse::Error::Engine(_)),
+                ) => {
                     tracing::error!(project.id = %project, %error, "events are not deleted yet");
                     continue;
                 }

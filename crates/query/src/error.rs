@@ -71,14 +71,56 @@ impl Error {
     }
 }
 
+impl Error {
+    /// What everybody may read about a ClickHouse that cannot answer now: what its operator does.
+    pub fn remedy(error: &clickhouse::Error) -> Option<&'static str> {
+        use clickhouse::Error as Cause;
+        Some(match error {
+            Cause::Away { .. } => {
+                "ClickHouse, which stores the events, is away. Check that it runs, and \
+                 warehouse_url; events that arrive meanwhile wait in the journal."
+            }
+            Cause::Busy { .. } => {
+                "ClickHouse runs as many queries as it may. Try again in a moment, or raise its \
+                 max_concurrent_queries."
+            }
+            Cause::TooManyParts { .. } => {
+                "ClickHouse's merges are behind its inserts. Try again in a moment; give it more \
+                 disk throughput or threads for merges (background_pool_size)."
+            }
+            Cause::Full { .. } => {
+                "ClickHouse's disk is full. Free space on it, or shorten retention."
+            }
+            Cause::ReadOnlyReplica { .. } => {
+                "A replica of ClickHouse is read-only. Check its connection to Keeper \
+                 (system.replicas)."
+            }
+            Cause::ReadOnlyUser { .. } | Cause::Denied { .. } => {
+                "The user of warehouse_url lacks a privilege that this query needs. GRANT it; the \
+                 server's log names it."
+            }
+            Cause::Unauthenticated { .. } => {
+                "ClickHouse refuses the user or the password of warehouse_url. Correct them."
+            }
+            Cause::Untrusted { .. } => {
+                "The certificate of ClickHouse cannot be verified. The server's log says why."
+            }
+            Cause::Protocol { .. } => {
+                "What answers at warehouse_url is not ClickHouse. The server's log says more."
+            }
+            _ => return None,
+        })
+    }
+}
+
 /// What clients see; the log has what ClickHouse says, which names its server and its settings.
 impl From<clickhouse::Error> for Error {
     fn from(error: clickhouse::Error) -> Self {
         use clickhouse::Error as Cause;
-        let unavailable = |detail: &str| {
+        if let Some(remedy) = Self::remedy(&error) {
             tracing::warn!(%error, "ClickHouse does not answer a query");
-            Self::Unavailable(detail.to_owned())
-        };
+            return Self::Unavailable(remedy.to_owned());
+        }
         match &error {
             Cause::TooMuchMemory { .. } => Self::MemoryLimit,
             Cause::TooSlow { .. } => Self::Timeout,
@@ -87,45 +129,7 @@ impl From<clickhouse::Error> for Error {
             | Cause::TooLarge { .. }
             | Cause::ParametersTooLarge { .. } => Self::Invalid(error.to_string()),
             Cause::Refused { .. } => Self::Refused(error.to_string()),
-            Cause::Away { .. } => unavailable(
-                "ClickHouse, which stores the events, cannot be reached. Check that it runs, and \
-                 warehouse_url; events that arrive meanwhile wait in the journal.",
-            ),
-            Cause::Busy { .. } => unavailable(
-                "ClickHouse runs as many queries as it may. Try again in a moment, or raise its \
-                 max_concurrent_queries.",
-            ),
-            Cause::TooManyParts { .. } => unavailable(
-                "ClickHouse's merges are behind its inserts. Try again in a moment; give it more \
-                 disk throughput or threads for merges (background_pool_size).",
-            ),
-            Cause::Full { .. } => {
-                unavailable("ClickHouse's disk is full. Free space on it, or shorten retention.")
-            }
-            Cause::ReadOnlyReplica { .. } => unavailable(
-                "A replica of ClickHouse is read-only. Check its connection to Keeper \
-                 (system.replicas).",
-            ),
-            Cause::ReadOnlyUser { .. } | Cause::Denied { .. } => unavailable(
-                "The user of warehouse_url lacks a privilege that this query needs. GRANT it; the \
-                 server's log names it.",
-            ),
-            Cause::Unauthenticated { .. } => unavailable(
-                "ClickHouse refuses the user or the password of warehouse_url. Correct them.",
-            ),
-            Cause::Untrusted { .. } => unavailable(
-                "The certificate of ClickHouse cannot be verified. The server's log says why.",
-            ),
-            Cause::Protocol { .. } => unavailable(
-                "What answers at warehouse_url is not ClickHouse. The server's log says more.",
-            ),
-            Cause::Url { .. }
-            | Cause::PasswordFile { .. }
-            | Cause::SchemaVersion { .. }
-            | Cause::Journal { .. }
-            | Cause::Feed { .. }
-            | Cause::Invalid { .. }
-            | Cause::Unsupported { .. } => Self::Internal(error.to_string()),
+            _ => Self::Internal(error.to_string()),
         }
     }
 }

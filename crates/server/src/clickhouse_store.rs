@@ -10,8 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use api::Outage;
 use catalog::Catalog;
-use clickhouse::{Client, Compression, Reader, Schema, Topology, Writer, WriterSettings};
+use clickhouse::{
+    Client, Compression, ReadLimits, Reader, Schema, Topology, Writer, WriterSettings,
+};
 use journal::Journal;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
@@ -45,8 +48,16 @@ pub(crate) struct ClickHouseStore {
     writer: Writer,
     reader: Reader,
     feed: Feed,
-    /// Why ClickHouse does not answer.
-    outage: Arc<Mutex<Option<String>>>,
+    outage: Arc<Mutex<Option<Outage>>>,
+}
+
+/// Why ClickHouse does not answer.
+fn outage_of(error: &anyhow::Error) -> Outage {
+    let of_clickhouse = error.downcast_ref::<clickhouse::Error>();
+    let shown = of_clickhouse.and_then(query::Error::remedy).unwrap_or(
+        "ClickHouse, which stores the events, cannot be used as it is. The server's log says why.",
+    );
+    Outage { detail: format!("{error:#}"), shown }
 }
 
 /// What the settings say about ClickHouse; none for the embedded warehouse.
@@ -121,7 +132,11 @@ impl ClickHouseStore {
         journal: &Journal,
     ) -> Result<Self> {
         let schema = Schema::unprepared(Client::new(of.clone())?);
-        let reader = reader(&schema, &of, settings)?;
+        let limits = ReadLimits {
+            time: Duration::from_secs(settings.query_seconds_max.0),
+            memory_bytes: settings.query_memory_bytes_max.0 as usize,
+        };
+        let reader = reader(&schema, &of, settings)?.with_limits(limits).locked();
         let writer_settings = WriterSettings {
             events_age_max: settings.events_days_max.map(|days| crate::ingest::days(days.0)),
             ..WriterSettings::default()
@@ -132,7 +147,10 @@ impl ClickHouseStore {
         catalog.feed().enable();
         let feed = Feed::new(catalog.clone(), writer.clone());
         feed.bring_before_inserts();
-        let outage = "ClickHouse has not been reached since the start".to_owned();
+        let outage = Outage {
+            detail: "ClickHouse has not been reached since the start".to_owned(),
+            shown: "ClickHouse has not been reached since the start",
+        };
         Ok(Self { schema, writer, reader, feed, outage: Arc::new(Mutex::new(Some(outage))) })
     }
 
@@ -145,43 +163,40 @@ impl ClickHouseStore {
     }
 
     /// Why queries cannot be answered.
-    pub(crate) fn outage(&self) -> Option<String> {
+    pub(crate) fn outage(&self) -> Option<Outage> {
         self.lock_outage().clone()
     }
 
-    fn lock_outage(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+    fn lock_outage(&self) -> std::sync::MutexGuard<'_, Option<Outage>> {
         self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes whether ClickHouse answered, and logs when that changes.
-    fn note(&self, outcome: Result<(), String>) {
-        let before = std::mem::replace(&mut *self.lock_outage(), outcome.clone().err());
-        match (before, outcome) {
-            (None, Err(why)) => {
-                tracing::error!(why, "events wait in the journal until ClickHouse takes them");
+    fn note(&self, outage: Option<Outage>) {
+        let before = std::mem::replace(&mut *self.lock_outage(), outage.clone());
+        match (before, outage) {
+            (None, Some(Outage { detail, .. })) => {
+                tracing::error!(detail, "events wait in the journal until ClickHouse takes them");
             }
-            (Some(_), Ok(())) => tracing::info!("ClickHouse answers"),
-            (Some(_), Err(_)) | (None, Ok(())) => {}
+            (Some(_), None) => tracing::info!("ClickHouse answers"),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+
+    /// Notes how an attempt to begin ended. Once it succeeded, queries read ClickHouse.
+    pub(crate) fn note_begun(&self, begun: Result<(), &anyhow::Error>) {
+        match begun {
+            Ok(()) => {
+                self.reader.unlock();
+                self.note(None);
+            }
+            Err(error) => self.note(Some(outage_of(error))),
         }
     }
 
     /// Creates or updates the tables, checks that they belong to the other stores, and opens the lane
     /// of the journal. Repeated until it succeeds.
     pub(crate) async fn connect(
-        &self,
-        data_dir: &DataDir,
-        catalog: &Catalog,
-        journal: &Journal,
-    ) -> Result<()> {
-        let connected = self.try_connect(data_dir, catalog, journal).await;
-        self.note(match &connected {
-            Ok(()) => Ok(()),
-            Err(error) => Err(format!("{error:#}")),
-        });
-        connected
-    }
-
-    async fn try_connect(
         &self,
         data_dir: &DataDir,
         catalog: &Catalog,
@@ -211,7 +226,8 @@ impl ClickHouseStore {
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 _ = ticks.tick() => {}
             }
-            if !self.writer.is_connected() {
+            // Whoever begins notes why it is not done.
+            if self.reader.is_locked() {
                 continue;
             }
             let position = self.writer.durable_position();
@@ -223,7 +239,10 @@ impl ClickHouseStore {
                 // A large insert takes its time.
                 if !matches!(timeout(SILENCE_MAX, self.ping()).await, Ok(Ok(()))) {
                     let seconds = SILENCE_MAX.as_secs();
-                    self.note(Err(format!("ClickHouse has not answered for {seconds} seconds")));
+                    self.note(Some(Outage {
+                        detail: format!("ClickHouse has not answered for {seconds} seconds"),
+                        shown: "ClickHouse is away: it does not answer",
+                    }));
                 }
                 if *stopped.borrow() {
                     return;
@@ -232,23 +251,22 @@ impl ClickHouseStore {
             match outcome {
                 Ok(asked) if asked || self.writer.durable_position() > position => {
                     answered = Instant::now();
-                    self.note(Ok(()));
+                    self.note(None);
                 }
                 Ok(_) => {}
-                Err(why) => self.note(Err(why)),
+                Err(error) => self.note(Some(outage_of(&error))),
             }
         }
     }
 
     /// Returns whether ClickHouse was surely asked something.
-    async fn work(&self, ping: bool) -> Result<bool, String> {
-        let shown = |error: anyhow::Error| format!("{error:#}");
+    async fn work(&self, ping: bool) -> Result<bool> {
         let was_away = self.outage().is_some();
-        let brought = self.feed.bring_recorded(was_away).await.map_err(shown)?;
+        let brought = self.feed.bring_recorded(was_away).await?;
         let writer = self.writer.clone();
-        blocking(move || writer.flush_due()).await.map_err(shown)?;
+        blocking(move || writer.flush_due()).await?;
         if ping || was_away {
-            self.ping().await.map_err(shown)?;
+            self.ping().await?;
             return Ok(true);
         }
         Ok(brought)

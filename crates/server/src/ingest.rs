@@ -215,7 +215,7 @@ impl Ingest {
     }
 
     /// Why queries cannot be answered.
-    pub(crate) fn outage(&self) -> impl Fn() -> Option<String> + Send + Sync + use<> {
+    pub(crate) fn outage(&self) -> impl Fn() -> Option<api::Outage> + Send + Sync + use<> {
         let clickhouse = self.clickhouse.clone();
         move || clickhouse.as_ref()?.outage()
     }
@@ -324,8 +324,13 @@ impl Connecting {
 
     async fn attempt(&self) -> Result<(Pipeline, journal::Reader)> {
         let catalog = &self.parts.catalog;
-        self.clickhouse.connect(&self.data_dir, catalog, &self.journal).await?;
-        open_pipeline(self.parts.clone(), &self.journal).await
+        let opening = async {
+            self.clickhouse.connect(&self.data_dir, catalog, &self.journal).await?;
+            open_pipeline(self.parts.clone(), &self.journal).await
+        };
+        let opened = opening.await;
+        self.clickhouse.note_begun(opened.as_ref().map(drop));
+        opened
     }
 }
 

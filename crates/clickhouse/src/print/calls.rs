@@ -8,6 +8,7 @@ use hogql::types::{Kind, Type};
 
 use model::Timestamp;
 
+use super::expressions::check_pattern;
 use super::selects::Scope;
 use super::{Printer, functions, unsupported};
 use crate::client::Parameter;
@@ -22,6 +23,11 @@ impl Printer<'_> {
         ty: &Type,
     ) -> Result<String> {
         let name = function.name;
+        if let Some(at) = pattern_of(name)
+            && let Some(pattern) = args.get(at)
+        {
+            check_pattern(pattern)?;
+        }
         if let Some(printed) = self.own_form(scope, name, args, ty)? {
             return Ok(printed);
         }
@@ -190,6 +196,24 @@ impl Printer<'_> {
 
     fn now(&mut self) -> String {
         self.parameters.add(Parameter::Timestamp(self.context.now.as_micros()))
+    }
+}
+
+/// Which argument of a function is a regular expression.
+fn pattern_of(function: &str) -> Option<usize> {
+    match function {
+        "match"
+        | "extract"
+        | "extractAll"
+        | "extractGroups"
+        | "regexpExtract"
+        | "replaceRegexpAll"
+        | "replaceRegexpOne"
+        | "countMatches"
+        | "countMatchesCaseInsensitive"
+        | "multiMatchAny" => Some(1),
+        "splitByRegexp" => Some(0),
+        _ => None,
     }
 }
 

@@ -119,6 +119,13 @@ impl Printer<'_> {
         comparison: Comparison,
         sides: &[Expr; 2],
     ) -> Result<String> {
+        let is_pattern = matches!(
+            comparison,
+            Comparison::Match | Comparison::NotMatch | Comparison::IMatch | Comparison::NotIMatch
+        );
+        if is_pattern {
+            check_pattern(&sides[1])?;
+        }
         let uuids = sides.iter().all(|side| side.ty.kind == Kind::Uuid);
         let mut texts = Vec::new();
         for side in sides {
@@ -266,6 +273,27 @@ impl Printer<'_> {
             }
             kind => return Err(unsupported(format!("a cast of a string to {kind:?}"))),
         })
+    }
+}
+
+/// What means another set of characters to ClickHouse: classes of words, digits and spaces are of ASCII
+/// only, and sets have no operators and no sets within.
+const OTHER_PATTERNS: &[&str] =
+    &["\\w", "\\W", "\\d", "\\D", "\\s", "\\S", "\\b", "\\B", "&&", "--", "~~", "[["];
+
+/// Whether a regular expression surely means the same to ClickHouse.
+pub(super) fn check_pattern(pattern: &Expr) -> Result<()> {
+    match &pattern.kind {
+        ExprKind::Value(Value::String(text))
+            if !OTHER_PATTERNS.iter().any(|other| text.contains(other)) =>
+        {
+            Ok(())
+        }
+        ExprKind::Value(Value::Null) => Ok(()),
+        ExprKind::Call { function, args } if function.0.name == "array" => {
+            args.iter().try_for_each(check_pattern)
+        }
+        _ => Err(unsupported("a regular expression that ClickHouse may read otherwise")),
     }
 }
 

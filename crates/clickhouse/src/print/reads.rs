@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use hogql::ast::JoinKind;
-use hogql::plan::{Body, Expr, ExprKind, JoinedSource, Plan, Relation, Select, Set, Source, Step};
+use hogql::plan::{
+    Body, Comparison, Expr, ExprKind, JoinedSource, Plan, Relation, Select, Set, Source, Step,
+};
 use hogql::tables::{LazyJoin, Table};
 use model::ProjectId;
 
@@ -19,8 +21,10 @@ pub struct PrintedEvents {
     pub project: ProjectId,
     pub columns: EventColumns,
     pub(crate) zone: String,
-    /// What follows `FROM`, with its `WHERE`.
-    pub(crate) from: String,
+    /// The relation, and the same one with the copies that were not merged yet.
+    rows: [String; 2],
+    /// What follows the relation.
+    tail: String,
     pub(crate) parameters: Parameters,
 }
 
@@ -51,12 +55,20 @@ impl EventColumns {
 }
 
 impl PrintedEvents {
-    /// Of these distinct ids.
-    #[must_use]
-    pub fn of_distinct_nos(mut self, distinct_nos: &[i64]) -> Self {
+    /// Drops those of other distinct ids.
+    pub fn keep_distinct_nos(&mut self, distinct_nos: &[i64]) {
         let distinct_nos = self.parameters.add(Parameter::Ints(distinct_nos));
-        self.from.push_str(&format!(" AND distinct_no IN {distinct_nos}"));
-        self
+        self.tail.push_str(&format!(" AND distinct_no IN {distinct_nos}"));
+    }
+
+    /// What follows `FROM`, with its `WHERE`.
+    pub(crate) fn from(&self) -> String {
+        format!("({}){}", self.rows[0], self.tail)
+    }
+
+    /// As [`PrintedEvents::from`], without `FINAL`.
+    pub(crate) fn unmerged(&self) -> String {
+        format!("({}){}", self.rows[1], self.tail)
     }
 }
 
@@ -81,12 +93,22 @@ pub fn print_matching(
     printer.events_where(*project, EventColumns::all(), scope, &filter)
 }
 
+/// Which of a plan's conditions select the events that are read for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Narrowing {
+    /// All that can be printed.
+    Printable,
+    /// Only those on names and times, which ClickHouse never refuses.
+    EventsAndTimes,
+}
+
 /// The events that a plan reads, as far as its conditions can be printed, and the columns that it
 /// reads of them; none if it reads no events.
 pub fn print_reads(
     plan: &Plan,
     promoted: &Promoted,
     context: &PrintContext,
+    by: Narrowing,
 ) -> Result<Option<PrintedEvents>> {
     let reads = Reads::of(plan);
     if reads.uses.is_empty() {
@@ -98,8 +120,17 @@ pub fn print_reads(
     for conditions in &reads.uses {
         let mut all = Vec::new();
         for condition in conditions {
-            match printer.expr(&mut scope, condition) {
-                Ok(text) => all.push(text),
+            if by == Narrowing::EventsAndTimes && !is_of_event_or_time(condition) {
+                continue;
+            }
+            // What cannot be printed would leave its columns in the scope.
+            let mut tried = Printer::new(plan, promoted, context)?;
+            let mut of_tried = Scope::of_one(1);
+            let printable = tried
+                .expr(&mut of_tried, condition)
+                .and_then(|_| tried.whole_events(plan.project, &of_tried.leaves[0]));
+            match printable {
+                Ok(_) => all.push(printer.expr(&mut scope, condition)?),
                 Err(Error::Unsupported { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -139,10 +170,12 @@ impl Printer<'_> {
         scope: Scope,
         filter: &str,
     ) -> Result<PrintedEvents> {
-        let rows = self.whole_events(project, &scope.leaves[0])?;
-        let from = format!("({rows}) AS s{}_0 WHERE ({filter})", scope.id);
+        let merged = self.whole_events(project, &scope.leaves[0])?;
+        self.reads_copies = true;
+        let rows = [merged, self.whole_events(project, &scope.leaves[0])?];
+        let tail = format!(" AS s{}_0 WHERE ({filter})", scope.id);
         let zone = self.plan.zone.clone();
-        Ok(PrintedEvents { project, columns, zone, from, parameters: self.parameters })
+        Ok(PrintedEvents { project, columns, zone, rows, tail, parameters: self.parameters })
     }
 }
 
@@ -263,6 +296,63 @@ pub(super) fn conjuncts(expr: &Expr) -> Vec<&Expr> {
     match &expr.kind {
         ExprKind::And(parts) => parts.iter().flat_map(conjuncts).collect(),
         _ => vec![expr],
+    }
+}
+
+/// Whether a condition compares the event's name or time with constants.
+fn is_of_event_or_time(condition: &Expr) -> bool {
+    let is_column = |expr: &Expr| {
+        matches!(&expr.kind, ExprKind::Column { via, name: "event" | "timestamp", .. }
+            if via.is_empty())
+    };
+    let both = |left: &Expr, right: &Expr| is_column(left) && is_plain_constant(right);
+    match &condition.kind {
+        ExprKind::And(parts) | ExprKind::Or(parts) => parts.iter().all(is_of_event_or_time),
+        ExprKind::Not(part) => is_of_event_or_time(part),
+        ExprKind::Compare(comparison, sides) => {
+            let is_order = matches!(
+                comparison,
+                Comparison::Equal
+                    | Comparison::NotEqual
+                    | Comparison::Less
+                    | Comparison::LessOrEqual
+                    | Comparison::Greater
+                    | Comparison::GreaterOrEqual
+            );
+            is_order && (both(&sides[0], &sides[1]) || both(&sides[1], &sides[0]))
+        }
+        ExprKind::In { expr, set: Set::List(items), .. } => {
+            is_column(expr) && items.iter().all(is_plain_constant)
+        }
+        _ => false,
+    }
+}
+
+/// A literal, or a time made of literals.
+fn is_plain_constant(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Value(_) => true,
+        ExprKind::Cast { expr, .. } | ExprKind::Interval(expr, _) => is_plain_constant(expr),
+        ExprKind::Call { function, args } => {
+            let name = function.0.name;
+            let is_of_time = matches!(
+                name,
+                "now"
+                    | "today"
+                    | "yesterday"
+                    | "dateAdd"
+                    | "dateSub"
+                    | "plus"
+                    | "minus"
+                    | "toDate"
+                    | "toDateTime"
+                    | "toDateTime64"
+                    | "toTimeZone"
+            ) || name.starts_with("toStartOf")
+                || name.starts_with("toInterval");
+            is_of_time && args.iter().all(is_plain_constant)
+        }
+        _ => false,
     }
 }
 

@@ -166,7 +166,8 @@ impl Printer<'_> {
     }
 
     fn events(&mut self, joins: Joins, project: &str) -> String {
-        let mut from = "events AS e FINAL".to_owned();
+        let copies = if self.reads_copies { "" } else { " FINAL" };
+        let mut from = format!("events AS e{copies}");
         if joins.ids || joins.persons {
             from.push_str(&format!(
                 " LEFT ANY JOIN (SELECT distinct_no, has_person, person_no, person_id FROM \

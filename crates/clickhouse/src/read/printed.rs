@@ -16,6 +16,9 @@ use crate::print::{PrintedEvents, settings};
 use crate::schema::column;
 use crate::values::decode;
 
+/// What a cursor points behind, with the texts of uuids: ClickHouse orders uuids by their second half.
+pub(super) const CURSOR_COLUMNS: &str = "(timestamp, toString(uuid), toString(event), distinct_no)";
+
 /// The columns that tell the events of a list apart, and sort it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventKey {
@@ -55,11 +58,12 @@ impl EventKey {
 
 impl Reader {
     /// A bound of the number of events: copies that were not merged yet count too.
-    pub fn count_at_most(&self, events: &PrintedEvents) -> Result<u64> {
-        let from = events.from.replacen(" AS e FINAL", " AS e", 1);
-        let text = format!("SELECT count() FROM {from}");
+    pub fn count_at_most(&self, events: &PrintedEvents, query_id: Option<String>) -> Result<u64> {
+        let text = format!("SELECT count() FROM {}", events.unmerged());
         let mut count = 0;
-        for batch in self.client().select(&of(text, events.parameters.clone(), events))? {
+        let mut statement = of(text, events.parameters.clone(), events);
+        statement.query_id = query_id;
+        for batch in self.select(statement)? {
             count += column::<UInt64Array>(self.client(), &batch?, 0)?.values().iter().sum::<u64>();
         }
         Ok(count)
@@ -75,10 +79,10 @@ impl Reader {
         self.pulls.fetch_add(1, Ordering::Relaxed);
         let mut parameters = events.parameters.clone();
         let selected = self.selected(&events.columns, &mut parameters);
-        let text = format!("SELECT {} FROM {}", selected.text, events.from);
+        let text = format!("SELECT {} FROM {}", selected.text, events.from());
         let mut statement = of(text, parameters, events);
         statement.query_id = query_id;
-        for batch in self.client().select(&statement)? {
+        for batch in self.select(statement)? {
             self.decode_rows(events.project, &selected, &batch?, &mut each)?;
         }
         Ok(())
@@ -91,13 +95,10 @@ impl Reader {
             Order::NewestFirst => ("DESC", "<"),
             Order::OldestFirst => ("ASC", ">"),
         };
-        // The texts of uuids: ClickHouse orders uuids by their second half.
         let mut after = String::new();
         if let Some(cursor) = &window.resume {
             let values = cursor_values(cursor, &mut parameters);
-            after = format!(
-                " AND (timestamp, toString(uuid), toString(event), distinct_no) {operator} ({values})"
-            );
+            after = format!(" AND {CURSOR_COLUMNS} {operator} ({values})");
         }
         let limit = window.limit.saturating_add(1) as u64;
         let limit = parameters.add(Parameter::UInt(limit));
@@ -106,10 +107,10 @@ impl Reader {
             "SELECT timestamp, uuid, toString(event) AS name, distinct_no FROM {}{after} \
              ORDER BY timestamp {direction}, toString(uuid) {direction}, name {direction}, \
              distinct_no {direction} LIMIT {limit} OFFSET {offset}",
-            events.from
+            events.from()
         );
         let mut keys = Vec::new();
-        for batch in self.client().select(&of(text, parameters, events))? {
+        for batch in self.select(of(text, parameters, events))? {
             let batch = batch?;
             let timestamps = column::<TimestampMicrosecondArray>(self.client(), &batch, 0)?;
             let uuids = column::<FixedSizeBinaryArray>(self.client(), &batch, 1)?;
@@ -181,10 +182,10 @@ impl Reader {
             "SELECT {value} AS value, count() AS events FROM {} AND value NOT IN ('', 'z', \
              't'){containing} GROUP BY value ORDER BY events DESC, \
              indexOf(['b', 'n', 't', 'j'], substring(value, 1, 1)), value LIMIT {limit}",
-            events.from
+            events.from()
         );
         let mut counts = Vec::new();
-        for batch in self.client().select(&of(text, parameters, events))? {
+        for batch in self.select(of(text, parameters, events))? {
             let batch = batch?;
             let values = column::<StringArray>(self.client(), &batch, 0)?;
             let events = column::<UInt64Array>(self.client(), &batch, 1)?;
@@ -197,7 +198,7 @@ impl Reader {
     }
 }
 
-fn cursor_values(cursor: &Cursor, parameters: &mut Parameters) -> String {
+pub(super) fn cursor_values(cursor: &Cursor, parameters: &mut Parameters) -> String {
     let timestamp = parameters.add(Parameter::Timestamp(cursor.timestamp().as_micros()));
     let uuid = parameters.add(Parameter::String(&cursor.uuid().to_string()));
     let event = parameters.add(Parameter::String(cursor.event()));

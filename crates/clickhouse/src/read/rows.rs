@@ -73,7 +73,7 @@ impl Reader {
         let selected = self.selected(&EventColumns::all(), &mut parameters);
         let text = format!("SELECT {} FROM events FINAL {tail}", selected.text);
         let mut rows = Vec::new();
-        for batch in self.client().select(&statement(text, parameters))? {
+        for batch in self.select(statement(text, parameters))? {
             self.decode_rows(project, &selected, &batch?, &mut |row| {
                 rows.push(row);
                 Ok::<_, crate::Error>(())

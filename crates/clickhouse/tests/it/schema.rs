@@ -1,6 +1,6 @@
 //! The schema: every topology's statements, changes, and columns of properties.
 
-use clickhouse::{EventFilter, PROMOTED_MAX, Schema, Topology};
+use clickhouse::{EventFilter, PROMOTED_MAX, Reader, Schema, Topology};
 use serde_json::json;
 use testing::clickhouse::Database;
 
@@ -29,6 +29,19 @@ fn clickhouse_parses_the_statements_of_every_topology() {
     let distributed: Vec<_> =
         sharded.iter().filter(|text| text.contains("ENGINE = Distributed")).collect();
     assert_eq!(distributed.len(), 1, "only events are spread over shards");
+}
+
+/// Until somebody has checked whose events they are, queries do not read tables that can be read.
+#[test]
+fn a_locked_reader_reads_nothing_although_the_schema_is_prepared() {
+    let Some(database) = Database::new() else { return };
+    let schema = Schema::unprepared(client(&database.url));
+    let reader = Reader::new(schema.clone()).locked();
+    schema.prepare().unwrap();
+    schema.client().ping().unwrap();
+    assert!(reader.clone().span(PROJECT).is_err() && reader.is_locked());
+    reader.unlock();
+    assert_eq!(reader.span(PROJECT).unwrap(), None);
 }
 
 #[test]

@@ -38,6 +38,7 @@ impl ClickHouse {
             from: filter.after.map(|time| Timestamp::from_micros(time.as_micros() + 1)),
             to: filter.before,
             distinct_nos: filter.distinct_nos.as_ref().map(|all| all.iter().collect()),
+            ..EventFilter::default()
         };
         self.reader.list(project, &filter, order, ALL, 0).unwrap()
     }

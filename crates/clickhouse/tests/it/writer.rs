@@ -7,7 +7,7 @@ use model::{Clock, ProjectId};
 use serde_json::json;
 use testing::seed;
 use uuid::Uuid;
-use warehouse::{EventRow, Order};
+use warehouse::{Cursor, EventRow, Order};
 
 use crate::scripted::{Answer, serve};
 use crate::support::{JOURNAL, PROJECT, Store, append, client, positions, row, rows, time, writer};
@@ -196,6 +196,10 @@ fn projects_are_apart_and_lists_have_pages() {
     let (from, to) = (Some(all[1].timestamp), Some(all[5].timestamp));
     let between = EventFilter { from, to, ..any.clone() };
     assert_eq!(list(&between, Order::OldestFirst, 9, 0), [2, 3, 5]);
+    let last = &store.reader.list(PROJECT, &any, Order::OldestFirst, 4, 0).unwrap()[3];
+    let after = Some(Cursor::new(last.timestamp, last.uuid, &last.event, last.distinct_no));
+    let later = EventFilter { after, before_position: Some(8), ..any.clone() };
+    assert_eq!(list(&later, Order::OldestFirst, 9, 0), [5, 6, 7]);
     let nobody = EventFilter { distinct_nos: Some(vec![4]), ..any };
     assert_eq!(store.reader.count(PROJECT, &nobody).unwrap(), 0);
     let span = store.reader.span(PROJECT).unwrap();

@@ -22,8 +22,10 @@ pub(super) enum Source {
 pub(super) struct ClickHouseEvents {
     reader: Reader,
     project: ProjectId,
-    /// The time to go on at, and how many events of exactly this time were read; none at the end.
-    at: Option<(Timestamp, usize)>,
+    /// The time to go on at; none at the end.
+    at: Option<Timestamp>,
+    /// The last event that was read.
+    after: Option<Cursor>,
     position: u64,
 }
 
@@ -44,8 +46,8 @@ impl Source {
         let stored = Writer::stored_position(&schema, LANE)?;
         let position = stored.map_or(0, |stored| stored.position);
         let reader = clickhouse_store::reader(&schema, &of, settings)?;
-        let at = reader.span(project)?.map(|(first, _)| (first, 0));
-        Ok(Self::ClickHouse(ClickHouseEvents { reader, project, at, position }))
+        let at = reader.span(project)?.map(|(first, _)| first);
+        Ok(Self::ClickHouse(ClickHouseEvents { reader, project, at, after: None, position }))
     }
 
     /// All events are before this position of the journal.
@@ -75,25 +77,29 @@ impl Source {
 
 impl ClickHouseEvents {
     fn next(&mut self) -> Result<Option<Vec<EventRow>>> {
-        while let Some((from, skipped)) = self.at {
+        while let Some(from) = self.at {
+            // The server may give properties columns meanwhile.
+            self.reader.schema().refresh()?;
             let to = from.plus_seconds(DAY_SECONDS);
             let of_day = EventFilter { from: Some(from), to: Some(to), ..EventFilter::default() };
-            let events = self.list(&of_day, CLICKHOUSE_EVENTS_AT_ONCE, skipped)?;
-            let Some(last) = events.last().map(|event| event.timestamp) else {
+            let events = self.list(of_day, CLICKHOUSE_EVENTS_AT_ONCE)?;
+            let Some(last) = events.last() else {
                 let later = EventFilter { from: Some(to), ..EventFilter::default() };
-                self.at = self.list(&later, 1, 0)?.first().map(|event| (event.timestamp, 0));
+                self.at = self.list(later, 1)?.first().map(|event| event.timestamp);
                 continue;
             };
-            let same = events.iter().rev().take_while(|event| event.timestamp == last).count();
-            let before = if last == from { skipped } else { 0 };
-            self.at = Some((last, before + same));
+            self.at = Some(last.timestamp);
+            self.after =
+                Some(Cursor::new(last.timestamp, last.uuid, &last.event, last.distinct_no));
             return Ok(Some(events));
         }
         Ok(None)
     }
 
-    fn list(&self, filter: &EventFilter, limit: usize, offset: usize) -> Result<Vec<EventRow>> {
-        Ok(self.reader.list(self.project, filter, Order::OldestFirst, limit, offset)?)
+    fn list(&self, filter: EventFilter, limit: usize) -> Result<Vec<EventRow>> {
+        let (after, before_position) = (self.after.clone(), Some(self.position));
+        let filter = EventFilter { after, before_position, ..filter };
+        Ok(self.reader.list(self.project, &filter, Order::OldestFirst, limit, 0)?)
     }
 }
 

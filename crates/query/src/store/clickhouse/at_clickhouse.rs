@@ -2,12 +2,17 @@
 
 use ::clickhouse::Reader;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::ClickHouseView;
 use crate::permits::spawn_query;
 use crate::runner::RunResources;
 use crate::{Error, Result};
+
+/// Kills that wait for ClickHouse at once. Without one, a query ends at its `max_execution_time`.
+const KILLS_MAX: usize = 4;
+static KILLS: Semaphore = Semaphore::const_new(KILLS_MAX);
 
 /// Runs work on a thread of its own. The statement that it runs has the id it is given.
 pub(super) async fn at_clickhouse<T: Send + 'static>(
@@ -39,7 +44,12 @@ impl Drop for KillOnDrop {
             return;
         };
         let query_id = std::mem::take(&mut self.query_id);
+        let Ok(permit) = KILLS.try_acquire() else {
+            tracing::debug!(query.id = query_id, "too many queries of ClickHouse to kill");
+            return;
+        };
         drop(runtime.spawn_blocking(move || {
+            let _permit = permit;
             if let Err(error) = reader.client().kill(&query_id) {
                 tracing::warn!(query.id = query_id, %error, "cannot kill a query of ClickHouse");
             }

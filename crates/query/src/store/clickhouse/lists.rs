@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ::clickhouse::{EventKey, KeyOf, PrintedEvents, Reader, ValuesOf, print_matching, print_reads};
+use ::clickhouse::{EventKey, KeyOf, PrintedEvents, Reader, ValuesOf, print_matching};
 use eval::QueryMemoryPool;
 use hogql::ast::{BinaryOp, Body, Expr};
 use hogql::plan::Plan;
@@ -38,12 +38,22 @@ pub(in crate::store) fn list(
     conditions: EventConditions,
     window: &Window,
 ) -> Result<EventList> {
-    let Some(events) = matching(view, &conditions)? else {
-        let pulled = pulled(view, &conditions)?;
-        return embedded::list(&pulled, conditions, window);
-    };
+    match printed_list(view, &conditions, window)? {
+        Some(list) => Ok(list),
+        None => embedded::list(&*pulled(view, &conditions)?, conditions, window),
+    }
+}
+
+/// None if ClickHouse cannot find the events.
+fn printed_list(
+    view: &ClickHouseView,
+    conditions: &EventConditions,
+    window: &Window,
+) -> Result<Option<EventList>> {
+    let Some(events) = matching(view, conditions)? else { return Ok(None) };
     let limit = window.limit.min(LIST_EVENTS_MAX.saturating_sub(window.offset));
-    let mut keys = view.reader.list_keys(&events, &Window { limit, ..window.clone() })?;
+    let keys = view.reader.list_keys(&events, &Window { limit, ..window.clone() });
+    let Some(mut keys) = unless_refused(keys)? else { return Ok(None) };
     let has_more = keys.len() > limit;
     keys.truncate(limit);
     let next = keys
@@ -52,26 +62,43 @@ pub(in crate::store) fn list(
         .map(|key| Cursor::new(key.timestamp, key.uuid, &key.event, key.distinct_no));
     let (reader, project) = (view.reader.clone(), events.project);
     let chunk = Mutex::default();
-    Ok(EventList::ClickHouse(Arc::new(Selection { reader, project, keys, next, chunk })))
+    Ok(Some(EventList::ClickHouse(Arc::new(Selection { reader, project, keys, next, chunk }))))
 }
 
 pub(in crate::store) fn values(
     view: &ClickHouseView,
     search: ValueSearch,
 ) -> Result<Vec<ValueCount>> {
-    let Some(events) = matching(view, &search.conditions)? else {
-        let pulled = pulled(view, &search.conditions)?;
-        return embedded::values(&pulled, search);
-    };
-    let key = match search.key {
+    match printed_values(view, &search)? {
+        Some(values) => Ok(values),
+        None => embedded::values(&*pulled(view, &search.conditions)?, search),
+    }
+}
+
+/// None if ClickHouse cannot count them.
+fn printed_values(view: &ClickHouseView, search: &ValueSearch) -> Result<Option<Vec<ValueCount>>> {
+    let Some(events) = matching(view, &search.conditions)? else { return Ok(None) };
+    let key = match &search.key {
         ColumnKey::Event => KeyOf::Event,
         ColumnKey::DistinctId => KeyOf::DistinctId,
         ColumnKey::ElementsChain => KeyOf::ElementsChain,
-        ColumnKey::Group(index) => KeyOf::Group(index),
-        ColumnKey::Property(name) => KeyOf::Property(name),
+        ColumnKey::Group(index) => KeyOf::Group(*index),
+        ColumnKey::Property(name) => KeyOf::Property(name.clone()),
     };
-    let (containing, limit) = (search.containing, search.limit);
-    Ok(view.reader.values_of(&events, &ValuesOf { key, containing, limit })?)
+    let (containing, limit) = (search.containing.clone(), search.limit);
+    unless_refused(view.reader.values_of(&events, &ValuesOf { key, containing, limit }))
+}
+
+/// None if ClickHouse does not run the statement.
+fn unless_refused<T>(answer: ::clickhouse::Result<T>) -> Result<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error @ ::clickhouse::Error::Refused { .. }) => {
+            tracing::warn!(%error, "ClickHouse refuses printed conditions of events");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl Selection {
@@ -117,7 +144,10 @@ fn matching(view: &ClickHouseView, conditions: &EventConditions) -> Result<Optio
     let plan = plan(view, parts)?;
     let printed = print_matching(&plan, &view.reader.schema().promoted(), &view.cohorts);
     match printed {
-        Ok(events) => Ok(Some(of_ids(events, conditions))),
+        Ok(mut events) => {
+            of_ids(&mut events, conditions);
+            Ok(Some(events))
+        }
         Err(::clickhouse::Error::Unsupported { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -127,22 +157,17 @@ fn matching(view: &ClickHouseView, conditions: &EventConditions) -> Result<Optio
 fn pulled(view: &ClickHouseView, conditions: &EventConditions) -> Result<Arc<facts::ReadView>> {
     let parts = parts(view, conditions).into_iter().flatten().collect();
     let plan = plan(view, parts)?;
-    let reads = print_reads(&plan, &view.reader.schema().promoted(), &view.cohorts)?;
-    let Some(events) = reads else { return Ok(view.facts.clone()) };
-    let events = of_ids(events, conditions);
     let memory = QueryMemoryPool::new(usize::MAX).tracker(PULL_BYTES_MAX);
-    let (pulled, charge) = pull::read(view, &events, None, &memory)?;
+    let change = |events: &mut PrintedEvents| of_ids(events, conditions);
+    let (pulled, charge) = pull::read(view, &plan, change, None, &memory)?;
     drop(charge);
     Ok(pulled)
 }
 
-fn of_ids(events: PrintedEvents, conditions: &EventConditions) -> PrintedEvents {
-    match &conditions.distinct_nos {
-        None => events,
-        Some(ids) => {
-            let ids: Vec<i64> = ids.iter().map(i64::from).collect();
-            events.of_distinct_nos(&ids)
-        }
+fn of_ids(events: &mut PrintedEvents, conditions: &EventConditions) {
+    if let Some(ids) = &conditions.distinct_nos {
+        let ids: Vec<i64> = ids.iter().map(i64::from).collect();
+        events.keep_distinct_nos(&ids);
     }
 }
 

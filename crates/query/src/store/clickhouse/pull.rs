@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::clickhouse::{EventColumns, PrintedEvents, print_reads};
+use ::clickhouse::{EventColumns, Narrowing, PrintedEvents, ReadLimits, print_reads};
 use eval::{MemoryCharge, MemoryTracker};
 use facts::ReadView;
 use hogql::plan::Plan;
@@ -32,38 +32,64 @@ pub(super) async fn pull(
     run: &RunResources<'_>,
 ) -> Result<Pulled> {
     let memory = run.memory.clone();
+    let limits = ReadLimits { time: run.time_max, memory_bytes: run.memory_bytes };
+    let reader = view.reader.clone().with_limits(limits);
+    let view = &ClickHouseView { reader, ..view.clone() };
     at_clickhouse(view, run, move |view, query_id| {
-        let reads = print_reads(&plan, &view.reader.schema().promoted(), &view.cohorts)?;
-        let Some(mut events) = reads else {
-            return Ok((view.facts.clone(), memory.charge()));
+        let change = |events: &mut PrintedEvents| {
+            if let Some(columns) = columns.clone() {
+                events.columns = columns;
+            }
         };
-        if let Some(columns) = columns {
-            events.columns = columns;
-        }
-        read(view, &events, Some(query_id), &memory)
+        read(view, &plan, change, Some(&query_id), &memory)
     })
     .await
 }
 
-/// Reads events. Blocks.
+/// Reads the events that a plan reads, as `change` changes them. Blocks.
 pub(super) fn read(
     view: &ClickHouseView,
-    events: &PrintedEvents,
-    query_id: Option<String>,
+    plan: &Plan,
+    change: impl Fn(&mut PrintedEvents),
+    query_id: Option<&str>,
     memory: &MemoryTracker,
 ) -> Result<Pulled> {
-    let found = view.reader.count_at_most(events)?;
+    let narrowed = |by| {
+        let reads = print_reads(plan, &view.reader.schema().promoted(), &view.cohorts, by)?;
+        let Some(mut events) = reads else { return Ok((view.facts.clone(), memory.charge())) };
+        change(&mut events);
+        // ClickHouse may not have forgotten the id of a statement that has ended.
+        let id = |what: &str| query_id.map(|id| format!("{id}-{what}-{by:?}"));
+        read_events(view, &events, [id("count"), id("read")], memory)
+    };
+    match narrowed(Narrowing::Printable) {
+        // Such as a regular expression that only ClickHouse cannot run.
+        Err(Error::Refused(why)) => {
+            tracing::warn!(why, "ClickHouse refuses conditions; more events are read");
+            narrowed(Narrowing::EventsAndTimes)
+        }
+        read => read,
+    }
+}
+
+fn read_events(
+    view: &ClickHouseView,
+    events: &PrintedEvents,
+    [count_id, read_id]: [Option<String>; 2],
+    memory: &MemoryTracker,
+) -> Result<Pulled> {
+    let found = view.reader.count_at_most(events, count_id)?;
     let rows_max = view.pull_rows_max;
     if found > rows_max {
         return Err(Error::Invalid(format!(
             "This query cannot run in ClickHouse and would read {found} events into memory, more \
-             than pull_rows_max ({rows_max}). Narrow its date range, or name the events."
+             than {rows_max} rows. Narrow its date range, or name the events."
         )));
     }
     let mut charge = memory.charge();
     let mut rows = 0;
     let mut snapshot = SnapshotBuilder::new(events.project);
-    view.reader.each_event(events, query_id, |row| {
+    view.reader.each_event(events, read_id, |row| {
         let groups = std::array::from_fn(|at| row.groups[at].as_deref().map(Into::into));
         snapshot.push(&NewRow {
             project: row.project,
