@@ -308,6 +308,7 @@ impl Collector for ClickHouseStore {
 pub(crate) fn is_transient(error: &anyhow::Error) -> bool {
     let is_away = |error: &(dyn std::error::Error + 'static)| {
         error.downcast_ref::<clickhouse::Error>().is_some_and(clickhouse::Error::is_transient)
+            || matches!(error.downcast_ref(), Some(warehouse::Error::Away(_)))
             || matches!(error.downcast_ref(), Some(catalog::Error::Unavailable(_)))
     };
     error.chain().any(is_away)
@@ -315,8 +316,7 @@ pub(crate) fn is_transient(error: &anyhow::Error) -> bool {
 
 /// Whether ClickHouse is away, or refuses what it may take later.
 pub(crate) fn is_outage(error: &warehouse::Error) -> bool {
-    let warehouse::Error::Engine(error) = error else { return false };
-    error.downcast_ref::<clickhouse::Error>().is_some_and(clickhouse::Error::is_transient)
+    matches!(error, warehouse::Error::Away(_))
 }
 
 async fn blocking<T: Send + 'static>(

@@ -54,6 +54,9 @@ pub enum Error {
     /// repeats it.
     #[error(transparent)]
     Engine(Box<dyn std::error::Error + Send + Sync>),
+    /// As [`Error::Engine`], where the repetition may succeed without anybody's doing.
+    #[error(transparent)]
+    Away(Box<dyn std::error::Error + Send + Sync>),
     /// The string is not a cursor of this warehouse.
     #[error("not a cursor of an event list")]
     Cursor,

@@ -62,6 +62,7 @@ impl From<Error> for warehouse::Error {
         match error {
             Error::Journal { stored, given } => Self::Journal { stored, given },
             Error::Invalid { position, why } => Self::Invalid { position, why },
+            error if error.is_transient() => Self::Away(Box::new(error)),
             error => Self::Engine(Box::new(error)),
         }
     }
