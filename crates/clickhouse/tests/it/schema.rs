@@ -91,7 +91,7 @@ fn a_property_reads_the_same_before_and_after_it_gets_a_column() {
 #[test]
 fn properties_get_columns_by_use_and_up_to_a_bound() {
     let Some(store) = Store::open() else { return };
-    let names: Vec<String> = (0..200).map(|no| format!("many {no}")).collect();
+    let names: Vec<String> = (0..200).map(|no| format!("many_{no}")).collect();
     store.schema.promote(names.iter().map(String::as_str)).unwrap();
     assert_eq!(store.schema.promoted().len(), PROMOTED_MAX);
     let Some(store) = Store::open() else { return };
