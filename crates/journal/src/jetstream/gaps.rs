@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::jetstream::message::Origin;
-use crate::jetstream::publisher::IN_FLIGHT_MAX;
+use crate::jetstream::publisher::WINDOW;
 
 /// Series that are remembered: one for each start of a publisher, and for each message it gave up.
 const SERIES_MAX: usize = 256;
@@ -41,8 +41,9 @@ impl Gaps {
                     self.series.pop_front();
                     self.whole = false;
                 }
-                // Those in flight together with this one may have been stored before the start.
-                let floor = if self.whole { 0 } else { settled + IN_FLIGHT_MAX as u64 };
+                // Messages that were begun within a window of this one may have been stored before the
+                // start. Later ones were begun when this one was acknowledged.
+                let floor = if self.whole { 0 } else { counter + WINDOW };
                 self.series.push_back(Series { id, floor, seen: BTreeSet::new() });
                 self.series.len() - 1
             }
@@ -68,6 +69,7 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jetstream::publisher::Series as Publisher;
 
     fn check(gaps: &mut Gaps, series: u64, messages: &[(u64, u64)]) -> Result<(), String> {
         let mut origins =
@@ -96,10 +98,34 @@ mod tests {
     fn reader_that_begins_in_the_middle_misses_only_what_cannot_have_come_before() {
         let mut gaps = Gaps::new(false);
         check(&mut gaps, 1, &[(100, 90), (95, 90)]).unwrap();
-        let in_flight = IN_FLIGHT_MAX as u64;
-        let later: Vec<_> = (101..90 + in_flight + 2).map(|counter| (counter, 95)).collect();
-        check(&mut gaps, 1, &later).unwrap();
-        let end = 90 + in_flight + 10;
-        check(&mut gaps, 1, &[(end, end - 5)]).unwrap_err();
+        let floor = 100 + WINDOW;
+        check(&mut gaps, 1, &[(floor + 1, floor)]).unwrap();
+        let error = check(&mut gaps, 1, &[(floor + 2, floor + 1)]).unwrap_err();
+        assert!(error.starts_with(&format!("message {floor} ")), "{error}");
+    }
+
+    #[test]
+    fn reader_may_begin_at_any_message_of_a_series_that_waited_for_a_slow_one() {
+        let mut publisher = Publisher::new();
+        let slow = publisher.begin().unwrap();
+        let mut stream = Vec::new();
+        while let Some(origin) = publisher.begin() {
+            stream.push(origin);
+            publisher.acknowledge(origin);
+        }
+        assert_eq!(stream.len() as u64, WINDOW - 1);
+        stream.push(slow);
+        publisher.acknowledge(slow);
+        for _ in 0..64 {
+            let [early, late] = [(); 2].map(|()| publisher.begin().unwrap());
+            stream.extend([late, early]);
+            publisher.acknowledge(early);
+            publisher.acknowledge(late);
+        }
+        for start in 0..stream.len() {
+            let mut gaps = Gaps::new(false);
+            let read = stream[start..].iter().try_for_each(|origin| gaps.check(*origin));
+            assert_eq!(read, Ok(()), "from message {start} on");
+        }
     }
 }

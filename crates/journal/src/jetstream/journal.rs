@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::stream::{Info, Stream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::capacity::Capacity;
@@ -78,6 +78,8 @@ pub(crate) struct Shared {
     pub log: watch::Sender<Log>,
     pub queue: Queue,
     pub series: Mutex<Series>,
+    /// Notified when the series may go on.
+    pub settled: Notify,
     pub counters: Counters,
     /// Messages that were lost, or replaced by others.
     pub lost: AtomicU64,
@@ -159,6 +161,7 @@ impl Journal {
             log,
             queue: Queue::default(),
             series: Mutex::new(Series::new()),
+            settled: Notify::new(),
             counters: Counters::default(),
             lost: AtomicU64::new(0),
             seen_records: AtomicU64::new(0),

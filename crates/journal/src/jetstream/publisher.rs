@@ -24,7 +24,10 @@ use crate::jetstream::queue::{MESSAGE_BYTES_MAX, Request};
 use crate::{Error, FullCause, Result, lock};
 
 /// Messages that are published and not acknowledged yet.
-pub(crate) const IN_FLIGHT_MAX: usize = 16;
+const IN_FLIGHT_MAX: usize = 16;
+/// The counters of messages in flight differ by less: a message waits while one that is so much older
+/// is not acknowledged. A reader that begins in the middle of a series relies on it.
+pub(crate) const WINDOW: u64 = 4096;
 /// After this time in the queue and on the way a message is given up, and its requests get 503.
 const PUBLISH_WAIT_MAX: Duration = Duration::from_secs(10);
 /// After this time without an acknowledgement a message is repeated.
@@ -45,15 +48,19 @@ impl Series {
         Series { id: rand::random(), next: 0, unsettled: BTreeSet::new() }
     }
 
-    fn begin(&mut self) -> Origin {
+    /// None while the window is full.
+    pub(crate) fn begin(&mut self) -> Option<Origin> {
         let counter = self.next;
-        self.next += 1;
         let settled = self.unsettled.first().copied().unwrap_or(counter);
+        if counter - settled >= WINDOW {
+            return None;
+        }
+        self.next += 1;
         self.unsettled.insert(counter);
-        Origin { series: self.id, counter, settled }
+        Some(Origin { series: self.id, counter, settled })
     }
 
-    fn acknowledge(&mut self, origin: Origin) {
+    pub(crate) fn acknowledge(&mut self, origin: Origin) {
         if origin.series == self.id {
             self.unsettled.remove(&origin.counter);
         }
@@ -64,6 +71,24 @@ impl Series {
         if origin.series == self.id {
             *self = Series::new();
         }
+    }
+}
+
+/// Of a request, however many messages it takes.
+#[derive(Clone, Copy)]
+struct Deadline {
+    since: Instant,
+    at: Instant,
+}
+
+impl Deadline {
+    /// One attempt at least, however long the request has waited.
+    fn new(since: Instant) -> Deadline {
+        Deadline { since, at: (since + PUBLISH_WAIT_MAX).max(Instant::now() + ATTEMPT_WAIT) }
+    }
+
+    fn over(self, why: String) -> Error {
+        Error::Away { waited: self.since.elapsed(), why }
     }
 }
 
@@ -132,43 +157,48 @@ impl Shared {
     async fn publish_shared(&self, group: &[Request]) -> Result<(Sequence, usize)> {
         let frames: Vec<&[u8]> = group.iter().map(|request| request.batch.frames()).collect();
         let records = group.iter().map(|request| request.batch.len()).sum();
-        let since = group[0].since;
-        self.publish(&frames, records, since).await.map(|sequence| (sequence, records))
+        let deadline = Deadline::new(group[0].since);
+        self.publish(&frames, records, deadline).await.map(|sequence| (sequence, records))
     }
 
     /// Publishes a request as several messages; returns those of the last one.
     async fn publish_large(&self, request: &Request) -> Result<(Sequence, usize)> {
-        let mut last = None;
+        let (mut last, deadline) = (None, Deadline::new(request.since));
         for (frames, records) in split(request.batch.frames(), MESSAGE_BYTES_MAX) {
-            last = Some((self.publish(&[frames], records, Instant::now()).await?, records));
+            last = Some((self.publish(&[frames], records, deadline).await?, records));
         }
         Ok(last.expect("a large request has records"))
     }
 
-    /// `since` is when its oldest request came.
-    async fn publish(&self, frames: &[&[u8]], records: usize, since: Instant) -> Result<Sequence> {
-        let origin = lock(&self.series).begin();
+    async fn publish(
+        &self,
+        frames: &[&[u8]],
+        records: usize,
+        deadline: Deadline,
+    ) -> Result<Sequence> {
+        let origin = self.begin(deadline).await?;
         let bytes: usize = frames.iter().map(|frames| frames.len()).sum();
         let message = pack(frames, records, origin);
         let (began, before) = (Instant::now(), self.log.borrow().last);
         let message_bytes = message.len() as u64;
         let id = format!("{:016x}-{}", origin.series, origin.counter);
-        let sequence = match self.publish_until_acknowledged(&id, message, since).await {
+        let sequence = match self.publish_until_acknowledged(&id, message, deadline).await {
             Ok(sequence) => sequence,
             Err(error) => {
-                lock(&self.series).give_up(origin);
+                self.give_up(origin);
                 return Err(error);
             }
         };
         if sequence <= before {
             // The end of the stream was lost, and this message got the sequence of another. Stores
             // may have applied that position: acknowledging it would lose this one in silence.
-            lock(&self.series).give_up(origin);
+            self.give_up(origin);
             return Err(self.report_lost(format!(
                 "message {before} was acknowledged, and a later one is at {sequence}"
             )));
         }
         lock(&self.series).acknowledge(origin);
+        self.settled.notify_waiters();
         self.counters.synced(began.elapsed());
         self.counters.records.fetch_add(records as u64, Relaxed);
         self.counters.record_bytes.fetch_add(bytes as u64, Relaxed);
@@ -178,20 +208,37 @@ impl Shared {
         Ok(Sequence(sequence))
     }
 
+    /// Counts a message, once the window has space for it.
+    async fn begin(&self, deadline: Deadline) -> Result<Origin> {
+        loop {
+            let settled = self.settled.notified();
+            if Instant::now() >= deadline.at {
+                return Err(deadline.over("earlier messages were not acknowledged".to_owned()));
+            }
+            if let Some(origin) = lock(&self.series).begin() {
+                return Ok(origin);
+            }
+            let _ = timeout_at(deadline.at, settled).await;
+        }
+    }
+
+    fn give_up(&self, origin: Origin) {
+        lock(&self.series).give_up(origin);
+        self.settled.notify_waiters();
+    }
+
     async fn publish_until_acknowledged(
         &self,
         id: &str,
         message: Bytes,
-        since: Instant,
+        deadline: Deadline,
     ) -> Result<u64> {
-        // One attempt at least, however long the request has waited.
-        let deadline = (since + PUBLISH_WAIT_MAX).max(Instant::now() + ATTEMPT_WAIT);
         let mut pause = RETRY_PAUSE_MIN;
         loop {
             self.owner.check()?;
             let why = if self.client.connection_state() == State::Connected {
                 let attempt = self.attempt(id, message.clone());
-                match timeout_at(deadline.min(Instant::now() + ATTEMPT_WAIT), attempt).await {
+                match timeout_at(deadline.at.min(Instant::now() + ATTEMPT_WAIT), attempt).await {
                     Ok(Ok(sequence)) => return Ok(sequence),
                     Ok(Err(error)) => match refusal(&error) {
                         Some(refusal) => return Err(refusal),
@@ -202,8 +249,8 @@ impl Shared {
             } else {
                 "no connection".to_owned()
             };
-            if Instant::now() + pause >= deadline {
-                return Err(Error::Away { waited: since.elapsed(), why });
+            if Instant::now() + pause >= deadline.at {
+                return Err(deadline.over(why));
             }
             tracing::debug!(why, "a message of the journal is repeated");
             sleep(pause).await;
@@ -250,18 +297,18 @@ mod tests {
     #[test]
     fn message_says_up_to_where_those_before_it_were_acknowledged() {
         let mut series = Series::new();
-        let [a, b, c] = [(); 3].map(|()| series.begin());
+        let [a, b, c] = [(); 3].map(|()| series.begin().unwrap());
         assert_eq!([a, b, c].map(|one| (one.counter, one.settled)), [(0, 0), (1, 0), (2, 0)]);
         series.acknowledge(b);
-        assert_eq!(series.begin().settled, 0);
+        assert_eq!(series.begin().unwrap().settled, 0);
         series.acknowledge(a);
-        assert_eq!(series.begin().settled, 2);
+        assert_eq!(series.begin().unwrap().settled, 2);
         series.give_up(c);
-        let first = series.begin();
+        let first = series.begin().unwrap();
         assert_eq!((first.counter, first.settled), (0, 0));
         assert_ne!(first.series, a.series);
         // Of the series before.
         series.acknowledge(Origin { series: a.series, ..first });
-        assert_eq!(series.begin().settled, 0);
+        assert_eq!(series.begin().unwrap().settled, 0);
     }
 }
