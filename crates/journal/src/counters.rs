@@ -26,7 +26,8 @@ pub struct Stats {
     pub record_bytes: u64,
     pub groups: u64,
     pub groups_failed: u64,
-    /// Messages that servers acknowledged and lost. Always 0 in files, where corruption is an error.
+    /// Losses of messages that servers acknowledged: 1 from the first that was found, as nothing is
+    /// read after it. Always 0 in files, where corruption is an error.
     pub lost_messages: u64,
     /// Syncs of a file, or messages that servers acknowledged.
     pub syncs: u64,

@@ -195,7 +195,7 @@ impl Collector for WritePathMetrics {
             ("journal_groups_failed", "Group commits that failed", journal.groups_failed),
             (
                 "journal_lost_messages",
-                "Acknowledged messages that the journal's servers lost",
+                "1 once the journal's servers lost an acknowledged message",
                 journal.lost_messages,
             ),
         ] {

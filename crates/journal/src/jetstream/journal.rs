@@ -1,6 +1,6 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_nats::Client;
@@ -33,8 +33,8 @@ const REQUEST_WAIT: Duration = Duration::from_secs(5);
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// A leader that was just elected may not show yet what its predecessor acknowledged: messages count as
-/// lost when they are missing this often.
-pub(crate) const LOST_ASKED: u32 = 4;
+/// lost when they are missing this often. A loss stands until the server restarts.
+pub(crate) const LOST_ASKED: u32 = 8;
 pub(crate) const LOST_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
@@ -81,8 +81,9 @@ pub(crate) struct Shared {
     /// Notified when the series may go on.
     pub settled: Notify,
     pub counters: Counters,
-    /// Messages that were lost, or replaced by others.
-    pub lost: AtomicU64,
+    /// The first loss that was found: appends, reads and releases fail with it from then on. Positions
+    /// of other messages may be given again, and what is left is needed to find out what happened.
+    loss: OnceLock<Error>,
     /// Records and messages that this process published or read, for their mean.
     pub seen_records: AtomicU64,
     pub seen_messages: AtomicU64,
@@ -163,7 +164,7 @@ impl Journal {
             series: Mutex::new(Series::new()),
             settled: Notify::new(),
             counters: Counters::default(),
-            lost: AtomicU64::new(0),
+            loss: OnceLock::new(),
             seen_records: AtomicU64::new(0),
             seen_messages: AtomicU64::new(0),
             disk_bytes: AtomicU64::new(0),
@@ -234,6 +235,7 @@ impl Journal {
 
     pub(crate) async fn release(&self, before: Position) -> Result<()> {
         let shared = &self.handle.shared;
+        shared.check()?;
         let log = *self.handle.log.borrow();
         let before = Sequence::of(before.min(log.end())).0;
         if before > log.first.max(1) {
@@ -253,7 +255,7 @@ impl Journal {
             next: log.end(),
             disk_bytes: shared.disk_bytes.load(Relaxed),
             queue_bytes: shared.capacity.used_bytes(),
-            lost_messages: shared.lost.load(Relaxed),
+            lost_messages: u64::from(shared.loss.get().is_some()),
             ..shared.counters.stats()
         }
     }
@@ -347,6 +349,7 @@ impl Shared {
     }
 
     async fn probe(&self) -> Result<()> {
+        self.check()?;
         // A leader without a quorum still answers questions; only a write shows that it has one.
         self.owner.renew().await?;
         let info = self.refresh().await?;
@@ -355,12 +358,20 @@ impl Shared {
         if fits > self.bytes_max { Err(Error::Full(FullCause::Limit)) } else { Ok(()) }
     }
 
-    /// Counts and logs a loss.
+    /// Fails once another owner has taken over, or messages were lost.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.owner.check()?;
+        self.loss.get().map_or(Ok(()), |loss| Err(loss.clone()))
+    }
+
+    /// Records and logs a loss, unless there was one before; returns the first.
     pub(crate) fn report_lost(&self, what: String) -> Error {
-        self.lost.fetch_add(1, Relaxed);
-        let error = crate::jetstream::message::lost(&self.names.stream, what);
-        tracing::error!(%error, "the journal lost acknowledged messages");
-        error
+        let first = self.loss.get_or_init(|| {
+            let error = crate::jetstream::message::lost(&self.names.stream, what);
+            tracing::error!(%error, "the journal lost acknowledged messages");
+            error
+        });
+        first.clone()
     }
 }
 

@@ -235,7 +235,7 @@ impl Shared {
     ) -> Result<u64> {
         let mut pause = RETRY_PAUSE_MIN;
         loop {
-            self.owner.check()?;
+            self.check()?;
             let why = if self.client.connection_state() == State::Connected {
                 let attempt = self.attempt(id, message.clone());
                 match timeout_at(deadline.at.min(Instant::now() + ATTEMPT_WAIT), attempt).await {

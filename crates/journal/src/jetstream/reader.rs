@@ -177,7 +177,7 @@ impl Reader {
     /// Receives the next message into `current`. Cancel-safe: what it waits for is kept.
     async fn receive(&mut self) -> Result<()> {
         loop {
-            self.shared.owner.check()?;
+            self.shared.check()?;
             let wanted = Sequence::of(self.next);
             let Some(message) = self.pull(wanted).await else { continue };
             match self.accept(&message)? {
