@@ -61,6 +61,8 @@ pub enum Release {
 /// Three servers of one test, which are killed with it.
 pub struct Cluster {
     release: Release,
+    /// User and password.
+    user: Option<(&'static str, &'static str)>,
     ports: Vec<u16>,
     servers: Vec<Option<Child>>,
     dir: TempDir,
@@ -69,6 +71,15 @@ pub struct Cluster {
 impl Cluster {
     /// `None` if tests do not run under `tools/with-nats`.
     pub fn start(release: Release) -> Option<Self> {
+        Self::start_with(release, None)
+    }
+
+    /// Whose servers want this user and password.
+    pub fn start_with_password(user: &'static str, password: &'static str) -> Option<Self> {
+        Self::start_with(Release::Current, Some((user, password)))
+    }
+
+    fn start_with(release: Release, user: Option<(&'static str, &'static str)>) -> Option<Self> {
         if !nats_available() {
             return None;
         }
@@ -79,7 +90,7 @@ impl Cluster {
         drop(listeners);
         let parent = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
         let dir = TempDir::with_prefix_in("hedgerow-nats.", parent).unwrap();
-        let mut cluster = Self { release, ports, servers: vec![None, None, None], dir };
+        let mut cluster = Self { release, user, ports, servers: vec![None, None, None], dir };
         (0..3).for_each(|server| cluster.restart(server));
         Some(cluster)
     }
@@ -110,18 +121,25 @@ impl Cluster {
         let store = self.dir.path().join(format!("store{server}"));
         let routes: Vec<_> =
             (6..9).map(|port| format!("nats://127.0.0.1:{}", self.ports[port])).collect();
+        let authorization = self.user.map_or(String::new(), |(user, password)| {
+            format!("authorization {{ user: {user:?}, password: {password:?} }}\n")
+        });
         let config = format!(
             "server_name: n{server}\nlisten: 127.0.0.1:{client}\nhttp: 127.0.0.1:{monitor}\n\
              max_payload: 16MB\n\
              jetstream {{ store_dir: {store:?}, max_file_store: 4TB{sync} }}\n\
-             cluster {{ name: test, listen: 127.0.0.1:{cluster}, routes: [{}] }}\n",
+             cluster {{ name: test, listen: 127.0.0.1:{cluster}, routes: [{}] }}\n\
+             {authorization}",
             routes.join(", ")
         );
         let file = self.dir.path().join(format!("{server}.conf"));
         fs::write(&file, config).unwrap();
         let log = self.dir.path().join(format!("{server}.log"));
         let log = File::options().create(true).append(true).open(log).unwrap();
-        let child = Command::new(program)
+        // Killed with the test, however that ends.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(program)
             .arg("-c")
             .arg(file)
             .stdout(Stdio::null())

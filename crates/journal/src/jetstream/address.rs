@@ -1,11 +1,15 @@
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::str::FromStr as _;
 
 use async_nats::{ConnectOptions, ServerAddr};
+use percent_encoding::percent_decode_str;
 
 use crate::{Error, Result};
 
 const NAME_DEFAULT: &str = "hedgerow";
+const URL_FORM: &str = "is not of the form nats://user:password@host:port,host:port/name, with other \
+                        characters than letters and digits of user and password percent-encoded";
 const NAME_CHARS_MAX: usize = 32;
 /// More replicas than JetStream knows.
 const REPLICAS_CEILING: usize = 5;
@@ -24,8 +28,8 @@ pub enum Durability {
 /// Where the servers of a journal are, and what they must keep.
 #[derive(Clone, Default)]
 pub struct Address {
-    /// `nats://` or `tls://`, `user:password@` if need be, servers separated by commas; after a slash
-    /// the journal's name, `hedgerow` if there is none.
+    /// `nats://` or `tls://`, `user:password@` if need be (percent-encoded), servers separated by
+    /// commas; after a slash the journal's name, `hedgerow` if there is none.
     pub url: String,
     /// The contents of a NATS credentials file.
     pub credentials: Option<String>,
@@ -53,8 +57,16 @@ impl std::fmt::Debug for Address {
 /// What an address names, parsed.
 pub(crate) struct Parsed {
     pub servers: Vec<ServerAddr>,
+    /// User and password.
+    pub user: Option<(String, String)>,
     /// Small letters, digits, `-` and `_`.
     pub name: String,
+}
+
+fn parse_user(text: &str) -> Option<(String, String)> {
+    let decode = |text| percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned);
+    let (user, password) = text.split_once(':')?;
+    Some((decode(user)?, decode(password)?))
 }
 
 impl Address {
@@ -75,20 +87,20 @@ impl Address {
                 "ends in a name that is not of 1 to 32 small letters, digits, hyphens and underscores",
             ));
         }
-        // A password may hold commas only percent-encoded.
+        // Of the servers' addresses the client ignores it.
         let (user, hosts) = match hosts.rsplit_once('@') {
-            Some((user, hosts)) => (format!("{user}@"), hosts),
-            None => (String::new(), hosts),
+            Some((user, hosts)) => (Some(parse_user(user).ok_or(bad(URL_FORM))?), hosts),
+            None => (None, hosts),
         };
         let servers = hosts
             .split(',')
-            .map(|host| ServerAddr::from_str(&format!("{scheme}://{user}{host}")))
+            .map(|host| ServerAddr::from_str(&format!("{scheme}://{host}")))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| bad("is not of the form nats://user:password@host:port,host:port/name"))?;
+            .map_err(|_| bad(URL_FORM))?;
         if self.replicas == 0 || self.replicas > REPLICAS_CEILING {
             return Err(Error::Setting { name: "journal_replicas", why: "is not 1 to 5" });
         }
-        Ok(Parsed { servers, name: name.to_owned() })
+        Ok(Parsed { servers, user, name: name.to_owned() })
     }
 
     pub(crate) fn options(&self) -> Result<ConnectOptions> {
@@ -122,14 +134,8 @@ impl Address {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<(Vec<String>, String)> {
-        let address = Address { url: url.to_owned(), replicas: 3, ..Address::default() };
-        let Parsed { servers, name } = address.parse()?;
-        let shown = |server: &ServerAddr| {
-            let user = server.username().map_or(String::new(), |user| format!("{user}@"));
-            format!("{user}{}:{}", server.host(), server.port())
-        };
-        Ok((servers.iter().map(shown).collect(), name))
+    fn parse(url: &str) -> Result<Parsed> {
+        Address { url: url.to_owned(), replicas: 3, ..Address::default() }.parse()
     }
 
     #[test]
@@ -137,14 +143,26 @@ mod tests {
         for (url, servers, name) in [
             ("nats://a", vec!["a:4222"], "hedgerow"),
             ("nats://a:1,b:2,c/", vec!["a:1", "b:2", "c:4222"], "hedgerow"),
-            ("tls://me:secret@a:1,b:2/shop-eu", vec!["me@a:1", "me@b:2"], "shop-eu"),
+            ("tls://me:secret@a:1,b:2/shop-eu", vec!["a:1", "b:2"], "shop-eu"),
         ] {
-            let servers = servers.into_iter().map(str::to_owned).collect();
-            assert_eq!(parse(url).unwrap(), (servers, name.to_owned()), "{url}");
+            let parsed = parse(url).unwrap();
+            let shown = |server: &ServerAddr| format!("{}:{}", server.host(), server.port());
+            assert_eq!(parsed.servers.iter().map(shown).collect::<Vec<_>>(), servers, "{url}");
+            assert_eq!(parsed.name, name, "{url}");
         }
-        for url in ["a:4222", "http://a", "nats://a/Shop", "nats://a/b/c", "nats://a,:x"] {
-            let error = parse(url).unwrap_err().to_string();
+        for url in
+            ["a:4222", "http://a", "nats://a/Shop", "nats://a/b/c", "nats://a,:x", "nats://me@a"]
+        {
+            let error = parse(url).err().unwrap().to_string();
             assert!(error.starts_with("journal setting journal_url "), "{url}: {error}");
         }
+    }
+
+    #[test]
+    fn user_and_password_are_decoded_and_not_part_of_the_servers_addresses() {
+        let Parsed { servers, user, .. } = parse("nats://me:a%2Fb%40,c%3a@h,i").unwrap();
+        assert_eq!(user, Some(("me".to_owned(), "a/b@,c:".to_owned())));
+        assert!(servers.iter().all(|server| !server.has_user_pass()));
+        assert_eq!(parse("nats://h").unwrap().user, None);
     }
 }

@@ -118,8 +118,11 @@ impl Journal {
     async fn try_open(address: &Address, settings: &Settings) -> Result<Journal> {
         let parsed = address.parse()?;
         let names = Names::new(&parsed.name, address.lane);
-        let client = address
-            .options()?
+        let mut options = address.options()?;
+        if let Some((user, password)) = parsed.user {
+            options = options.user_and_password(user, password);
+        }
+        let client = options
             .name("hedgerow")
             .connection_timeout(CONNECT_WAIT)
             .request_timeout(Some(REQUEST_WAIT))

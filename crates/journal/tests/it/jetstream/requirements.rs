@@ -47,3 +47,13 @@ async fn servers_that_acknowledge_before_they_sync_are_refused_unless_told_so() 
     let journal = Journal::open(replicated, tiny()).await.unwrap();
     journal.append(batch(["fits"])).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn user_and_percent_encoded_password_of_the_address_are_sent() {
+    let Some(cluster) = Cluster::start_with_password("me", "a/b@,c:d") else { return };
+    let url = cluster.url().replace("nats://", "nats://me:a%2Fb%40%2Cc%3Ad@");
+    let monitor_urls = cluster.monitor_urls();
+    let address = Address { url, monitor_urls, replicas: 3, ..Address::default() };
+    let journal = Journal::open(address, tiny()).await.unwrap();
+    journal.append(batch(["fits"])).await.unwrap();
+}
