@@ -307,6 +307,8 @@ choices!(Durability, "DURABILITY" { Fsync = "fsync", Os = "os", Replicated = "re
 
 pub(crate) struct LogFilter(pub Targets);
 
+const NATS_TARGET: &str = "async_nats";
+
 impl SettingValue for LogFilter {
     const NAME: &'static str = "LEVEL";
 
@@ -321,6 +323,37 @@ impl SettingValue for LogFilter {
         }
         // A bare level applies to hedgerow's crates; noisy libraries keep a fixed level.
         let quiet = if text.contains('=') { "" } else { ",sqlx=warn,hyper=info,rustls=info" };
-        format!("{text}{quiet}").parse().map(Self).map_err(|_| format!("\"{text}\" is not a level"))
+        let mut targets: Targets =
+            format!("{text}{quiet}").parse().map_err(|_| format!("\"{text}\" is not a level"))?;
+        // Below info it logs addresses of servers and the events that are sent to them.
+        if !text.contains(NATS_TARGET)
+            && let Some(level) = targets.default_level()
+        {
+            targets = targets.with_target(NATS_TARGET, level.min(LevelFilter::INFO));
+        }
+        Ok(Self(targets))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::filter::LevelFilter;
+
+    use super::*;
+
+    #[test]
+    fn nats_client_logs_at_most_at_info_unless_the_filter_names_it() {
+        for (filter, wanted) in [
+            ("debug", LevelFilter::INFO),
+            ("trace,api=debug", LevelFilter::INFO),
+            ("error", LevelFilter::ERROR),
+            ("info,async_nats=debug", LevelFilter::DEBUG),
+        ] {
+            let LogFilter(targets) = LogFilter::parse(filter).ok().unwrap();
+            let enabled = |level| targets.would_enable("async_nats::connector", &level);
+            let levels = [tracing::Level::ERROR, tracing::Level::INFO, tracing::Level::DEBUG];
+            let found = levels.map(enabled);
+            assert_eq!(found, levels.map(|level| level <= wanted), "{filter}");
+        }
     }
 }
