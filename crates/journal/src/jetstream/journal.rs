@@ -214,7 +214,7 @@ impl Journal {
     pub(crate) async fn probe(&self) -> Result<()> {
         let shared = &self.handle.shared;
         let probed = shared.probe().await;
-        *lock(&shared.refusal) = probed.as_ref().err().cloned();
+        shared.note(probed.as_ref().err());
         probed
     }
 
@@ -361,6 +361,16 @@ impl Shared {
         if fits > self.bytes_max { Err(Error::Full(FullCause::Limit)) } else { Ok(()) }
     }
 
+    /// Notes how an append or a probe ended; logs when they begin to fail, and when they succeed again.
+    pub(crate) fn note(&self, error: Option<&Error>) {
+        let before = std::mem::replace(&mut *lock(&self.refusal), error.cloned());
+        match (before, error) {
+            (None, Some(error)) => tracing::warn!(%error, "journal refuses appends"),
+            (Some(_), None) => tracing::info!("journal accepts appends again"),
+            _ => {}
+        }
+    }
+
     /// Fails once another owner has taken over, or messages were lost.
     pub(crate) fn check(&self) -> Result<()> {
         self.owner.check()?;
@@ -388,7 +398,7 @@ async fn renew(shared: Arc<Shared>, mut log: watch::Receiver<Log>) {
         match shared.owner.renew().await {
             Ok(()) => {}
             Err(error @ Error::Owned(_)) => {
-                *lock(&shared.refusal) = Some(error);
+                shared.note(Some(&error));
                 return;
             }
             Err(error) => tracing::warn!(%error, "could not renew the ownership of the journal"),

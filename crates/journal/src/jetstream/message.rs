@@ -25,6 +25,10 @@ const COMPRESSED_BYTES_MIN: usize = 256;
 /// What a message takes beyond its largest record: header, frame, subject and NATS headers.
 pub(crate) const OVERHEAD_BYTES: usize = 1 << 10;
 
+/// A message unpacks to at most this: what it holds fits into a message of its server uncompressed, and
+/// no server takes larger ones.
+pub(crate) const RAW_BYTES_MAX: usize = 64 << 20;
+
 /// Bits of a position below the sequence: a message has at most this many records, as a power of two.
 const INDEX_BITS: u32 = 20;
 pub(crate) const RECORDS_MAX: usize = 1 << INDEX_BITS;
@@ -91,7 +95,7 @@ pub(crate) fn pack(frames: &[&[u8]], records: usize, origin: Origin) -> Bytes {
     };
     let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
     message.extend_from_slice(&MAGIC);
-    // Both fit: a message has at most a million records and `queue_bytes_max`, a gigabyte, of bytes.
+    // Both fit: a message has at most a million records, and `RAW_BYTES_MAX` bytes.
     for number in [compression, records as u32, raw.len() as u32] {
         message.extend_from_slice(&number.to_le_bytes());
     }
@@ -194,7 +198,7 @@ pub(crate) fn split(frames: &[u8], bytes_max: usize) -> impl Iterator<Item = (&[
 
 /// The largest record that fits into a message of a server with this `max_payload`.
 pub(crate) fn record_bytes_max(max_payload: usize) -> usize {
-    max_payload.saturating_sub(OVERHEAD_BYTES)
+    max_payload.min(RAW_BYTES_MAX).saturating_sub(OVERHEAD_BYTES)
 }
 
 pub(crate) fn lost(stream: &str, what: impl Into<String>) -> Error {

@@ -130,7 +130,7 @@ async fn publish_group(shared: Arc<Shared>, slot: OwnedSemaphorePermit, group: V
         _ => shared.publish_shared(&group).await,
     };
     drop(slot);
-    *lock(&shared.refusal) = published.as_ref().err().cloned();
+    shared.note(published.as_ref().err());
     shared.counters.grouped(published.is_ok());
     let (sequence, records) = match published {
         Ok(published) => published,

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use crate::files::format::FRAME_BYTES;
 use crate::jetstream::gaps::Gaps;
 use crate::jetstream::journal::{LOST_ASKED, LOST_PAUSE, Log, Shared};
-use crate::jetstream::message::{Sequence, Unpacked};
+use crate::jetstream::message::{RAW_BYTES_MAX, Sequence, Unpacked};
 use crate::{Error, Position, Records, Result};
 
 /// One pull, whose messages wait in memory, is bounded by this many messages and by the bytes of the
@@ -32,8 +32,6 @@ const PULL_ANSWER_WAIT: Duration = Duration::from_secs(4);
 /// The servers delete a consumer that nobody asks for this time.
 const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(60);
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// A message unpacks to at most this: twice the largest append.
-const RAW_BYTES_MAX: usize = 1 << 30;
 
 pub(crate) struct Reader {
     shared: Arc<Shared>,
@@ -44,6 +42,8 @@ pub(crate) struct Reader {
     pull: Option<Pull>,
     current: Option<Current>,
     gaps: Gaps,
+    /// Whether the last read from the servers failed.
+    failing: bool,
     /// Memory of earlier records, to be reused.
     buffer: Vec<u8>,
 }
@@ -77,6 +77,7 @@ impl Reader {
             pull: None,
             current: None,
             gaps: Gaps::new(whole),
+            failing: false,
             buffer: Vec::new(),
         }
     }
@@ -119,8 +120,13 @@ impl Reader {
                     Ok(Accepted::Current) => {}
                     Ok(Accepted::Passed | Accepted::Gap) | Err(_) => return Ok(records),
                 },
-                Some(Some(Err(_)) | None) => {
-                    self.give_up_consumer();
+                Some(Some(Err(error))) => {
+                    self.fail(&error.to_string());
+                    return Ok(records);
+                }
+                // The pull is over, or nothing has arrived.
+                Some(None) => {
+                    self.pull = None;
                     return Ok(records);
                 }
                 None => return Ok(records),
@@ -223,29 +229,46 @@ impl Reader {
     async fn pull(&mut self, wanted: Sequence) -> Option<Message> {
         let Some(pull) = &mut self.pull else {
             if let Err(why) = self.begin(wanted).await {
-                tracing::debug!(why, "cannot read the journal's stream, retrying");
-                self.give_up_consumer();
+                self.fail(&why);
                 sleep(RETRY_PAUSE).await;
             }
             return None;
         };
         match timeout(PULL_ANSWER_WAIT, pull.next()).await {
-            Ok(Some(Ok(message))) => Some(message),
+            Ok(Some(Ok(message))) => {
+                self.recover();
+                Some(message)
+            }
             // The pull is over.
             Ok(None) => {
+                self.recover();
                 self.pull = None;
                 None
             }
             Ok(Some(Err(error))) => {
-                tracing::debug!(%error, "a pull from the journal's stream failed, retrying");
-                self.give_up_consumer();
+                self.fail(&error.to_string());
                 sleep(RETRY_PAUSE).await;
                 None
             }
             Err(_) => {
-                self.give_up_consumer();
+                self.fail("no answer from the consumer");
                 None
             }
+        }
+    }
+
+    /// Gives up the consumer. Warns of the first failure only, since reads are repeated.
+    fn fail(&mut self, why: &str) {
+        self.give_up_consumer();
+        if !self.failing {
+            tracing::warn!(why, "cannot read the journal's stream, retrying");
+        }
+        self.failing = true;
+    }
+
+    fn recover(&mut self) {
+        if std::mem::take(&mut self.failing) {
+            tracing::info!("the journal's stream is read again");
         }
     }
 

@@ -1,10 +1,13 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use journal::Position;
 use testing::Rng;
+use tokio::task::JoinSet;
 
 use super::Adapter;
 use crate::{batch, read_all, tiny};
@@ -12,6 +15,8 @@ use crate::{batch, read_all, tiny};
 const CHILD: &str = "JOURNAL_CONTRACT_CHILD";
 const ROUNDS: u64 = 5;
 const TASKS: u64 = 8;
+/// A child that acknowledges nothing for this long is killed, and the test fails.
+const FIRST_ACK_MAX: Duration = Duration::from_secs(60);
 
 /// Runs itself as the child to be killed, which appends under load and prints what is acknowledged.
 pub async fn acknowledged_records_survive_kill_9<A: Adapter>(adapter: A) {
@@ -22,7 +27,7 @@ pub async fn acknowledged_records_survive_kill_9<A: Adapter>(adapter: A) {
     let mut known: BTreeMap<Position, String> = BTreeMap::new();
     for round in 0..ROUNDS {
         let acknowledged = run_and_kill::<A>(&adapter.name(), round, &mut rng);
-        assert!(!acknowledged.is_empty());
+        assert!(!acknowledged.is_empty(), "nothing was acknowledged");
         let journal = adapter.open(tiny()).await.unwrap();
         let found: BTreeMap<Position, String> = read_all(&journal, Position::START)
             .await
@@ -52,7 +57,15 @@ fn run_and_kill<A: Adapter>(name: &str, round: u64, rng: &mut Rng) -> BTreeMap<P
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let wait = Duration::from_millis(rng.range(20..300));
-    let (mut acknowledged, mut line, mut killer) = (BTreeMap::new(), String::new(), None);
+    // Ends the loop below too, whatever the child does.
+    let (acknowledge, first) = mpsc::sync_channel(1);
+    let killer = std::thread::spawn(move || {
+        let _ = first.recv_timeout(FIRST_ACK_MAX);
+        std::thread::sleep(wait);
+        child.kill().unwrap();
+        child.wait().unwrap()
+    });
+    let (mut acknowledged, mut line) = (BTreeMap::new(), String::new());
     // The kill may have truncated the last line.
     while lines.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
         if let Some((position, record)) =
@@ -60,27 +73,23 @@ fn run_and_kill<A: Adapter>(name: &str, round: u64, rng: &mut Rng) -> BTreeMap<P
         {
             let position = Position::from_u64(position.parse().unwrap());
             acknowledged.insert(position, record.to_owned());
-            killer.get_or_insert_with(|| {
-                let pid = child.id().to_string();
-                std::thread::spawn(move || {
-                    std::thread::sleep(wait);
-                    Command::new("kill").args(["-9", &pid]).status().unwrap()
-                })
-            });
+            let _ = acknowledge.try_send(());
         }
         line.clear();
     }
-    assert!(killer.expect("nothing was acknowledged").join().unwrap().success());
-    child.wait().unwrap();
+    drop(acknowledge);
+    let status = killer.join().unwrap();
+    assert_eq!(status.signal(), Some(9), "an append of the child failed: {status}");
     acknowledged
 }
 
 async fn append_until_killed<A: Adapter>(adapter: A) -> ! {
     let round = std::env::var("ROUND").unwrap();
     let journal = adapter.open(tiny()).await.unwrap();
+    let mut tasks = JoinSet::new();
     for task in 0..TASKS {
         let (journal, round) = (journal.clone(), round.clone());
-        tokio::spawn(async move {
+        tasks.spawn(async move {
             for number in 0u64.. {
                 let records: Vec<_> =
                     (0..number % 4 + 1).map(|n| format!("{round}:{task}:{number}:{n}")).collect();
@@ -90,5 +99,7 @@ async fn append_until_killed<A: Adapter>(adapter: A) -> ! {
             }
         });
     }
-    std::future::pending().await
+    // Only a panic ends a task.
+    tasks.join_next().await;
+    std::process::abort()
 }

@@ -3,4 +3,5 @@
 mod faults;
 mod losses;
 mod owners;
+mod reads;
 mod requirements;
