@@ -26,6 +26,11 @@ fn events() -> Vec<Value> {
             "$set": { "plan": if person % 2 == 0 { "free" } else { "pro" } } },
             "timestamp": format!("2026-03-{day:02}T{:02}:00:00Z", number % 24) }));
     }
+    for (minute, path) in ["/", "/plants", "/cart"].into_iter().enumerate() {
+        events.push(json!({ "event": "$pageview", "distinct_id": "p0",
+            "properties": { "$current_url": format!("https://shop.example{path}") },
+            "timestamp": format!("2026-03-05T12:0{minute}:30Z") }));
+    }
     for (number, event) in events.iter_mut().enumerate() {
         event["uuid"] = json!(format!("01953c5a-0000-7000-8000-{number:012x}"));
         if event.get("timestamp").is_none() {
@@ -86,7 +91,7 @@ fn queries() -> Vec<Value> {
         json!({ "kind": "EventsQuery", "select": ["uuid", "event", "properties.tags", "timestamp"],
             "after": "2026-03-03T00:00:00Z", "before": "2026-03-05T00:00:00Z", "orderBy": ["uuid"],
             "properties": pro }),
-        json!({ "kind": "ActorsQuery", "select": ["properties.plan", "count()"], "orderBy": ["properties.plan"],
+        json!({ "kind": "ActorsQuery", "select": ["properties.plan"], "orderBy": ["properties.plan"],
             "source": { "kind": "InsightActorsQuery", "day": "2026-03-04", "series": 0,
                 "source": insight("TrendsQuery", json!({ "series": [visits] })) } }),
     ]
@@ -96,7 +101,7 @@ const LISTS: [&str; 4] = [
     "events/?limit=20&after=2026-03-02T00:00:00Z&before=2026-03-09T00:00:00Z",
     "events/?event=ordered&distinct_id=p1&after=2026-02-01T00:00:00Z",
     "events/01953c5a-0000-7000-8000-000000000021/",
-    "events/values/?key=$pathname",
+    "events/values/?key=$pathname&event_name=$pageview",
 ];
 
 /// Ids of persons and of events in a chain differ from server to server.
